@@ -1,0 +1,117 @@
+"""What the system knows by name: streams and registered queries, under one version number.
+
+The version grows with every change. It is stored with each epoch, so that a micro-batch that is
+replayed after a crash sees the queries that it saw before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sash.core.errors import CatalogError, nearest
+from sash.core.time import SECOND, Micros
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Spark streaming source: its format's name and its options."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds."""
+
+    name: str
+    schema: pa.Schema
+    timestamp: str
+    delay: Micros = 0
+    granule: Micros = SECOND
+    offset: Micros = 0
+    closed_left: bool = False
+    late_revise: bool = False
+    idle_after: Micros | None = None
+    source: Source | None = None
+
+    def column(self, name: str) -> pa.Field | None:
+        """A column by its name in any case, as Spark resolves it."""
+        for candidate in self.schema:
+            if candidate.name.lower() == name.lower():
+                return candidate
+        return None
+
+
+@dataclass(frozen=True)
+class RegisteredQuery:
+    name: str
+    text: str
+    stream: str
+    priority: int = 0
+    lifetime: Micros | None = None
+
+
+class Catalog:
+    """Names are case-insensitive, as in Spark, and keep the spelling they were given."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._streams: dict[str, Stream] = {}
+        self._queries: dict[str, RegisteredQuery] = {}
+
+    @property
+    def streams(self) -> list[Stream]:
+        return list(self._streams.values())
+
+    @property
+    def queries(self) -> list[RegisteredQuery]:
+        return list(self._queries.values())
+
+    def stream(self, name: str) -> Stream:
+        try:
+            return self._streams[name.lower()]
+        except KeyError:
+            hint = nearest(name, (stream.name for stream in self.streams)) or "; CREATE STREAM makes one"
+            raise CatalogError(f"unknown stream '{name}'{hint}") from None
+
+    def query(self, name: str) -> RegisteredQuery:
+        try:
+            return self._queries[name.lower()]
+        except KeyError:
+            hint = nearest(name, (query.name for query in self.queries)) or "; no query is registered"
+            raise CatalogError(f"unknown query '{name}'{hint}") from None
+
+    def has_query(self, name: str) -> bool:
+        return name.lower() in self._queries
+
+    def add_stream(self, stream: Stream) -> None:
+        if stream.name.lower() in self._streams:
+            raise CatalogError(f"stream '{stream.name}' exists already; DROP STREAM {stream.name} first")
+        self._streams[stream.name.lower()] = stream
+        self.version += 1
+
+    def drop_stream(self, name: str, users: list[str]) -> None:
+        stream = self.stream(name)
+        if users:
+            raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
+        del self._streams[name.lower()]
+        self.version += 1
+
+    def add_query(self, query: RegisteredQuery) -> None:
+        if query.name.lower() in self._queries:
+            raise CatalogError(
+                f"a query named '{query.name}' is registered already; "
+                f"DROP QUERY {query.name} first, or choose another name"
+            )
+        self._queries[query.name.lower()] = query
+        self.version += 1
+
+    def drop_query(self, name: str) -> RegisteredQuery:
+        query = self.query(name)
+        del self._queries[name.lower()]
+        self.version += 1
+        return query

@@ -1,0 +1,96 @@
+"""The demo's packet stream: skewed addresses, changing traffic, and a flood every now and then.
+
+Everything is a function of the row's number and the seed, computed by Spark's generated code:
+
+    rate-micro-batch ─► value ─► second = value / rate ─► ts
+                                 hashes of (value, seed) ─► src, dst, protocol, port, length
+                                 hashes of (second, seed) ─► who floods whom, and when
+
+so that two runs with the same seed and rate see the same packets and give the same answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sash.core.time import SECOND, EPOCH, to_micros
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+START = EPOCH.replace(year=2026)
+SOURCES = 400
+TARGETS = 60
+FLOOD_EVERY = 15
+FLOOD_LASTS = 5
+
+_TCP_PORTS = ((0.50, 443), (0.68, 80), (0.76, 22), (0.82, 25), (0.88, 5432), (0.93, 8080))
+
+
+def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
+    """A streaming DataFrame of `rate` packets per second of event time; a micro-batch is one second of it."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rate).option("numPartitions", 2)
+    frame = source.load()
+    for columns in stages(rate, seed):
+        frame = frame.selectExpr(*columns)
+    return frame
+
+
+def stages(rate: int, seed: int) -> list[list[str]]:
+    """Projections one after the other: each names what the next one uses."""
+    return [
+        ["value", f"value / {rate} AS second", *(f"{_uniform('value', seed, n)} AS u{n}" for n in range(1, 7))],
+        ["*", f"floor((second + {seed % 7}) / {FLOOD_EVERY}) AS round", f"{_flooding('second', seed)} AND u1 < 0.3 AS flood"],
+        [
+            f"timestamp_micros({to_micros(START)} + cast(ceil(second * {SECOND}) AS BIGINT)) AS ts",
+            f"CASE WHEN flood THEN {_address(f'pmod(hash(round, {seed}), 50) + {SOURCES}')} "
+            f"ELSE {_address(f'floor(pow({SOURCES}, u2))')} END AS src",
+            f"CASE WHEN flood THEN {_address(f'pmod(hash({seed}, round), 9) + 5000')} "
+            f"ELSE {_address(f'5000 + floor(pow({TARGETS}, u3))')} END AS dst",
+            "CASE WHEN flood OR u4 > 0.76 AND u4 < 0.95 THEN 'UDP' WHEN u4 <= 0.76 THEN 'TCP' "
+            "WHEN u4 < 0.985 THEN 'ICMP' ELSE 'GRE' END AS protocol",
+            "*",
+        ],
+        ["ts", "src", "dst", "protocol", f"cast({_port()} AS INT) AS port", f"cast({_length()} AS INT) AS length"],
+    ]
+
+
+def _uniform(column: str, seed: int, number: int) -> str:
+    """A number in [0, 1) that depends on nothing but the row, the seed and which number it is."""
+    return f"pmod(xxhash64({column}, {seed}, {number}), 1000003) / 1000003D"
+
+
+def _flooding(second: str, seed: int) -> str:
+    return f"pmod({second} + {seed % 7}, {FLOOD_EVERY}) >= {FLOOD_EVERY - FLOOD_LASTS}"
+
+
+def _address(rank: str) -> str:
+    """An address in 10.0.0.0/8 for the n-th most active host."""
+    return f"cast({10 << 24} + pmod(hash({rank}), {1 << 24}) AS INT)"
+
+
+def _port() -> str:
+    common = " ".join(f"WHEN u5 < {below} THEN {port}" for below, port in _TCP_PORTS)
+    dynamic = "49152 + floor(u5 * 16384)"
+    return (
+        f"CASE WHEN flood THEN 123 WHEN protocol = 'TCP' THEN CASE {common} ELSE {dynamic} END "
+        f"WHEN protocol = 'UDP' THEN CASE WHEN u5 < 0.6 THEN 53 WHEN u5 < 0.8 THEN 443 ELSE {dynamic} END ELSE 0 END"
+    )
+
+
+def _length() -> str:
+    """Full packets come and go in waves; a flood is full of them."""
+    wave = "0.35 + 0.25 * sin(second / 3)"
+    return (
+        "CASE WHEN flood THEN 1200 + floor(u6 * 300) "
+        f"WHEN protocol = 'TCP' AND u6 < {wave} THEN 1460 WHEN protocol = 'TCP' THEN 40 + floor(u6 * 400) "
+        "WHEN protocol = 'UDP' THEN 60 + floor(u6 * 450) ELSE 84 END"
+    )
+
+
+def dotted(address: int) -> str:
+    """
+    >>> dotted((10 << 24) + 258)
+    '10.0.1.2'
+    """
+    return ".".join(str(address >> shift & 255) for shift in (24, 16, 8, 0))

@@ -1,0 +1,1 @@
+"""The vocabulary every other layer speaks: time, windows, clocks, errors."""

@@ -1,0 +1,90 @@
+"""Everything Sash can tell a user about a mistake.
+
+One root, `SashError`, so that a program can catch all of it; one subclass per kind of mistake.
+A message names the word that is wrong and the way out.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class SashError(Exception):
+    """The root of all errors that Sash raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a word stands in a statement: character offsets, end exclusive."""
+
+    start: int
+    end: int
+
+
+class CqlError(SashError):
+    """A statement that cannot be understood or cannot work, with the word at fault.
+
+    >>> print(CqlError("expected a duration", "SELECT 1 FROM s [WINDOW x]", Span(24, 25)))
+    expected a duration (line 1, column 25)
+      SELECT 1 FROM s [WINDOW x]
+                              ^
+    """
+
+    def __init__(self, reason: str, text: str = "", span: Span | None = None) -> None:
+        self.reason = reason
+        self.text = text
+        self.span = span
+        self.line: int | None = None
+        self.column: int | None = None
+        if span is None:
+            super().__init__(reason)
+            return
+        start = min(span.start, len(text))
+        self.line = text.count("\n", 0, start) + 1
+        line_start = text.rfind("\n", 0, start) + 1
+        self.column = start - line_start + 1
+        source = text[line_start:].split("\n", 1)[0]
+        width = max(1, min(span.end - span.start, len(source) - self.column + 1))
+        caret = " " * (self.column - 1) + "^" * width
+        super().__init__(f"{reason} (line {self.line}, column {self.column})\n  {source}\n  {caret}")
+
+
+class NotSupportedError(CqlError):
+    """Well-formed, but beyond what this version does: says `not supported yet: X`."""
+
+    def __init__(self, what: str, text: str = "", span: Span | None = None) -> None:
+        super().__init__(f"not supported yet: {what}", text, span)
+
+
+class CatalogError(SashError):
+    """An unknown or duplicate stream or query."""
+
+
+class SourceError(SashError):
+    """A source that cannot be opened or has gone away."""
+
+
+class CheckpointError(SashError):
+    """A checkpoint that cannot be used: another version, other streams, another owner, damage."""
+
+
+class QueryFailedError(SashError):
+    """An error in one query's expression while it ran; the query has failed, its neighbours have not."""
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """A hint for an unknown name: the nearest known one, else the list of known ones, else nothing.
+
+    >>> nearest("lenght", ["length", "src"])
+    "; did you mean 'length'?"
+    >>> nearest("xyz", ["length", "src"])
+    '; known: length, src'
+    """
+    known = sorted(candidates)
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{lowered[close[0]]}'?"
+    return f"; known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}" if known else ""

@@ -1,0 +1,83 @@
+"""Event time: int64 microseconds since the epoch (UTC), durations in microseconds, multiples of a step."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+Micros = int
+
+SECOND: Micros = 1_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+UNITS: dict[str, Micros] = {
+    "ms": 1_000,
+    "millisecond": 1_000,
+    "milliseconds": 1_000,
+    "sec": SECOND,
+    "second": SECOND,
+    "seconds": SECOND,
+    "min": 60 * SECOND,
+    "minute": 60 * SECOND,
+    "minutes": 60 * SECOND,
+    "hour": 3_600 * SECOND,
+    "hours": 3_600 * SECOND,
+    "day": 86_400 * SECOND,
+    "days": 86_400 * SECOND,
+}
+_SPELT = (("day", UNITS["day"]), ("hour", UNITS["hour"]), ("min", UNITS["min"]), ("sec", SECOND), ("ms", 1_000))
+# Longer than any stream anybody keeps, and far from where int64 microseconds overflow.
+LONGEST: Micros = 3_660 * UNITS["day"]
+
+
+def parse_duration(text: str) -> Micros:
+    """`10 min` in microseconds; ValueError with the reason otherwise.
+
+    >>> parse_duration("1.5 sec")
+    1500000
+    """
+    match = re.fullmatch(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
+    if match is None or match[2].lower() not in UNITS:
+        raise ValueError(f"expected a duration such as '10 sec', got '{text}' (units: {unit_list()})")
+    whole, _, fraction = match[1].lstrip("-").partition(".")
+    unit = UNITS[match[2].lower()]
+    numerator, denominator = int(whole + fraction) * unit, 10 ** len(fraction)
+    if numerator % denominator:
+        raise ValueError(f"'{text}' is finer than a microsecond")
+    return -(numerator // denominator) if match[1].startswith("-") else numerator // denominator
+
+
+def format_duration(micros: Micros) -> str:
+    """The shortest exact spelling.
+
+    >>> format_duration(90_000_000), format_duration(7_200_000_000)
+    ('90 sec', '2 hour')
+    """
+    for name, unit in _SPELT:
+        if micros % unit == 0 and micros:
+            return f"{micros // unit} {name}"
+    return f"{micros / 1000:g} ms" if micros else "0 sec"
+
+
+def unit_list() -> str:
+    return "ms, sec, min, hour, day"
+
+
+def to_datetime(micros: Micros) -> datetime:
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def to_micros(moment: datetime) -> Micros:
+    """An aware datetime (a naive one counts as UTC) in microseconds."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def multiple_at_or_after(t: Micros, step: Micros, offset: Micros = 0) -> Micros:
+    """The least offset + k * step that is >= t."""
+    return -((offset - t) // step) * step + offset
+
+
+def multiple_after(t: Micros, step: Micros, offset: Micros = 0) -> Micros:
+    """The least offset + k * step that is > t."""
+    return ((t - offset) // step + 1) * step + offset

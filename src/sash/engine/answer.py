@@ -1,0 +1,23 @@
+"""An answer: what a query said at one time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`as_of` is the end of the window's youngest pane (plus LAG), an aware UTC datetime.
+
+    `complete`: the whole window lies within what is retained for the query.
+    `scheduled`: `as_of` is one of the query's own multiples of SLIDE.
+    """
+
+    query: str
+    as_of: datetime
+    complete: bool
+    scheduled: bool
+    table: pa.Table

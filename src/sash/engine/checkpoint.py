@@ -1,0 +1,69 @@
+"""The checkpoint directory of a session.
+
+sash.json        format of the checkpoint
+owner.lock       who writes here (storage/fence.py)
+catalog.jsonl    the catalog's history
+streams/NAME/    epoch log: manifest, entries, snapshots (storage/epochs.py)
+spark/NAME/      Spark's own offsets and commits
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sash.core.errors import CheckpointError
+from sash.engine.history import CatalogHistory
+from sash.storage.epochs import EpochLog
+from sash.storage.fence import Fence
+from sash.storage.files import write_json
+
+FORMAT = 1
+
+
+class Checkpoint:
+    def __init__(self, directory: str | Path) -> None:
+        self._root = Path(directory)
+        self._check_directory()
+        self._fence = Fence(self._root)
+        try:
+            self._check_format()
+            self.history = CatalogHistory(self._root / "catalog.jsonl")
+        except CheckpointError:
+            self._fence.release()
+            raise
+
+    def _check_directory(self) -> None:
+        if self._root.exists() and not self._root.is_dir():
+            raise CheckpointError(f"{self._root} is a file; a checkpoint is a directory")
+        if self._root.exists() and any(self._root.iterdir()) and not (self._root / "sash.json").exists():
+            if {path.name for path in self._root.iterdir()} <= {"owner.lock", ".sash.json.draft"}:
+                return
+            raise CheckpointError(f"{self._root} is not a checkpoint of Sash and not empty; choose another directory")
+
+    def _check_format(self) -> None:
+        path = self._root / "sash.json"
+        if not path.exists():
+            write_json(path, {"format": FORMAT})
+            return
+        try:
+            written = json.loads(path.read_text()).get("format")
+        except (ValueError, AttributeError):
+            raise CheckpointError(f"the checkpoint file {path} is damaged") from None
+        if written != FORMAT:
+            raise CheckpointError(
+                f"the checkpoint {self._root} has format {written}, this version of Sash reads format {FORMAT}; "
+                "use the version that wrote it, or another directory"
+            )
+
+    def log(self, stream: str) -> EpochLog:
+        return EpochLog(self._root / "streams" / stream.lower())
+
+    def spark_directory(self, stream: str) -> Path:
+        return self._root / "spark" / stream.lower()
+
+    def record_jvm(self, pid: int) -> None:
+        self._fence.record_jvm(pid)
+
+    def close(self) -> None:
+        self._fence.release()

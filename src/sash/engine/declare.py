@@ -1,0 +1,59 @@
+"""Checks on streams as users declare them, and against what a checkpoint knows of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
+from sash.core.time import Micros, format_duration, parse_duration
+from sash.language import CreateStream
+
+_CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "source")
+_MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay")
+
+
+def duration(what: str, text: str) -> Micros:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise SashError(f"{what}: {error}") from None
+
+
+def declared_stream(statement: CreateStream, schema: pa.Schema) -> Stream:
+    clauses = {clause: getattr(statement, clause) for clause in _CLAUSES}
+    return checked(Stream(statement.name, schema, statement.timestamp, **clauses))
+
+
+def checked(stream: Stream) -> Stream:
+    """The stream with its timestamp column spelt as in the schema; CatalogError when it cannot work."""
+    column = stream.column(stream.timestamp)
+    if column is None:
+        hint = nearest(stream.timestamp, stream.schema.names)
+        raise CatalogError(f"stream '{stream.name}' has no column '{stream.timestamp}' for its TIMESTAMP{hint}")
+    if not pa.types.is_timestamp(column.type):
+        raise CatalogError(f"TIMESTAMP {column.name} of stream '{stream.name}' is {column.type}, not a timestamp")
+    if stream.granule <= 0 or stream.delay < 0:
+        raise CatalogError(
+            f"stream '{stream.name}': GRANULE must be positive and DELAY not negative, not "
+            f"{format_duration(stream.granule)} and {format_duration(stream.delay)}"
+        )
+    return replace(stream, timestamp=column.name)
+
+
+def check_same(stream: Stream, known: Stream) -> None:
+    """The stream that a program creates must be the one that the checkpoint knows."""
+    for name in _MUST_MATCH:
+        ours, theirs = getattr(stream, name), getattr(known, name)
+        if ours != theirs:
+            raise CheckpointError(
+                f"stream '{stream.name}' has {name} {ours} here and {theirs} in the checkpoint; "
+                "declare it as before, or use another checkpoint"
+            )
+    if not stream.schema.equals(known.schema):
+        raise CheckpointError(
+            f"stream '{stream.name}' has other columns here ({', '.join(stream.schema.names)}) than in the checkpoint "
+            f"({', '.join(known.schema.names)}); use another checkpoint"
+        )

@@ -1,0 +1,93 @@
+"""The catalog's history: every change in order, so that any version of it can be had again.
+
+With a checkpoint each change is appended to a file and synced before the call that made it returns.
+A torn last line, left by a crash in the middle of an append, is a change that never returned: it is cut off.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import RegisteredQuery, Source, Stream
+from sash.core.errors import CheckpointError
+
+Change = dict[str, Any]
+
+
+class CatalogHistory:
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self.changes: list[Change] = []
+        if path is not None and path.exists():
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        text = path.read_text()
+        whole = text.rpartition("\n")[0]
+        try:
+            self.changes = [json.loads(line) for line in whole.splitlines()]
+        except ValueError:
+            raise CheckpointError(f"the checkpoint file {path} is damaged") from None
+        if whole and not text.endswith("\n"):
+            os.truncate(path, len(whole.encode()) + 1)
+        elif not whole and text:
+            os.truncate(path, 0)
+
+    @property
+    def version(self) -> int:
+        return len(self.changes)
+
+    def append(self, change: Change) -> None:
+        self.changes.append(change)
+        if self._path is None:
+            return
+        with open(self._path, "a") as file:
+            file.write(json.dumps(change) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def streams(self) -> dict[str, Change]:
+        """The streams that exist now, as they were declared."""
+        found: dict[str, Change] = {}
+        for change in self.changes:
+            if change["change"] == "create stream":
+                found[change["name"].lower()] = change
+            elif change["change"] == "drop stream":
+                found.pop(change["name"].lower(), None)
+        return found
+
+    def queries(self, version: int | None = None) -> dict[str, RegisteredQuery]:
+        """The queries that were registered at a version, by lower-case name; by default now."""
+        found: dict[str, RegisteredQuery] = {}
+        for change in self.changes[:version]:
+            if change["change"] == "register query":
+                fields = {name: change[name] for name in ("name", "text", "stream", "priority", "lifetime")}
+                found[change["name"].lower()] = RegisteredQuery(**fields)
+            elif change["change"] == "drop query":
+                found.pop(change["name"].lower(), None)
+        return found
+
+
+def stream_change(stream: Stream) -> Change:
+    fields = {name: value for name, value in vars(stream).items() if name not in ("schema", "source")}
+    source = None if stream.source is None else {"format": stream.source.format, "options": dict(stream.source.options)}
+    schema = base64.b64encode(stream.schema.serialize().to_pybytes()).decode()
+    return {"change": "create stream", **fields, "schema": schema, "source": source}
+
+
+def stream_of(change: Change) -> Stream:
+    fields = {name: value for name, value in change.items() if name not in ("change", "schema", "source")}
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(change["schema"])))
+    source = None if change["source"] is None else Source(**change["source"])
+    return Stream(**fields, schema=schema, source=source)
+
+
+def query_change(query: RegisteredQuery) -> Change:
+    return {"change": "register query", **asdict(query)}

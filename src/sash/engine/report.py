@@ -1,0 +1,111 @@
+"""What the system tells about itself: SHOW QUERIES, DESCRIBE, stats()."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import Catalog
+from sash.core.errors import CatalogError, nearest
+from sash.core.time import format_duration, to_datetime
+from sash.engine.query import Query
+from sash.engine.running import RunningStream
+from sash.engine.statistics import GroupStatistics
+
+
+def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+    rows = []
+    for query in catalog.queries:
+        handle = handles[query.name]
+        latest = handle.latest()
+        rows.append(
+            {
+                "name": query.name,
+                "stream": query.stream,
+                "state": "failed" if handle.error else "registered",
+                "answers": handle.answered,
+                "last_as_of": None if latest is None else latest.as_of,
+                "query": query.text,
+            }
+        )
+    fields = [("name", pa.string()), ("stream", pa.string()), ("state", pa.string()), ("answers", pa.int64())]
+    schema = pa.schema([*fields, ("last_as_of", pa.timestamp("us", "UTC")), ("query", pa.string())])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+    """A query's facts, or a stream's columns."""
+    if catalog.has_query(name):
+        query = catalog.query(name)
+        handle = handles[query.name]
+        facts = {
+            "name": query.name,
+            "query": query.text,
+            "stream": query.stream,
+            "priority": str(query.priority),
+            "lifetime": "unlimited" if query.lifetime is None else format_duration(query.lifetime),
+            "answers": str(handle.answered),
+            "error": "" if handle.error is None else str(handle.error),
+        }
+        return pa.table({"fact": list(facts), "value": list(facts.values())})
+    known = {stream.name.lower(): stream for stream in catalog.streams}
+    if name.lower() not in known:
+        hint = nearest(name, [s.name for s in catalog.streams] + [q.name for q in catalog.queries])
+        raise CatalogError(f"unknown stream or query '{name}'{hint}")
+    schema = known[name.lower()].schema
+    return pa.table({"column": schema.names, "type": [str(field.type) for field in schema]})
+
+
+def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int) -> dict[str, Any]:
+    groups = [group.statistics for running in streams.values() for group in running.runtime.groups.values()]
+    by_stream = {running.stream.name: _stream_statistics(running) for running in streams.values()}
+    return {
+        "tuples": sum(each["tuples"] for each in by_stream.values()),
+        "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
+        "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
+        **_execution_statistics(groups),
+        "answers_forgotten": forgotten,
+        "streams": by_stream,
+        "queries": {
+            query.name: {
+                "answers": query.answered,
+                "error": None if query.error is None else str(query.error),
+                "subscriber_errors": query.subscriber_errors,
+                "lateness": 0,
+            }
+            for query in queries.values()
+        },
+    }
+
+
+def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
+    joint, separate = sum(g.joint_cost for g in groups), sum(g.separate_cost for g in groups)
+    return {
+        "executions": sum(g.executions for g in groups),
+        "joint_executions": sum(g.joint_executions for g in groups),
+        "refreshes": sum(g.refreshes for g in groups),
+        "work_saved": 0.0 if not separate else 1 - joint / separate,
+    }
+
+
+def _stream_statistics(running: RunningStream) -> dict[str, Any]:
+    runtime, counted = running.runtime, running.runtime.statistics
+    seconds = counted.seconds_in_spark + counted.seconds_in_sash
+    return {
+        **vars(counted),
+        "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
+        "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
+        "unreduced": dict(runtime.unreduced),
+        "pane_tables": [
+            {
+                "keys": [key.sql for key in group.keys],
+                "pane": format_duration(group.length),
+                "panes": group.synopsis.panes,
+                "groups": group.synopsis.groups,
+                "rows": group.synopsis.rows,
+                "queries": sorted(group.queries),
+            }
+            for group in runtime.groups.values()
+        ],
+    }

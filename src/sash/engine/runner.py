@@ -1,0 +1,114 @@
+"""Running streams: drained once and deterministically, or live until stopped."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sash.core.clock import Clock
+from sash.core.errors import SashError, SourceError
+from sash.engine.checkpoint import Checkpoint
+from sash.engine.live import IdleWatch
+from sash.engine.running import RunningStream
+from sash.spark.sources import first_line
+
+_POLL_SECONDS = 0.2
+
+
+class Runner:
+    """`version` gives the catalog's version, read anew by every micro-batch."""
+
+    def __init__(self, checkpoint: Checkpoint | None, clock: Clock, version: Callable[[], int]) -> None:
+        self._checkpoint = checkpoint
+        self._clock = clock
+        self._version = version
+        self._live: dict[str, tuple[RunningStream, Any]] = {}
+        self._idle: IdleWatch | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def is_running(self, stream: str) -> bool:
+        return stream in self._live
+
+    def check_stopped(self) -> None:
+        if self._live:
+            raise SashError("the session is running; stop() it first")
+
+    def drain(self, streams: list[RunningStream]) -> None:
+        """Read what is there, stream by stream, and close the last panes."""
+        self.check_stopped()
+        for running in streams:
+            if running.pipeline.is_streaming:
+                self._start(running, None)
+                self._await(running.stream.name)
+            else:
+                self._read_once(running)
+            running.finish()
+
+    def start(self, streams: list[RunningStream], trigger: str) -> None:
+        self.check_stopped()
+        for running in streams:
+            if running.pipeline.is_streaming:
+                self._start(running, trigger)
+            else:
+                self._read_once(running)
+                running.finish()
+        if any(running.stream.idle_after is not None for running in streams):
+            self._idle = IdleWatch(streams, self._clock)
+            self._idle.start()
+
+    def _read_once(self, running: RunningStream) -> None:
+        if running.at_start:
+            running.pipeline.read_once(partial(running.on_batch, self._version))
+
+    def _start(self, running: RunningStream, trigger: str | None) -> None:
+        running.error = None
+        on_batch = running.guarded(partial(running.on_batch, self._version))
+        query = running.pipeline.start(on_batch, self._directory(running.stream.name), trigger)
+        self._live[running.stream.name] = (running, query)
+
+    def _directory(self, stream: str) -> Path:
+        if self._checkpoint is not None:
+            return self._checkpoint.spark_directory(stream)
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="sash-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name) / stream.lower()
+
+    def _await(self, stream: str) -> None:
+        running, query = self._live[stream]
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            raise running.error or SourceError(f"stream '{stream}' stopped: {first_line(error)}") from error
+        finally:
+            self._live.pop(stream, None)
+
+    def wait(self, timeout: float | None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while any(query.isActive for _, query in self._live.values()):
+            for stream, (_, query) in list(self._live.items()):
+                if not query.isActive:
+                    self._await(stream)
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        for stream in list(self._live):
+            self._await(stream)
+        return True
+
+    def stop(self) -> None:
+        if self._idle is not None:
+            self._idle.stop()
+            self._idle = None
+        for running, query in list(self._live.values()):
+            with running.between_batches():
+                query.stop()
+            self._live.pop(running.stream.name, None)
+
+    def close(self) -> None:
+        self.stop()
+        if self._scratch is not None:
+            self._scratch.cleanup()

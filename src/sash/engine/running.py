@@ -1,0 +1,220 @@
+"""A running stream: its Spark pipeline, its runtime, its epoch log, and the protocol of an epoch.
+
+    foreachBatch(rows, epoch)
+      1  committed already? skip: Spark replays what it is not sure about
+      2  intend: which version of the catalog this epoch sees
+      3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on)
+      4  slide: apply to the runtime, run what is due    (under the isolation level)
+      5  hand answers to subscribers
+      6  append to the log: the epoch is committed
+
+A crash before 6 replays the epoch: subscribers may see its answers again, state never counts it twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.errors import SashError
+from sash.core.time import Micros
+from sash.engine import state
+from sash.engine.answer import Answer
+from sash.engine.compiler import CompiledQuery
+from sash.engine.stream import Progress, StreamRuntime
+from sash.scheduling import Policy
+from sash.spark.pipeline import Pipeline
+from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.transactions import Isolation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger("sash.engine")
+
+QueriesAt = Callable[[int], list[CompiledQuery]]
+
+
+class RunningStream:
+    """`queries_at` gives the stream's queries at a catalog version; `deliver` takes progress outward."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        pipeline: Pipeline,
+        policy: Policy,
+        isolation: Isolation,
+        queries_at: QueriesAt,
+        deliver: Callable[[Progress, bool], None],
+        log: EpochLog | None,
+    ) -> None:
+        self.stream = stream
+        self.pipeline = pipeline
+        self._policy = policy
+        self._isolation = isolation
+        self._queries_at = queries_at
+        self._deliver = deliver
+        self._log = log
+        self.runtime = StreamRuntime(stream, policy)
+        self.failed: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self._version = -1
+        self._epoch = -1
+        self._lock = threading.RLock()
+        self.error: SashError | None = None
+
+    @property
+    def at_start(self) -> bool:
+        """No micro-batch has been taken yet, in this session or one that it continues."""
+        return self._epoch < 0
+
+    def between_batches(self) -> AbstractContextManager[bool]:
+        """Hold this to keep micro-batches out: the one in flight finishes first."""
+        return self._lock
+
+    def guarded(self, on_batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+        """Remember our own error: Spark hands back only a wrapped one."""
+
+        def call(rows: DataFrame, epoch: int) -> None:
+            try:
+                on_batch(rows, epoch)
+            except SashError as error:
+                self.error = error
+                raise
+
+        return call
+
+    # -- recovery --------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Load the last snapshot and apply what came after it. Answers are remembered, not delivered again."""
+        if self._log is None:
+            return
+        snapshot = self._log.snapshot()
+        if snapshot is not None:
+            self.failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
+            self._synchronise(snapshot.version)
+            state.load(self.runtime, snapshot.state, snapshot.tables, self._policy)
+            self._epoch = snapshot.epoch
+        for entry in self._log.entries():
+            self.failed.update(entry.facts.get("failed", {}))
+            self._synchronise(entry.version)
+            self._finish(self._replay(entry), delivered=True)
+            self._epoch = entry.epoch
+        for name, why in self.failed.items():
+            self._deliver_failure(name, why)
+
+    def _replay(self, entry: Entry) -> Progress:
+        if entry.kind == "batch":
+            assert entry.table is not None
+            return self.runtime.apply(self.pipeline.facts(entry.table, self.runtime.tables()))
+        if entry.kind == "heartbeat":
+            return self.runtime.advance(entry.facts["watermark"])
+        return self.runtime.finish()
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def _synchronise(self, version: int) -> None:
+        if version == self._version:
+            return
+        gone = self.failed.keys() | self._ended
+        self.runtime.synchronise([query for query in self._queries_at(version) if query.name not in gone])
+        self._version = version
+
+    def first_answer(self, query: CompiledQuery) -> Answer | None:
+        """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
+        with self._isolation.read():
+            group = self.runtime.covers(query)
+            return None if group is None else self.runtime.probe(query, group)
+
+    def forget(self, name: str) -> None:
+        """A dropped query's failure or end is no longer of interest: its name may be used again."""
+        with self._lock:
+            self.failed.pop(name, None)
+            self._ended.discard(name)
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def on_batch(self, version: Callable[[], int], rows: DataFrame, epoch: int) -> None:
+        if epoch <= self._epoch:
+            return
+        with self._lock:
+            current = version()
+            seen = current if self._log is None else self._log.intend(epoch, current)
+            failed_before = set(self.failed)
+            with self._isolation.slide():
+                self._synchronise(seen)
+            table = self._aggregate(rows)
+            failed = {name: why for name, why in self.failed.items() if name not in failed_before}
+            started = time.perf_counter()
+            with self._isolation.slide():
+                progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
+            self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
+            self._epoch = epoch
+            for name, why in failed.items():
+                self._deliver_failure(name, why)
+            self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
+
+    def _aggregate(self, rows: DataFrame) -> pa.Table:
+        """The one action; when an expression fails, find out whose, fail those queries alone, and go on."""
+        while True:
+            started = time.perf_counter()
+            try:
+                return self.pipeline.aggregate(rows, self.runtime.tables())
+            except Exception as error:
+                self.pipeline.readable(rows)
+                if not self._fail_culprits(rows):
+                    raise error
+            finally:
+                self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
+
+    def _fail_culprits(self, rows: DataFrame) -> bool:
+        queries = [self.runtime.active[name].queries[name].compiled for name in self.runtime.active]
+        culprits = {query.name: self.pipeline.failure(rows, query.periodic) for query in queries}
+        found = {name: why for name, why in culprits.items() if why is not None}
+        self.failed.update(found)
+        with self._isolation.slide():
+            for name in found:
+                self.runtime.remove(name)
+        return bool(found)
+
+    def advance(self, watermark: Micros) -> None:
+        """A heartbeat: no tuple with a timestamp before this is to come."""
+        with self._lock:
+            with self._isolation.slide():
+                progress = self.runtime.advance(watermark)
+            self._commit(Entry("heartbeat", self._epoch, self._version, {"watermark": watermark}), progress)
+
+    def finish(self) -> None:
+        """End of input (or IDLE AFTER): close the panes that are open."""
+        with self._lock:
+            with self._isolation.slide():
+                progress = self.runtime.finish()
+            self._commit(Entry("end", self._epoch, self._version, {}), progress)
+
+    def _commit(self, entry: Entry, progress: Progress) -> None:
+        self._finish(progress, delivered=False)
+        if self._log is None:
+            return
+        self._log.append(entry)
+        if self._log.wants_snapshot:
+            saved, tables = state.save(self.runtime)
+            facts: dict[str, Any] = {**saved, "failed": self.failed, "ended": sorted(self._ended)}
+            self._log.compact(Snapshot(self._epoch, self._version, facts, tables))
+
+    def _finish(self, progress: Progress, delivered: bool) -> None:
+        self.failed.update(progress.outcome.failed)
+        self._ended.update(progress.outcome.ended)
+        self._deliver(progress, delivered)
+
+    def _deliver_failure(self, name: str, why: str) -> None:
+        failure = Progress()
+        failure.outcome.failed[name] = why
+        self._deliver(failure, True)

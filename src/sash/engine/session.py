@@ -1,0 +1,402 @@
+"""A session: everything a user's program says to Sash goes through here.
+
+The life of a query is `register`: text, statement, plan (compiler), catalog; the next micro-batch of its stream
+takes it into the shared pass. The life of a tuple is in `running.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.clock import Clock, SystemClock
+from sash.core.errors import CatalogError, CheckpointError, NotSupportedError, QueryFailedError, SashError
+from sash.core.time import Micros, to_micros
+from sash.engine import explain as explaining
+from sash.engine.checkpoint import Checkpoint
+from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_select
+from sash.engine.declare import check_same, checked, declared_stream, duration
+from sash.engine.history import CatalogHistory, query_change, stream_change, stream_of
+from sash.engine.onetime import answer_once
+from sash.engine.query import AnswerMemory, Query
+from sash.engine.report import describe, session_statistics, show_queries
+from sash.engine.runner import Runner
+from sash.engine.running import RunningStream
+from sash.engine.stream import Progress
+from sash.language import (
+    CreateStream,
+    Describe,
+    DropQuery,
+    DropStream,
+    Explain,
+    RegisterQuery,
+    Select,
+    SelectStatement,
+    ShowQueries,
+    Statement,
+    parse,
+    parse_script,
+)
+from sash.scheduling import policy as policy_named
+from sash.transactions import isolation as isolation_named
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger("sash.engine")
+
+
+class Session:
+    """Use `sash.connect()`. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        checkpoint: str | Path | None = None,
+        policy: str = "conservative",
+        isolation: str = "serial",
+        keep_answers: int = 1_000,
+        answer_memory: int = 256 * 2**20,
+        clock: Clock | None = None,
+    ) -> None:
+        policy_named(policy)
+        self._policy_name = policy
+        self._isolation = isolation_named(isolation)
+        self._borrowed = spark
+        self._own: SparkSession | None = None
+        self._keep_answers = keep_answers
+        self._memory = AnswerMemory(answer_memory)
+        self._catalog = Catalog()
+        self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
+        self._streams: dict[str, RunningStream] = {}
+        self.queries: dict[str, Query] = {}
+        self._restored: set[str] = set()
+        self._lock = threading.RLock()
+        self._closed = False
+        self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
+        self._history = self._checkpoint.history if self._checkpoint else CatalogHistory()
+        self._runner = Runner(self._checkpoint, clock or SystemClock(), lambda: self._history.version)
+        self._restore_catalog()
+
+    # -- Spark -----------------------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session: the one that was given, or our own local one, started when it is first needed."""
+        if self._borrowed is not None:
+            return self._borrowed
+        if self._own is None:
+            from sash.spark.session import acquire_local_session, jvm_process
+
+            self._check_open()
+            self._own = acquire_local_session()
+            if self._checkpoint is not None:
+                self._checkpoint.record_jvm(jvm_process(self._own))
+        return self._own
+
+    # -- streams ---------------------------------------------------------------------------------------
+
+    def create_stream(
+        self,
+        name: str,
+        frame: DataFrame,
+        timestamp: str,
+        delay: str = "0 sec",
+        granule: str = "1 sec",
+        keep: str | None = None,
+        *,
+        offset: str = "0 sec",
+        closed: str = "right",
+        late: str = "drop",
+        idle_after: str | None = None,
+    ) -> None:
+        """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
+        from sash.spark.sources import schema_of
+
+        if keep is not None:
+            raise NotSupportedError("KEEP (stored windows)")
+        if closed not in ("right", "left") or late not in ("drop", "revise"):
+            raise SashError("closed is 'right' or 'left'; late is 'drop' or 'revise'")
+        stream = Stream(
+            name,
+            schema_of(frame),
+            timestamp,
+            delay=duration("delay", delay),
+            granule=duration("granule", granule),
+            offset=duration("offset", offset),
+            closed_left=closed == "left",
+            late_revise=late == "revise",
+            idle_after=None if idle_after is None else duration("idle_after", idle_after),
+        )
+        self._open_stream(stream, frame)
+
+    def _create_declared_stream(self, statement: CreateStream) -> None:
+        from sash.spark.sources import open_source, schema_of
+
+        key = f"stream {statement.name.lower()}"
+        if key in self._restored:
+            known = self._catalog.stream(statement.name)
+            check_same(declared_stream(statement, statement.schema or known.schema), known)
+            self._restored.discard(key)
+            return
+        frame = open_source(self.spark, statement.source, statement.schema)
+        self._open_stream(declared_stream(statement, statement.schema or schema_of(frame)), frame)
+
+    def _open_stream(self, stream: Stream, frame: DataFrame) -> None:
+        from sash.spark.pipeline import Pipeline
+
+        self._check_open()
+        stream = checked(stream)
+        with self._lock:
+            known = self._history.streams().get(stream.name.lower())
+            if known is not None and stream.name.lower() not in self._streams:
+                check_same(stream, stream_of(known))
+            self._catalog.add_stream(stream)
+            log = None if self._checkpoint is None else self._checkpoint.log(stream.name)
+            running = RunningStream(
+                stream,
+                Pipeline(stream, frame),
+                policy_named(self._policy_name),
+                self._isolation,
+                partial(self._queries_at, stream.name),
+                self._take,
+                log,
+            )
+            self._streams[stream.name.lower()] = running
+            if known is None:
+                self._history.append(stream_change(stream))
+            running.recover()
+
+    def drop_stream(self, name: str) -> None:
+        with self._lock:
+            stream = self._catalog.stream(name)
+            if self._runner.is_running(stream.name):
+                raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
+            users = [query.name for query in self._queries_at(stream.name)]
+            self._catalog.drop_stream(name, users)
+            del self._streams[stream.name.lower()]
+            self._history.append({"change": "drop stream", "name": stream.name})
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def register(self, text: str, name: str, priority: int = 0, lifetime: str | None = None) -> Query:
+        """Register a periodic query: it answers from the next micro-batch on, at once where a synopsis covers it."""
+        life = None if lifetime is None else duration("lifetime", lifetime)
+        return self._register(as_select(text), name, priority, life)
+
+    def _register(self, select: Select, name: str, priority: int, lifetime: Micros | None) -> Query:
+        self._check_open()
+        with self._lock:
+            compiled = replace(compile_select(select, self._catalog, name), priority=priority, lifetime=lifetime)
+            query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime)
+            if name.lower() in self._restored and self._catalog.query(name) == query:
+                self._restored.discard(name.lower())
+                return self.queries[name]
+            self._catalog.add_query(query)
+            self._history.append(query_change(query))
+            self._compiled[query] = compiled
+            handle = self.queries[name] = Query(self, name, query.text, self._keep_answers)
+        self._answer_at_once(compiled)
+        return handle
+
+    def _answer_at_once(self, compiled: CompiledQuery) -> None:
+        """Where the stream has begun and its synopsis has what the query needs, nobody waits for a slide."""
+        answer = self._streams[compiled.stream.lower()].first_answer(compiled)
+        if answer is not None and (answer.scheduled or not compiled.periodic.window.exactly):
+            self._take(Progress([answer]), False)
+
+    def drop_query(self, name: str) -> None:
+        with self._lock:
+            query = self._catalog.drop_query(name)
+            self._history.append({"change": "drop query", "name": query.name})
+            self._restored.discard(query.name.lower())
+            self.queries.pop(query.name, None)
+            compiled = self._compiled.get(query)
+        if compiled is not None:
+            self._streams[compiled.stream.lower()].forget(query.name)
+
+    def _queries_at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
+        """A stream's queries at a version of the catalog."""
+        with self._lock:
+            mine = [q for q in self._history.queries(version).values() if q.stream.lower() == stream.lower()]
+            for query in mine:
+                if query not in self._compiled:
+                    self._compiled[query] = compile_query(query, self._catalog)
+            return [self._compiled[query] for query in mine]
+
+    def _take(self, progress: Progress, delivered: bool) -> None:
+        """Hand answers to their queries; record failures and ends. `delivered`: subscribers have had them before."""
+        for answer in progress.answers:
+            handle = self.queries.get(answer.query)
+            if handle is None:
+                continue
+            handle._remember(answer)
+            self._memory.add(handle, answer)
+            if not delivered:
+                handle._deliver(answer)
+        for name, why in progress.outcome.failed.items():
+            logger.error("query %s failed: %s", name, why)
+            if name in self.queries:
+                self.queries[name].error = QueryFailedError(f"query '{name}' failed: {why}")
+        for name in progress.outcome.ended:
+            logger.info("query %s has reached the end of its lifetime", name)
+
+    # -- recovery --------------------------------------------------------------------------------------
+
+    def _restore_catalog(self) -> None:
+        """After a restart: queries are known at once, streams with a declared source are opened again."""
+        for query in self._history.queries().values():
+            self._catalog.add_query(query)
+            self._restored.add(query.name.lower())
+            self.queries[query.name] = Query(self, query.name, query.text, self._keep_answers)
+        for change in self._history.streams().values():
+            stream = stream_of(change)
+            if stream.source is not None:
+                from sash.spark.sources import open_source
+
+                self._open_stream(stream, open_source(self.spark, stream.source, stream.schema))
+                self._restored.add(f"stream {stream.name.lower()}")
+
+    # -- running ---------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Drain finite sources, deterministically, then close the last panes and return."""
+        self._check_open()
+        self._runner.drain(self._ready())
+
+    def start(self, trigger: str = "1 second") -> None:
+        """Run live: a micro-batch per trigger interval, until `stop`."""
+        self._check_open()
+        self._runner.start(self._ready(), trigger)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the streams end, at most `timeout` seconds; raises what went wrong. True when all have ended."""
+        return self._runner.wait(timeout)
+
+    def stop(self) -> None:
+        """Stop live streams after the micro-batch in flight; the session can be started again."""
+        self._runner.stop()
+
+    def _ready(self) -> list[RunningStream]:
+        """The streams that some query reads, in the order of their names."""
+        missing = [name for name in self._history.streams() if name not in self._streams]
+        if missing:
+            raise CheckpointError(
+                f"the checkpoint knows the stream{'s' * (len(missing) > 1)} {', '.join(missing)}, which this program "
+                "has not created; create_stream it first, or use another checkpoint"
+            )
+        chosen = [self._streams[name] for name in sorted(self._streams) if self._queries_at(name)]
+        if not chosen:
+            raise SashError("nothing to run: no query is registered (session.register or REGISTER QUERY)")
+        return chosen
+
+    def close(self) -> None:
+        """Stop, and end the Spark session if it is ours (never a borrowed one)."""
+        if self._closed:
+            return
+        self._runner.close()
+        self._closed = True
+        if self._own is not None:
+            from sash.spark.session import release_local_session
+
+            release_local_session()
+            self._own = None
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def advance(self, stream: str, to: datetime | Micros) -> None:
+        """A heartbeat: no tuple before this event time is to come on a stream."""
+        running = self._running(stream)
+        running.advance(to if isinstance(to, int) else to_micros(to))
+
+    # -- statements ------------------------------------------------------------------------------------
+
+    def sql(self, text: str) -> pa.Table | Query | str | None:
+        """Execute one statement. SELECT, SHOW and DESCRIBE return a table, REGISTER a query, EXPLAIN a string."""
+        return self._execute(parse(text))
+
+    def script(self, text: str) -> list[pa.Table | Query | str | None]:
+        """Execute a script of statements in order; nothing is executed if one of them cannot be parsed."""
+        return [self._execute(statement) for statement in parse_script(text)]
+
+    def _execute(self, statement: Statement) -> pa.Table | Query | str | None:
+        handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
+            CreateStream: self._create_declared_stream,
+            RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime),
+            DropQuery: lambda s: self.drop_query(s.name),
+            DropStream: lambda s: self.drop_stream(s.name),
+            ShowQueries: lambda s: show_queries(self._catalog, self.queries),
+            Describe: lambda s: describe(s.name, self._catalog, self.queries),
+            Explain: lambda s: self._explain(s.select),
+            SelectStatement: lambda s: self._query(s.select),
+        }
+        return handlers[type(statement)](statement)
+
+    def query(self, text: str) -> pa.Table:
+        """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata."""
+        return self._query(as_select(text))
+
+    def _query(self, select: Select) -> pa.Table:
+        self._check_open()
+        with self._lock:
+            compiled = compile_select(select, self._catalog, "(one-time)", one_time=True)
+            running = self._streams[compiled.stream.lower()]
+        with self._isolation.read():
+            return answer_once(compiled, running.runtime)
+
+    def explain(self, text: str) -> str:
+        """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""
+        statement = parse(text)
+        if isinstance(statement, Explain | RegisterQuery | SelectStatement):
+            return self._explain(statement.select)
+        raise SashError("EXPLAIN takes a SELECT")
+
+    def _explain(self, select: Select) -> str:
+        with self._lock:
+            compiled = explaining.compile_for_explain(select, self._catalog)
+            neighbours = [
+                query for query in self._queries_at(compiled.stream) if self.queries[query.name].error is None
+            ]
+            stream = self._catalog.stream(compiled.stream)
+            unreduced = self._streams[compiled.stream.lower()].runtime.unreduced
+        return explaining.explain(compiled, neighbours, stream, self._policy_name, unreduced)
+
+    def stats(self) -> dict[str, Any]:
+        """Throughput, lateness, joint executions, work saved, late and bad tuples."""
+        with self._isolation.read():
+            return session_statistics(self._streams, self.queries, self._memory.forgotten)
+
+    # -- checks ----------------------------------------------------------------------------------------
+
+    def _running(self, stream: str) -> RunningStream:
+        return self._streams[self._catalog.stream(stream).name.lower()]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SashError("the session is closed; connect() again")
+
+
+def connect(
+    spark: SparkSession | None = None,
+    checkpoint: str | Path | None = None,
+    policy: str = "conservative",
+    isolation: str = "serial",
+    **options: Any,
+) -> Session:
+    """Open a session: on a local Spark session of its own, or on yours."""
+    return Session(spark, checkpoint, policy, isolation, **options)

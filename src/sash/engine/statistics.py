@@ -1,0 +1,39 @@
+"""Counters that `stats()` shows: throughput, late and bad tuples, joint executions, work saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sash.core.time import Micros
+from sash.core.window import TimeWindow
+from sash.scheduling import joint_cost, separate_cost
+
+
+@dataclass
+class GroupStatistics:
+    """Costs are the analytic model's: pane values combined, jointly and as if each query had run alone."""
+
+    executions: int = 0
+    joint_executions: int = 0
+    refreshes: int = 0
+    joint_cost: int = 0
+    separate_cost: int = 0
+
+    def executed(self, windows: list[TimeWindow], pane: Micros) -> None:
+        lengths = [window.length for window in windows]
+        self.executions += 1
+        self.joint_executions += len(windows) > 1
+        self.refreshes += len(windows)
+        self.joint_cost += joint_cost(lengths, pane)
+        self.separate_cost += separate_cost(lengths, pane)
+
+
+@dataclass
+class StreamStatistics:
+    tuples: int = 0
+    micro_batches: int = 0
+    late_tuples: int = 0
+    null_timestamps: int = 0
+    unparsable: int = 0
+    seconds_in_spark: float = 0.0
+    seconds_in_sash: float = 0.0

@@ -1,0 +1,143 @@
+"""Terms over groups as the plan's expressions: keys and aggregates become Fields, everything else Calls.
+
+The Sash process evaluates these on Arrow arrays with a closed vocabulary of functions, so anything else is
+refused here by name. Casts that Spark would insert are inserted, so that both sides of an operator have one type
+(two decimals keep their own precision under arithmetic: the result's type is Spark's).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sash.language.coercion import common_type, is_interval
+from sash.language.literals import recast
+from sash.language.scope import Scope
+from sash.language.terms import Term, render
+from sash.language.types import spark_name
+from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
+from sash.plan.nodes import AggregateCall, Key
+
+_VOCABULARY = """
+    add subtract multiply divide int_divide modulo negate eq ne lt le gt ge null_safe_eq and or not is_null
+    is_not_null in like case cast try_cast coalesce nullif if greatest least abs ceil floor round sqrt exp ln
+    log10 log2 power sign upper lower length trim concat substring
+"""
+_SAME = frozenset(_VOCABULARY.split())
+_RENAMED = {
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "ceiling": "ceil",
+    "pow": "power",
+    "signum": "sign",
+    "substr": "substring",
+    "ucase": "upper",
+    "lcase": "lower",
+    "char_length": "length",
+    "character_length": "length",
+    "isnull": "is_null",
+    "isnotnull": "is_not_null",
+    "isnan": "is_nan",
+    "mod": "modulo",
+}
+# Arrow writes these otherwise than Spark does.
+_NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
+
+
+class Groups:
+    """The Aggregate node of one query while it is built: its keys, and the calls met so far."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._keys: dict[str, Key] = {}
+        self._calls: dict[str, AggregateCall] = {}
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(self._keys.values())
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return tuple(self._calls.values())
+
+    def add_key(self, term: Term) -> None:
+        sql = render(term)
+        name = str(term.value) if term.op == "column" else sql
+        self._keys.setdefault(sql, Key(self._unused(name), row_expression(term)))
+
+    def translate(self, term: Term) -> Expression:
+        if term.op == "literal":
+            return Literal(term.value, term.type)
+        key = self._keys.get(render(term))
+        if key is not None:
+            return Field(key.name, key.expression.type)
+        if term.op == "aggregate":
+            return self._call_field(term)
+        if term.op == "column":
+            reason = f"'{term.value}' is neither in GROUP BY nor inside an aggregate"
+            raise self._scope.error(reason, term.span)
+        return self._operation(term)
+
+    def _call_field(self, term: Term) -> Field:
+        sql = render(term)
+        if sql not in self._calls:
+            argument = row_expression(term.args[0]) if term.args else None
+            self._calls[sql] = AggregateCall(self._unused(sql), str(term.value), argument, term.type)
+        return Field(self._calls[sql].name, term.type)
+
+    def _unused(self, name: str) -> str:
+        taken = {key.name for key in self.keys} | {call.name for call in self.calls}
+        while name in taken:
+            name += "'"
+        return name
+
+    def _operation(self, term: Term) -> Expression:
+        if term.op == "between":
+            return self._between(term)
+        function = term.op if term.op in _SAME else _RENAMED.get(term.op)
+        if function is None or is_interval(term.type) or any(is_interval(arg.type) for arg in term.args):
+            raise self._scope.unsupported(f"function {term.op.upper()} over an answer", term.span)
+        if function == "like" and term.args[1].op != "literal":
+            raise self._scope.unsupported("LIKE with a pattern that is not constant over an answer", term.args[1].span)
+        if function in ("cast", "try_cast"):
+            return self._cast(self.translate(term.args[0]), term.type, term, function)
+        coerced = term.coerced or tuple(arg.type for arg in term.args)
+        arguments = tuple(
+            self._cast(self.translate(arg), type, arg) for arg, type in zip(term.args, coerced, strict=True)
+        )
+        return _pairwise(function, arguments) if function in ("and", "or") else Call(function, arguments, term.type)
+
+    def _between(self, term: Term) -> Expression:
+        """x BETWEEN low AND high is x >= low AND x <= high, each side with its own common type."""
+        value, low, high = term.args
+        sides = []
+        for op, bound in (("ge", low), ("le", high)):
+            common = common_type(value.type, bound.type)
+            assert common is not None
+            pair = (self._cast(self.translate(part), common, part) for part in (value, bound))
+            sides.append(Call(op, tuple(pair), pa.bool_()))
+        return Call("and", tuple(sides), pa.bool_())
+
+    def _cast(self, expression: Expression, type: pa.DataType, term: Term, function: str = "cast") -> Expression:
+        source = expression.type
+        if source == type:
+            return expression
+        constant = recast(expression, type) if isinstance(expression, Literal) else None
+        if constant is not None:
+            return constant
+        if pt.is_string(type) and any(is_such(source) for is_such in _NO_TEXT):
+            raise self._scope.unsupported(f"CAST of {spark_name(source)} to STRING over an answer", term.span)
+        return Call(function, (expression,), type)
+
+
+def _pairwise(function: str, arguments: tuple[Expression, ...]) -> Expression:
+    """A chain of AND or OR as a balanced tree of pairs."""
+    if len(arguments) == 1:
+        return arguments[0]
+    half = len(arguments) // 2
+    pair = (_pairwise(function, arguments[:half]), _pairwise(function, arguments[half:]))
+    return Call(function, pair, pa.bool_())
+
+
+def row_expression(term: Term) -> RowExpression:
+    return RowExpression(render(term), term.type, term.columns)

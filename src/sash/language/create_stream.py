@@ -1,0 +1,147 @@
+"""CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses in any order]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sash.catalog import Source
+from sash.core.errors import Span, nearest
+from sash.core.time import Micros
+from sash.language.cursor import Cursor
+from sash.language.dialect import parse_type
+from sash.language.statements import CreateStream
+from sash.language.types import arrow_type
+
+_CLAUSES = ("TIMESTAMP", "DELAY", "GRANULE", "OFFSET", "CLOSED", "LATE", "IDLE", "KEEP")
+
+
+def parse_create_stream(cursor: Cursor) -> CreateStream:
+    """The cursor stands behind the words CREATE STREAM."""
+    name = cursor.name("the stream's name")
+    schema = _columns(cursor) if cursor.at("(") else None
+    cursor.expect("FROM", "FROM and a Spark source's format, for example FROM parquet")
+    source = Source(cursor.name("a Spark source's format").lower(), _options(cursor))
+    clauses = _clauses(cursor)
+    if "timestamp" not in clauses:
+        raise cursor.error("expected TIMESTAMP and the column that carries event time")
+    column, at = clauses.pop("timestamp")
+    return CreateStream(name, schema, _timestamp(cursor, schema, column, at), source, **clauses)
+
+
+def _clauses(cursor: Cursor) -> dict[str, Any]:
+    readers: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
+        "TIMESTAMP": ("timestamp", _timestamp_name),
+        "DELAY": ("delay", lambda c: c.duration("a DELAY")),
+        "GRANULE": ("granule", lambda c: c.duration("a GRANULE", least=1)),
+        "OFFSET": ("offset", lambda c: c.duration("an OFFSET")),
+        "CLOSED": ("closed_left", lambda c: _flag(c, "LEFT")),
+        "LATE": ("late_revise", lambda c: _flag(c, "REVISE")),
+        "IDLE": ("idle_after", _idle_after),
+    }
+    found: dict[str, Any] = {}
+    while cursor.token is not None:
+        word = next((clause for clause in _CLAUSES if cursor.at(clause)), None)
+        if word is None:
+            hint = nearest(cursor.token.text, _CLAUSES)
+            raise cursor.error(f"expected one of {', '.join(_CLAUSES)}, got {cursor.found()}{hint.split(' known')[0]}")
+        if word == "KEEP":
+            raise cursor.unsupported("KEEP")
+        field, read = readers[word]
+        if field in found:
+            raise cursor.error(f"{word} is given twice")
+        cursor.accept(word)
+        found[field] = read(cursor)
+    return found
+
+
+def _flag(cursor: Cursor, word: str) -> bool:
+    cursor.expect(word)
+    return True
+
+
+def _idle_after(cursor: Cursor) -> Micros:
+    cursor.expect("AFTER")
+    return cursor.duration("a duration after IDLE AFTER", least=1)
+
+
+def _timestamp_name(cursor: Cursor) -> tuple[str, Span]:
+    return cursor.name("the column that carries event time"), cursor.previous
+
+
+def _timestamp(cursor: Cursor, schema: pa.Schema | None, column: str, at: Span) -> str:
+    """The column as the schema spells it."""
+    if schema is None:
+        return column
+    for field in schema:
+        if field.name.lower() == column.lower():
+            if not pa.types.is_timestamp(field.type):
+                raise cursor.error(f"'{field.name}' is not a TIMESTAMP; event time needs one", at)
+            return field.name
+    raise cursor.error(f"unknown column '{column}'{nearest(column, schema.names)}", at)
+
+
+def _columns(cursor: Cursor) -> pa.Schema:
+    fields: dict[str, pa.Field] = {}
+    cursor.expect("(")
+    while True:
+        name, at = cursor.name("a column's name"), cursor.previous
+        if name.lower() in fields:
+            raise cursor.error(f"column '{name}' is declared twice", at)
+        fields[name.lower()] = pa.field(name, _type(cursor))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")", ", or )")
+    return pa.schema(list(fields.values()))
+
+
+def _type(cursor: Cursor) -> pa.DataType:
+    """The type that ends at the next comma or parenthesis of this level."""
+    tokens = _until_comma(cursor)
+    if not tokens:
+        raise cursor.error(f"expected a type, got {cursor.found()}")
+    span = Span(tokens[0].start, tokens[-1].end + 1)
+    try:
+        return arrow_type(parse_type(tokens, cursor.text))
+    except ValueError as reason:
+        raise cursor.error(str(reason), span) from None
+
+
+def _until_comma(cursor: Cursor) -> list[Token]:
+    start, depth = cursor.position, 0
+    while cursor.token is not None:
+        kind = cursor.token.token_type
+        if depth == 0 and kind in (TokenType.COMMA, TokenType.R_PAREN):
+            break
+        depth += kind in (TokenType.L_PAREN, TokenType.LT)
+        depth -= kind in (TokenType.R_PAREN, TokenType.GT)
+        cursor.position += 1
+    return cursor.tokens[start : cursor.position]
+
+
+def _options(cursor: Cursor) -> dict[str, str]:
+    options: dict[str, str] = {}
+    if not cursor.accept("OPTIONS"):
+        return options
+    cursor.expect("(")
+    while True:
+        name = _option_name(cursor)
+        cursor.accept("=")
+        options[name] = cursor.string(f"the value of option '{name}'")
+        if not cursor.accept(","):
+            break
+    cursor.expect(")", ", or )")
+    return options
+
+
+def _option_name(cursor: Cursor) -> str:
+    """`path`, 'path' or a dotted name such as kafka.bootstrap.servers."""
+    if cursor.token is not None and cursor.token.token_type == TokenType.STRING:
+        return cursor.string("an option's name")
+    parts = [cursor.name("an option's name")]
+    while cursor.accept("."):
+        parts.append(cursor.name("an option's name"))
+    return ".".join(parts)

@@ -1,0 +1,87 @@
+"""The statements of CQL, as the engine executes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.catalog import Source
+from sash.core.errors import Span
+from sash.core.time import SECOND, Micros
+
+
+@dataclass(frozen=True, eq=False)
+class Select:
+    """A SELECT that was parsed and not yet bound: its tree, and the script in which the tree's offsets count."""
+
+    tree: exp.Expr
+    script: str
+    span: Span
+
+    @property
+    def text(self) -> str:
+        """The SELECT as it was written."""
+        return self.script[self.span.start : self.span.end]
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """All durations in microseconds; without columns the source's own schema counts."""
+
+    name: str
+    schema: pa.Schema | None
+    timestamp: str
+    source: Source
+    delay: Micros = 0
+    granule: Micros = SECOND
+    offset: Micros = 0
+    closed_left: bool = False
+    late_revise: bool = False
+    idle_after: Micros | None = None
+
+
+@dataclass(frozen=True)
+class RegisterQuery:
+    name: str
+    select: Select
+    priority: int = 0
+    lifetime: Micros | None = None
+
+    @property
+    def text(self) -> str:
+        return self.select.text
+
+
+@dataclass(frozen=True)
+class DropQuery:
+    name: str
+
+
+@dataclass(frozen=True)
+class DropStream:
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowQueries:
+    pass
+
+
+@dataclass(frozen=True)
+class Describe:
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    select: Select
+
+
+@dataclass(frozen=True)
+class SelectStatement:
+    select: Select
+
+
+Statement = CreateStream | RegisterQuery | DropQuery | DropStream | ShowQueries | Describe | Explain | SelectStatement

@@ -1,0 +1,43 @@
+"""String literals as Spark reads and writes them (ParserUtils.unescapeSQLString, quotes doubled as in Spark 4).
+
+sqlglot unescapes a little differently, which would change regular expressions on their way to Spark.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_PATTERN = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\([0-3][0-7]{2})|\\(.)|(''|\"\")", re.DOTALL)
+
+
+def unquote(written: str) -> str:
+    r"""The value of a literal as it stands in a statement.
+
+    >>> unquote(r"'it\'s'"), unquote(r"r'\d+'"), unquote(r"'\\d+'")
+    ("it's", '\\d+', '\\d+')
+    """
+    if written[0] in "rR":
+        return written[2:-1]
+    quote = written[0]
+
+    def value(match: re.Match[str]) -> str:
+        four, eight, octal, escaped, doubled = match.groups()
+        if four or eight:
+            return chr(int(four or eight, 16))
+        if octal:
+            return chr(int(octal, 8))
+        if doubled:
+            return quote if doubled[0] == quote else doubled
+        return _ESCAPES.get(escaped, escaped)
+
+    return _PATTERN.sub(value, written[1:-1])
+
+
+def quote(value: str) -> str:
+    r"""A literal that Spark reads back as the value.
+
+    >>> quote(r"it's \d")
+    "'it\\'s \\\\d'"
+    """
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

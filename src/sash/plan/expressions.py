@@ -1,0 +1,64 @@
+"""Two kinds of expression, because two machines evaluate them.
+
+`RowExpression` speaks of a stream's rows (WHERE, GROUP BY, arguments of aggregates). It is canonical
+Spark SQL text, evaluated by Spark's generated code; two queries share work when their texts are equal.
+
+`Expression` speaks of an answer's groups (SELECT list, HAVING, ORDER BY over keys and aggregates).
+It is a small tree that the Sash process evaluates on Arrow arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class RowExpression:
+    sql: str
+    type: pa.DataType
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+@dataclass(frozen=True)
+class Field:
+    """A key or an aggregate of the query, by its name in the Aggregate node."""
+
+    name: str
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant; value is what `pa.scalar(value, type)` accepts."""
+
+    value: object
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return "NULL" if self.value is None else repr(self.value)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of `synopses.evaluate.FUNCTIONS` by its lower-case name; operators have names too (`add`, `eq`).
+
+    `type` is the result's type: the evaluator casts to it.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+Expression = Field | Literal | Call

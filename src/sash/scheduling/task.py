@@ -1,0 +1,92 @@
+"""Tasks, and what the scheduler hands out (thesis, sections 8.4.1 to 8.4.3).
+
+A task T(i,j) is a sub-group: the queries of group G(i) with one SLIDE, always executed together.
+The thesis counts d(T), the updates left until the deadline, down at every update; like its implementation
+(section 8.5.1) we keep the deadline itself, an event time, and derive d(T) = (deadline - now) / s when asked.
+So nothing happens here when time passes, nor when s changes because a finer query came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sash.core.time import Micros, format_duration
+
+
+class TaskKey(NamedTuple):
+    """What makes two queries members of one task; its order breaks the last ties of the scheduler.
+
+    EXACTLY is part of it because such queries are never moved, under no policy.
+    """
+
+    group: str
+    slide: Micros
+    offset: Micros = 0
+    exactly: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.group} SLIDE {'EXACTLY ' if self.exactly else ''}{format_duration(self.slide)}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sub-group as it is now: `period` is what the policy assigned, at most the SLIDE of its queries."""
+
+    key: TaskKey
+    period: Micros
+    priority: int
+    members: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.key)
+
+    @property
+    def group(self) -> str:
+        return self.key.group
+
+    @property
+    def exactly(self) -> bool:
+        return self.key.exactly
+
+
+@dataclass(frozen=True)
+class Due:
+    """A task chosen for execution at event time `now`, with the deadline that it had."""
+
+    task: Task
+    deadline: Micros
+    now: Micros
+
+    @property
+    def on_time(self) -> bool:
+        return self.deadline >= self.now
+
+    def d(self, s: Micros) -> int:
+        """d(T): updates left until the deadline when synopses are updated every s; negative when late.
+
+        >>> [Due(Task(TaskKey("G1", 4), 4, 0, ("q",)), 8, now).d(s=2) for now in (4, 8, 10)]
+        [2, 0, -1]
+        """
+        return -((self.now - self.deadline) // s)
+
+    def latency(self, s: Micros) -> int:
+        """How many more updates than its SLIDE lie between this execution and the last (section 8.5.1)."""
+        return max(0, -self.d(s))
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Tasks of one group to execute jointly: one scan of the synopsis as of `as_of` answers all of them."""
+
+    as_of: Micros
+    tasks: tuple[Due, ...]
+
+    @property
+    def group(self) -> str:
+        return self.tasks[0].task.group
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(query for due in self.tasks for query in due.task.members)

@@ -1,0 +1,47 @@
+"""Pane tables: the queries of a stream with the same grouping expressions read the same panes.
+
+SS1 (thesis 8.3.1): a synopsis with panes of length s serves all queries whose windows, slides and lags are
+multiples of s, whatever their aggregates, as long as it stores the data per pane that they need.
+CS2: all queries of one basic interval synopsis are computed together in one scan.
+Predicates do not separate queries: they become filtered partials of the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sash.core.time import Micros
+from sash.core.window import pane_length
+from sash.plan.expressions import RowExpression
+from sash.plan.periodic import PeriodicAggregate, key_set
+from sash.synopses.answers import Finisher
+from sash.synopses.partials import Partial
+
+KeySet = tuple[RowExpression, ...]
+
+
+@dataclass(frozen=True)
+class PaneTable:
+    """What Spark computes for one key set: for every pane and group, these partials."""
+
+    keys: KeySet
+    length: Micros
+    partials: tuple[Partial, ...]
+
+    @property
+    def label(self) -> str:
+        return f"({', '.join(key.sql for key in self.keys)})"
+
+
+def pane_tables(queries: Iterable[PeriodicAggregate]) -> list[PaneTable]:
+    """The pane tables of a stream, in a fixed order: the same queries give the same tables."""
+    by_keys: dict[KeySet, list[PeriodicAggregate]] = {}
+    for query in queries:
+        by_keys.setdefault(key_set(query), []).append(query)
+    return [pane_table(keys, by_keys[keys]) for keys in sorted(by_keys, key=lambda keys: [key.sql for key in keys])]
+
+
+def pane_table(keys: KeySet, queries: list[PeriodicAggregate]) -> PaneTable:
+    partials = dict.fromkeys(partial for query in queries for partial in Finisher(query).partials)
+    return PaneTable(keys, pane_length(query.window for query in queries), tuple(partials))

@@ -1,0 +1,211 @@
+"""The one pass over a micro-batch, as Spark SQL text.
+
+Every row is assigned to a pane of every pane table and aggregated there. One pane table is one *lane*; with
+more than one lane each row is expanded once per lane by Spark's Expand operator (UNPIVOT), and the lanes'
+keys, arguments and predicates are overlaid in the same columns, so that the aggregation's generated code
+stays small however many tables there are:
+
+    row ──► _t, predicates ──► (lane 0: pane, keys, arguments, mask) ──┐
+                               (lane 1: pane, keys, arguments, mask) ──┼─► GROUP BY lane, pane, keys
+                               ...                                   ──┘    count, max(_t), slots
+
+A lane's predicates are bits of its mask; `sum(length) WHERE protocol = 6` is `sum(x0) FILTER (mask & 1)`.
+Generated code with more than about twenty filtered aggregates falls off a cliff, so a pane table with more
+predicates is split into several lanes of at most MOST_PREDICATES; the synopsis merges them again.
+
+An argument that may raise (a division, a cast) is only evaluated where the query's predicate holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.time import Micros
+from sash.plan.expressions import RowExpression
+from sash.sharing.pane_tables import PaneTable
+from sash.synopses.partials import Lifted, Partial
+
+MOST_PREDICATES = 20
+CORRUPT_COLUMN = "_corrupt_record"
+# Panes of rows that belong to no pane: they are counted and kept out.
+NULL_TIMESTAMP_PANE: Micros = -(2**63) + 1
+UNPARSABLE_PANE: Micros = -(2**63) + 2
+
+TypeName = Callable[[pa.DataType], str]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A pane table, or the part of it that concerns some of its predicates."""
+
+    table: int
+    keys: tuple[RowExpression, ...]
+    length: Micros
+    predicates: tuple[RowExpression, ...]
+    partials: tuple[Partial, ...]
+    guard: str | None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One aggregate of the pass: a function of an overlaid argument column (None: of 1) under a bit of the mask."""
+
+    function: str
+    argument: str | None
+    bit: int | None
+
+    def sql(self) -> str:
+        filtered = "" if self.bit is None else f" FILTER (WHERE (_mask & {1 << self.bit}L) != 0)"
+        return f"{self.function}({self.argument or '1'}){filtered}"
+
+
+def lanes_of(tables: list[PaneTable]) -> list[Lane]:
+    lanes: list[Lane] = []
+    for number, table in enumerate(tables):
+        by_predicate: dict[RowExpression | None, list[Partial]] = {}
+        for partial in table.partials:
+            by_predicate.setdefault(partial.predicate, []).append(partial)
+        free = by_predicate.pop(None, [])
+        predicates = [predicate for predicate in by_predicate if predicate is not None]
+        guard = None if free else " OR ".join(f"({predicate.sql})" for predicate in predicates) or None
+        for start in range(0, max(1, len(predicates)), MOST_PREDICATES):
+            chosen = tuple(predicates[start : start + MOST_PREDICATES])
+            partials = [*(free if start == 0 else []), *(p for chosen_one in chosen for p in by_predicate[chosen_one])]
+            lanes.append(Lane(number, table.keys, table.length, chosen, tuple(partials), guard))
+    return lanes
+
+
+class PassProgram:
+    """The text of the pass for some pane tables, and the way from its result back to them."""
+
+    def __init__(
+        self, stream: Stream, tables: list[PaneTable], view: str, type_name: TypeName, corrupt: bool = False
+    ) -> None:
+        self.tables = tables
+        self._view = view
+        self.lanes = lanes_of(tables) or [Lane(-1, (), stream.granule, (), (), None)]
+        self._stream = stream
+        self._corrupt = corrupt
+        self._type_name = type_name
+        self._slots: dict[Slot, str] = {}
+        self._columns: dict[str, str] = {}
+        self._lane_columns = [self._lay_out(lane) for lane in self.lanes]
+        self.sql = self._text()
+
+    # -- laying lanes over each other ---------------------------------------------------------------
+
+    def _lay_out(self, lane: Lane) -> dict[str, str]:
+        """The lane's own expression for each overlaid column."""
+        mine = {"_pane": self._pane(lane.length)}
+        for key in lane.keys:
+            text = key.sql
+            if lane.guard is not None and not is_column(key):
+                text = f"CASE WHEN {lane.guard} THEN {text} END"
+            mine[self._column("_k", key.type, mine)] = text
+        for partial in lane.partials:
+            for lifted in partial.lift():
+                self._slots.setdefault(self._slot(lane, partial, lifted, mine), f"_a{len(self._slots)}")
+        if lane.predicates:
+            bits = [f"(CASE WHEN {p.sql} THEN {1 << i}L ELSE 0L END)" for i, p in enumerate(lane.predicates)]
+            mine["_mask"] = " | ".join(bits)
+            self._columns["_mask"] = "BIGINT"
+        return mine
+
+    def _slot(self, lane: Lane, partial: Partial, lifted: Lifted, mine: dict[str, str]) -> Slot:
+        text, bit = lifted.argument, None
+        if partial.predicate is not None:
+            if partial.argument is None or is_column(partial.argument):
+                bit = lane.predicates.index(partial.predicate)
+            else:
+                text = f"CASE WHEN {partial.predicate.sql} THEN {text} END"
+        if partial.argument is None:
+            return Slot(lifted.function, None, bit)
+        for name, known in mine.items():
+            if known == text and name.startswith("_x"):
+                return Slot(lifted.function, name, bit)
+        name = self._column("_x", lifted.type, mine)
+        mine[name] = text
+        return Slot(lifted.function, name, bit)
+
+    def _column(self, prefix: str, type: pa.DataType, mine: dict[str, str]) -> str:
+        """The first overlaid column of this type that the lane has not used yet."""
+        type_name = self._type_name(type)
+        for name, known in self._columns.items():
+            if known == type_name and name.startswith(prefix) and name not in mine:
+                return name
+        name = f"{prefix}{len(self._columns)}"
+        self._columns[name] = type_name
+        return name
+
+    def _pane(self, length: Micros) -> str:
+        """The end of the row's pane: the least multiple >= ts, or > ts where windows are closed on the left."""
+        offset = self._stream.offset
+        if self._stream.closed_left:
+            end = f"_t - pmod(_t - {offset}L, {length}L) + {length}L"
+        else:
+            end = f"_t + pmod({offset}L - _t, {length}L)"
+        unparsable = f"WHEN _bad THEN {UNPARSABLE_PANE}L " if self._corrupt else ""
+        return f"CASE {unparsable}WHEN _t IS NULL THEN {NULL_TIMESTAMP_PANE}L ELSE {end} END"
+
+    # -- the text ------------------------------------------------------------------------------------
+
+    def _text(self) -> str:
+        keys = [name for name in self._columns if name.startswith("_k")]
+        slots = [f"{slot.sql()} AS {name}" for slot, name in self._slots.items()]
+        rows = self._single() if len(self.lanes) == 1 else self._unpivoted()
+        grouping = ", ".join(["_lane", "_pane", *keys])
+        return (
+            f"SELECT {', '.join([grouping, 'count(1) AS _rows', 'max(_t) AS _latest', *slots])} "
+            f"FROM ({rows}) GROUP BY {grouping}"
+        )
+
+    def _source(self) -> str:
+        stamp = quoted(self._stream.timestamp)
+        if self._stream.schema.field(self._stream.timestamp).type.tz is None:
+            micros = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {stamp})"
+        else:
+            micros = f"unix_micros({stamp})"
+        bad = f", {CORRUPT_COLUMN} IS NOT NULL AS _bad" if self._corrupt else ""
+        return f"SELECT *, {micros} AS _t{bad} FROM {self._view}"
+
+    def _single(self) -> str:
+        mine = self._lane_columns[0]
+        columns = [f"{text} AS {name}" for name, text in mine.items()]
+        return f"SELECT 0 AS _lane, _t, {', '.join(columns)} FROM ({self._source()})"
+
+    def _unpivoted(self) -> str:
+        names = ["_lane", "_pane", *self._columns]
+        types = {"_pane": "BIGINT", **self._columns}
+        flat, parts = ["_t"], []
+        for number, mine in enumerate(self._lane_columns):
+            own = {"_lane": str(number), **{n: mine.get(n, f"CAST(NULL AS {types[n]})") for n in names[1:]}}
+            flat += [f"{text} AS {name}_{number}" for name, text in own.items()]
+            parts.append(f"({', '.join(f'{name}_{number}' for name in own)}) AS `{number}`")
+        inner = f"SELECT {', '.join(flat)} FROM ({self._source()})"
+        return (
+            f"SELECT _t, {', '.join(names)} FROM ({inner}) "
+            f"UNPIVOT INCLUDE NULLS (({', '.join(names)}) FOR _name IN ({', '.join(parts)}))"
+        )
+
+    # -- back from the result ------------------------------------------------------------------------
+
+    def key_columns(self, lane: int) -> list[str]:
+        return [name for name in self._lane_columns[lane] if name.startswith("_k")]
+
+    def value_columns(self, lane: int, partial: Partial) -> list[str]:
+        """The result's columns that hold a partial of a lane."""
+        mine = dict(self._lane_columns[lane])
+        return [self._slots[self._slot(self.lanes[lane], partial, lifted, mine)] for lifted in partial.lift()]
+
+
+def is_column(expression: RowExpression) -> bool:
+    """A bare column: evaluating it cannot raise."""
+    return len(expression.columns) == 1 and expression.sql in (expression.columns[0], quoted(expression.columns[0]))
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,139 @@
+"""A stream's Spark query: micro-batches in, partials out. One action per micro-batch, whatever the queries."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sash.catalog import Stream
+from sash.core.errors import SourceError
+from sash.plan.nodes import AggregateCall
+from sash.plan.periodic import PeriodicAggregate
+from sash.sharing.pane_tables import PaneTable
+from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
+from sash.spark.sources import first_line, has_corrupt_column, type_name
+from sash.synopses.aggregates import AGGREGATES
+from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.partials import Lifted
+
+
+class Pipeline:
+    """The stateless part of the shared plan: rows to pane partials, by Spark's own generated code."""
+
+    def __init__(self, stream: Stream, frame: DataFrame) -> None:
+        self._stream = stream
+        self._corrupt = has_corrupt_column(frame)
+        self._frame = frame
+        self._view = f"_sash_{uuid.uuid4().hex}"
+        self._query: StreamingQuery | None = None
+        self._program: tuple[tuple[PaneTable, ...], PassProgram] | None = None
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._frame.isStreaming
+
+    # -- running ---------------------------------------------------------------------------------------
+
+    def read_once(self, on_batch: Callable[[DataFrame, int], None]) -> None:
+        """A static DataFrame is one micro-batch."""
+        on_batch(self._frame, 0)
+
+    def start(
+        self, on_batch: Callable[[DataFrame, int], None], checkpoint: Path, trigger: str | None
+    ) -> StreamingQuery:
+        """Start the Spark query: at a processing-time interval, or (None) over what is available now."""
+        writer = self._frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
+        writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
+        try:
+            self._query = writer.start()
+        except Exception as error:
+            raise SourceError(f"stream '{self._stream.name}' cannot start: {first_line(error)}") from error
+        return self._query
+
+    # -- one micro-batch -------------------------------------------------------------------------------
+
+    def aggregate(self, batch: DataFrame, tables: list[PaneTable]) -> pa.Table:
+        """The one action. Raises what Spark raises: the caller finds out whose expression it was."""
+        program = self._program_for(tables)
+        batch.createOrReplaceTempView(self._view)
+        try:
+            return batch.sparkSession.sql(program.sql).toArrow().combine_chunks()
+        finally:
+            batch.sparkSession.catalog.dropTempView(self._view)
+
+    def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
+        """The pass's result, now or as the log kept it, sorted out by pane tables."""
+        return _split(self._program_for(tables), result)
+
+    def _program_for(self, tables: list[PaneTable]) -> PassProgram:
+        wanted = tuple(tables)
+        if self._program is None or self._program[0] != wanted:
+            program = PassProgram(self._stream, tables, self._view, type_name, self._corrupt)
+            self._program = (wanted, program)
+        return self._program[1]
+
+    def readable(self, batch: DataFrame) -> None:
+        """Read every row of the batch and do nothing with it; SourceError when even that fails."""
+        try:
+            batch.selectExpr(f"max({quoted(self._stream.timestamp)})").collect()
+        except Exception as error:
+            raise SourceError(f"stream '{self._stream.name}' cannot be read: {first_line(error)}") from error
+
+    def failure(self, batch: DataFrame, query: PeriodicAggregate) -> str | None:
+        """Why a query's own expressions fail over this batch, or None when they do not."""
+        frame = batch if query.predicate is None else batch.where(query.predicate.sql)
+        expressions = [key.expression.sql for key in query.keys]
+        calls = [f"{lifted.function}({lifted.argument})" for call in query.calls for lifted in _lifts(call)]
+        grouped = frame.groupBy(*map(expr, expressions)).agg(*map(expr, ["count(1)", *calls]))
+        grouped = grouped.toDF(*[f"c{i}" for i in range(len(grouped.columns))])
+        try:
+            grouped.write.format("noop").mode("overwrite").save()
+        except Exception as error:
+            return first_line(error)
+        return None
+
+
+def _lifts(call: AggregateCall) -> list[Lifted]:
+    parts = AGGREGATES[call.function].lift(call.argument, None)
+    return [lifted for partial in parts for lifted in partial.lift()]
+
+
+def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
+    number_of = np.asarray(result["_lane"], dtype=np.int64)
+    panes = np.asarray(result["_pane"], dtype=np.int64)
+    counts = np.asarray(result["_rows"], dtype=np.int64)
+    first = number_of == 0
+    lanes = []
+    for number, lane in enumerate(program.lanes):
+        if lane.table < 0:
+            continue
+        mine = (number_of == number) & (panes > UNPARSABLE_PANE)
+        rows = result if mine.all() else result.filter(pa.array(mine))
+        keys = [_column(rows, name) for name in program.key_columns(number)]
+        lifted = {p: [_column(rows, c) for c in program.value_columns(number, p)] for p in lane.partials}
+        lanes.append((lane.table, PaneRows(lane.length, panes[mine], keys, lifted), counts[mine]))
+    return BatchFacts(
+        rows=int(counts[first].sum()),
+        latest=pc.max(result["_latest"]).as_py(),
+        null_timestamps=int(counts[first & (panes == NULL_TIMESTAMP_PANE)].sum()),
+        unparsable=int(counts[first & (panes == UNPARSABLE_PANE)].sum()),
+        lanes=lanes,
+    )
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    column = table[name]
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        array = array.cast(pa.timestamp("us", "UTC"))
+    return array

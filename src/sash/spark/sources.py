@@ -1,0 +1,59 @@
+"""Opening streams: any Spark streaming source by name, or the user's own DataFrame."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sash.catalog import Source
+from sash.core.errors import SourceError
+from sash.spark.lanes import CORRUPT_COLUMN
+
+# Text formats that can tell a row they could not parse from one whose columns are NULL.
+_REPORTS_CORRUPT = {"csv", "json", "xml"}
+
+
+def type_name(type: pa.DataType) -> str:
+    """Spark's name of an Arrow type."""
+    return from_arrow_type(type).simpleString()
+
+
+def open_source(spark: SparkSession, source: Source, schema: pa.Schema | None) -> DataFrame:
+    """A streaming DataFrame of the declared columns, with the corrupt-record column where the format has one."""
+    options = dict(source.options)
+    reader = spark.readStream.format(source.format).options(**options)
+    if schema is not None:
+        fields = list(spark_schema(schema).fields)
+        if source.format.lower() in _REPORTS_CORRUPT:
+            fields.append(StructField(CORRUPT_COLUMN, StringType()))
+            reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN)
+        reader = reader.schema(StructType(fields))
+    try:
+        return reader.load()
+    except Exception as error:
+        raise SourceError(f"cannot open the source '{source.format}': {first_line(error)}") from error
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema)
+
+
+def schema_of(frame: DataFrame) -> pa.Schema:
+    """A DataFrame's columns as Arrow types, timestamps in UTC; without the corrupt-record column."""
+    fields = []
+    for field in to_arrow_schema(frame.schema, timezone="UTC"):
+        if field.name != CORRUPT_COLUMN:
+            fields.append(pa.field(field.name, field.type))
+    return pa.schema(fields)
+
+
+def has_corrupt_column(frame: DataFrame) -> bool:
+    return CORRUPT_COLUMN in frame.columns
+
+
+def first_line(error: BaseException) -> str:
+    """The message of a Spark error without its stack trace."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,1 @@
+"""Where panes and checkpoints live: group dictionaries, the ring of closed panes, epoch files and their manifest."""

@@ -1,0 +1,148 @@
+"""The epoch log of a stream: what each micro-batch brought, made recoverable by one atomic manifest.
+
+    manifest.json ──► snapshot 40 ──► entry 41 ──► entry 42 ──► entry 43        (all of them immutable files)
+         ▲
+         └ replaced atomically: an entry exists when the manifest names it, and not before
+
+An entry is a micro-batch's partials as Spark returned them (a few rows per pane and group), or a heartbeat, or
+the end of input. Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that
+gives the state the stream had. Every SNAPSHOT_EVERY entries the state is written as a whole and older files go.
+
+An intent is written before a micro-batch starts: it says which version of the catalog the micro-batch sees, so
+that a replay after a crash sees the same queries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sash.core.errors import CheckpointError
+from sash.storage.files import read_table, write_json, write_table
+
+SNAPSHOT_EVERY = 16
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`kind` is batch, heartbeat or end; `epoch` is Spark's micro-batch number (of the last batch, for the others)."""
+
+    kind: str
+    epoch: int
+    version: int
+    facts: dict[str, Any]
+    table: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    epoch: int
+    version: int
+    state: dict[str, Any]
+    tables: list[pa.Table]
+
+
+class EpochLog:
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._manifest: dict[str, Any] = {"number": 0, "epoch": -1, "snapshot": None, "entries": []}
+        if self._path("manifest.json").exists():
+            self._manifest = self._read_json("manifest.json")
+        self._remove_orphans()
+
+    @property
+    def committed(self) -> int:
+        """The last micro-batch that is in the state; -1 before the first."""
+        return int(self._manifest["epoch"])
+
+    @property
+    def wants_snapshot(self) -> bool:
+        return len(self._manifest["entries"]) >= SNAPSHOT_EVERY
+
+    # -- writing ---------------------------------------------------------------------------------------
+
+    def intend(self, epoch: int, version: int) -> int:
+        """The catalog version that a micro-batch is to see: that of its first attempt, else the given one."""
+        path = self._path("intent.json")
+        if path.exists():
+            before = self._read_json("intent.json")
+            if before["epoch"] == epoch:
+                return int(before["version"])
+        write_json(path, {"epoch": epoch, "version": version})
+        return version
+
+    def append(self, entry: Entry) -> None:
+        number = self._manifest["number"] + 1
+        record: dict[str, Any] = {
+            "kind": entry.kind,
+            "epoch": entry.epoch,
+            "version": entry.version,
+            "facts": entry.facts,
+        }
+        if entry.table is not None:
+            record["file"] = f"entry-{number:09d}.arrow"
+            write_table(self._path(record["file"]), entry.table)
+        entries = [*self._manifest["entries"], record]
+        self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
+
+    def compact(self, snapshot: Snapshot) -> None:
+        """Replace all entries by a snapshot of the state that they led to."""
+        number = self._manifest["number"] + 1
+        files = [f"snapshot-{number:09d}-{i}.arrow" for i in range(len(snapshot.tables))]
+        for name, table in zip(files, snapshot.tables, strict=True):
+            write_table(self._path(name), table)
+        record = {"epoch": snapshot.epoch, "version": snapshot.version, "state": snapshot.state, "files": files}
+        self._commit({"number": number, "epoch": snapshot.epoch, "snapshot": record, "entries": []})
+        self._remove_orphans()
+
+    def _commit(self, manifest: dict[str, Any]) -> None:
+        write_json(self._path("manifest.json"), manifest)
+        self._manifest = manifest
+
+    def _remove_orphans(self) -> None:
+        """Files that no manifest names: left by a crash between a write and its commit, or compacted away."""
+        snapshot = self._manifest["snapshot"]
+        named = {record.get("file") for record in self._manifest["entries"]} | set(
+            snapshot["files"] if snapshot else []
+        )
+        for path in self._directory.iterdir():
+            if path.suffix in (".arrow", ".draft") and path.name not in named:
+                path.unlink()
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot | None:
+        record = self._manifest["snapshot"]
+        if record is None:
+            return None
+        tables = [self._read_table(name) for name in record["files"]]
+        return Snapshot(record["epoch"], record["version"], record["state"], tables)
+
+    def entries(self) -> Iterator[Entry]:
+        for record in self._manifest["entries"]:
+            table = self._read_table(record["file"]) if "file" in record else None
+            yield Entry(record["kind"], record["epoch"], record["version"], record["facts"], table)
+
+    def _path(self, name: str) -> Path:
+        return self._directory / name
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        try:
+            value = json.loads(self._path(name).read_text())
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {error}") from None
+        if not isinstance(value, dict):
+            raise CheckpointError(f"the checkpoint file {self._path(name)} is damaged: not an object")
+        return value
+
+    def _read_table(self, name: str) -> pa.Table:
+        try:
+            return read_table(self._path(name))
+        except (OSError, pa.ArrowInvalid) as error:
+            raise CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {error}") from None

@@ -1,0 +1,79 @@
+"""One owner per checkpoint: a second process is refused, and one that is still dying is waited for.
+
+Two kinds of late writer are fenced off:
+- another Python process: the `owner.lock` file is held with an advisory lock, which the system drops when
+  the process dies, however it dies;
+- the JVM of a killed process, which lives on for up to a second and may still write Spark's own files:
+  its process id and start time are in the lock file, and the next owner waits until that process is gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+from sash.core.errors import CheckpointError
+
+_PATIENCE_SECONDS = 30.0
+
+
+class Fence:
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / "owner.lock"
+        self._file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as we own the checkpoint
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise CheckpointError(
+                f"the checkpoint {directory} is in use by another session; close it, or choose another directory"
+            ) from None
+        self._wait_for_the_dying(directory)
+        self._write({"pid": os.getpid()})
+
+    def _wait_for_the_dying(self, directory: Path) -> None:
+        self._file.seek(0)
+        try:
+            previous = json.loads(self._file.read() or "{}")
+        except ValueError:
+            return
+        jvm, started = previous.get("jvm"), previous.get("jvm_started")
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while jvm and jvm != os.getpid() and started is not None and process_start(jvm) == started:
+            if previous.get("pid") == os.getpid():
+                return
+            if time.monotonic() > deadline:
+                self.release()
+                raise CheckpointError(f"process {jvm} still writes the checkpoint {directory}; end it first")
+            time.sleep(0.05)
+
+    def record_jvm(self, pid: int) -> None:
+        """Name the JVM that writes into the checkpoint on our behalf."""
+        self._write({"pid": os.getpid(), "jvm": pid, "jvm_started": process_start(pid)})
+
+    def _write(self, owner: dict[str, object]) -> None:
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(json.dumps(owner))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def release(self) -> None:
+        """Give the checkpoint up in good order: nobody has to wait for us."""
+        if not self._file.closed:
+            self._write({})
+            self._file.close()
+
+
+def process_start(pid: int) -> str | None:
+    """When a process started, as the system counts it: tells a process from a later one with the same number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in ("Z", "X") else fields[19]

@@ -1,0 +1,108 @@
+"""Dictionary codes for groups: the key values of a pane table become small integers.
+
+One column is a `ValueDictionary`: code = position in an Arrow array of the values seen. Several columns
+are chained by pairs, so that every look-up is one hash probe of Arrow's, whatever the types are:
+
+    (TCP, 80)   protocol -> 3, port -> 17      pair 3 << 32 | 17   -> code 5
+
+Codes of groups that have vanished from every pane are given back by `KeyDictionary.compacted`.
+NULL is a value like any other here: SQL groups it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int32]
+
+
+class ValueDictionary:
+    """Values of one type by code.
+
+    >>> words = ValueDictionary(pa.string())
+    >>> words.encode(pa.array(["b", "a", None, "b"])).tolist()
+    [1, 0, 2, 1]
+    >>> words.decode(np.array([2, 0])).to_pylist()
+    [None, 'a']
+    """
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.values: pa.Array = pa.array([], type)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def encode(self, column: pa.Array) -> Codes:
+        """The codes of a column's values; new values get new codes, in their sorted order (the same order twice)."""
+        found = pc.index_in(column, value_set=self.values)
+        if found.null_count:
+            fresh = column.filter(found.is_null()).unique()
+            fresh = fresh.take(pc.sort_indices(fresh))
+            self.values = pa.concat_arrays([self.values, fresh])
+            found = pc.index_in(column, value_set=self.values)
+        codes: Codes = np.asarray(found, dtype=np.int32)
+        return codes
+
+    def decode(self, codes: NDArray[np.integer]) -> pa.Array:
+        return self.values.take(pa.array(codes))
+
+
+class KeyDictionary:
+    """Rows of key values by code; with no key columns there is one group, code 0.
+
+    >>> keys = KeyDictionary([pa.string(), pa.int32()])
+    >>> keys.encode([pa.array(["x", "y", "x"]), pa.array([1, 1, 1], pa.int32())]).tolist()
+    [0, 1, 0]
+    >>> [column.to_pylist() for column in keys.decode(np.array([1]))]
+    [['y'], [1]]
+    """
+
+    def __init__(self, types: list[pa.DataType]) -> None:
+        self._types = types
+        self._columns = [ValueDictionary(type) for type in types]
+        self._pairs = [ValueDictionary(pa.int64()) for _ in types[1:]]
+        self._all: list[pa.Array] | None = None
+
+    def __len__(self) -> int:
+        if not self._types:
+            return 1
+        return len(self._pairs[-1]) if self._pairs else len(self._columns[0])
+
+    def encode(self, columns: list[pa.Array], rows: int = 0) -> Codes:
+        if not columns:
+            return np.zeros(rows, dtype=np.int32)
+        before = len(self)
+        codes = self._columns[0].encode(columns[0])
+        for dictionary, pair, column in zip(self._columns[1:], self._pairs, columns[1:], strict=True):
+            joined = (codes.astype(np.int64) << 32) | dictionary.encode(column).astype(np.int64)
+            codes = pair.encode(pa.array(joined))
+        if len(self) != before:
+            self._all = None
+        return codes
+
+    def decode(self, codes: NDArray[np.integer]) -> list[pa.Array]:
+        columns: list[pa.Array] = []
+        for dictionary, pair in zip(reversed(self._columns[1:]), reversed(self._pairs), strict=True):
+            joined = np.asarray(pair.decode(codes))
+            columns.append(dictionary.decode(joined & 0xFFFFFFFF))
+            codes = joined >> 32
+        if self._columns:
+            columns.append(self._columns[0].decode(codes))
+        return columns[::-1]
+
+    def decode_all(self) -> list[pa.Array]:
+        """Every group's key values, in the order of codes; remembered until a group is added."""
+        if self._all is None:
+            self._all = self.decode(np.arange(len(self)))
+        return self._all
+
+    def compacted(self, live: NDArray[np.bool_]) -> tuple[KeyDictionary, Codes]:
+        """A dictionary of the live groups alone, and each old code's new one (-1 for the dead)."""
+        fresh = KeyDictionary(self._types)
+        kept = np.flatnonzero(live)
+        remap = np.full(len(self), -1, dtype=np.int32)
+        remap[kept] = fresh.encode(self.decode(kept), len(kept))
+        return fresh, remap

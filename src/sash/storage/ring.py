@@ -1,0 +1,151 @@
+"""The ring of closed panes: columnar, contiguous, oldest first.
+
+    rows      | pane 1          | pane 2     | pane 3                |
+    codes     | 0 1 2 5         | 0 2        | 1 2 3 4 5             |     which group
+    columns   | one int64 or float64 array per component of a partial |     its value in that pane
+              ^ head moves right as panes expire; the dead part is cut off when it is the larger half
+
+A pane covers (start, end]. Panes are kept in the order of their ends. They may be of different lengths
+(finer ones came with a finer query) and may even overlap in time: each tuple is in exactly one of them,
+so a window that contains several panes simply combines them all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.core.time import Micros
+from sash.storage.keys import Codes
+
+Column = NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pane:
+    """One pane's rows: a code per group, the components of its partials."""
+
+    start: Micros
+    end: Micros
+    codes: Codes
+    columns: Mapping[Hashable, Column]
+
+
+class PaneRing:
+    """Append at the young end, expire at the old one, scan slices in between."""
+
+    def __init__(self) -> None:
+        self._starts: list[Micros] = []
+        self._ends: list[Micros] = []
+        self._bounds: list[int] = [0]
+        self._codes: Codes = np.empty(0, dtype=np.int32)
+        self._columns: dict[Hashable, Column] = {}
+        self._fills: dict[Hashable, int | float] = {}
+        self._nested_until: Micros | None = None
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def rows(self) -> int:
+        return self._bounds[-1] - self._bounds[0]
+
+    @property
+    def nested(self) -> bool:
+        """Some pane lies inside a longer one that ends later: a window's panes are then no contiguous run."""
+        return self._nested_until is not None and bool(self._starts) and self._starts[0] < self._nested_until
+
+    @property
+    def columns(self) -> list[Hashable]:
+        return list(self._columns)
+
+    def add_column(self, name: Hashable, dtype: type[np.int64] | type[np.float64], fill: int | float) -> None:
+        """A component from now on; panes already stored hold its identity."""
+        self._fills[name] = fill
+        self._columns[name] = np.full(len(self._codes), fill, dtype=dtype)
+
+    def drop_column(self, name: Hashable) -> None:
+        del self._columns[name], self._fills[name]
+
+    def insert(self, pane: Pane) -> None:
+        """Add a pane; nearly always the youngest, in which case nothing is moved."""
+        position = bisect_right(self._ends, pane.end)
+        if position and pane.start < self._starts[position - 1]:
+            self._nested_until = max(pane.end, self._nested_until or pane.end)
+        if position < len(self._ends) and self._starts[position] < pane.start:
+            self._nested_until = max(self._ends[-1], self._nested_until or self._ends[-1])
+        if position == len(self._ends):
+            self._append(pane)
+            return
+        younger = [self.pane(i) for i in range(position, len(self))]
+        self._truncate(position)
+        for later in [pane, *younger]:
+            self._append(later)
+
+    def _truncate(self, panes: int) -> None:
+        del self._starts[panes:], self._ends[panes:], self._bounds[panes + 1 :]
+
+    def _append(self, pane: Pane) -> None:
+        low, high = self._bounds[-1], self._bounds[-1] + len(pane.codes)
+        if high > len(self._codes):
+            self._make_room(len(pane.codes))
+            low, high = self._bounds[-1], self._bounds[-1] + len(pane.codes)
+        self._codes[low:high] = pane.codes
+        for name, column in self._columns.items():
+            column[low:high] = pane.columns.get(name, self._fills[name])
+        self._starts.append(pane.start)
+        self._ends.append(pane.end)
+        self._bounds.append(high)
+
+    def _make_room(self, extra: int) -> None:
+        """Cut off the dead rows at the head, and double the arrays when they are still too short."""
+        head, size = self._bounds[0], self.rows
+        capacity = max(1024, 2 * (size + extra)) if 2 * (size + extra) > len(self._codes) else len(self._codes)
+        self._codes = _moved(self._codes, head, size, capacity)
+        for name, column in self._columns.items():
+            self._columns[name] = _moved(column, head, size, capacity)
+        self._bounds = [bound - head for bound in self._bounds]
+
+    def expire(self, before: Micros) -> int:
+        """Forget the oldest panes that start before a time; how many."""
+        gone = 0
+        while gone < len(self._starts) and self._starts[gone] < before:
+            gone += 1
+        if gone:
+            del self._starts[:gone], self._ends[:gone], self._bounds[:gone]
+        return gone
+
+    def pane(self, i: int) -> Pane:
+        low, high = self._bounds[i], self._bounds[i + 1]
+        columns = {name: column[low:high].copy() for name, column in self._columns.items()}
+        return Pane(self._starts[i], self._ends[i], self._codes[low:high].copy(), columns)
+
+    def span(self, i: int) -> tuple[Micros, Micros]:
+        return self._starts[i], self._ends[i]
+
+    def position(self, end: Micros) -> int:
+        """How many panes end at or before a time."""
+        return bisect_right(self._ends, end)
+
+    def codes(self, first: int, last: int) -> Codes:
+        """The codes of panes first .. last - 1."""
+        return self._codes[self._bounds[first] : self._bounds[last]]
+
+    def column(self, name: Hashable, first: int, last: int) -> Column:
+        return self._columns[name][self._bounds[first] : self._bounds[last]]
+
+    def recode(self, remap: Codes) -> None:
+        """Give every row its group's new code."""
+        low, high = self._bounds[0], self._bounds[-1]
+        self._codes[low:high] = remap[self._codes[low:high]]
+
+
+def _moved(array: Any, head: int, size: int, capacity: int) -> Any:
+    fresh = np.empty(capacity, dtype=array.dtype)
+    fresh[:size] = array[head : head + size]
+    return fresh

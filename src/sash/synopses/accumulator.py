@@ -1,0 +1,106 @@
+"""One accumulator per group while panes are folded, youngest first, into ever longer windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.storage.keys import Codes, ValueDictionary
+from sash.synopses.kernels import FOLDS, fold_moments
+from sash.synopses.partials import Combine, Component, Partial
+
+Slot = tuple[Partial, int]
+
+
+class RankedValues:
+    """The dictionary of one ranked extreme: values that are no machine numbers, compared by their rank."""
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.dictionary = ValueDictionary(type)
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._rank: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def _refresh(self) -> None:
+        if len(self._order) != len(self.dictionary):
+            self._order = np.asarray(pc.sort_indices(self.dictionary.values), dtype=np.int64)
+            self._rank = np.empty_like(self._order)
+            self._rank[self._order] = np.arange(len(self._order))
+
+    def store(self, column: pa.Array, identity: int) -> NDArray[np.int64]:
+        codes = self.dictionary.encode(column).astype(np.int64)
+        return np.where(np.asarray(column.is_valid()), codes, np.int64(identity))
+
+    def ranks(self, codes: Component, identity: int) -> NDArray[np.int64]:
+        self._refresh()
+        return _mapped(self._rank, codes, identity)
+
+    def codes(self, ranks: Component, identity: int) -> NDArray[np.int64]:
+        self._refresh()
+        return _mapped(self._order, ranks, identity)
+
+    def values(self, ranks: Component, identity: int) -> pa.Array:
+        codes = self.codes(ranks, identity)
+        return self.dictionary.values.take(pa.array(codes, mask=codes == identity))
+
+
+def _mapped(table: NDArray[np.int64], places: Component, identity: int) -> NDArray[np.int64]:
+    known = places != identity
+    result = np.full(len(places), identity, dtype=np.int64)
+    result[known] = table[places[known].astype(np.int64)]
+    return result
+
+
+class Accumulator:
+    """Folds slices of rows; `size` groups, each at the identity at first.
+
+    Needs: combine is associative and commutative. Time: one kernel call per component and slice.
+    """
+
+    def __init__(self, size: int, partials: Iterable[Partial], ranked: Mapping[Partial, RankedValues]) -> None:
+        self._ranked = ranked
+        self.slots: dict[Slot, Component] = {}
+        self._counts: dict[Partial, NDArray[np.int64]] = {}
+        for partial in partials:
+            for i, dtype in enumerate(partial.dtypes):
+                self.slots[partial, i] = np.full(size, partial.identity(i), dtype=dtype)
+            if partial.combine is Combine.MOMENTS:
+                self._counts[partial] = np.zeros(size, dtype=np.int64)
+
+    def fold(self, partials: Iterable[Partial], codes: Codes, column: Callable[[Slot], Component]) -> None:
+        for partial in partials:
+            if partial.combine is Combine.MOMENTS:
+                self._fold_moments(partial, codes, column)
+                continue
+            kernel = FOLDS[partial.combine]
+            for i in range(len(partial.dtypes)):
+                values = column((partial, i))
+                if partial.ranked:
+                    values = self._ranked[partial].ranks(values, int(partial.identity()))
+                kernel(codes, values, self.slots[partial, i])
+
+    def _fold_moments(self, partial: Partial, codes: Codes, column: Callable[[Slot], Component]) -> None:
+        counts = column((counted(partial), 0))
+        mean, square = self.slots[partial, 0], self.slots[partial, 1]
+        fold_moments(codes, counts, column((partial, 0)), column((partial, 1)), self._counts[partial], mean, square)
+
+    def merged(self, partial: Partial, groups: NDArray[np.int64] | None) -> list[Component] | pa.Array:
+        """A copy of a partial's components for some groups (None: all); a ranked one as its values."""
+        picked = [
+            self.slots[partial, i].copy() if groups is None else self.slots[partial, i][groups]
+            for i in range(len(partial.dtypes))
+        ]
+        return self._ranked[partial].values(picked[0], int(partial.identity())) if partial.ranked else picked
+
+    def stored(self, partial: Partial) -> list[Component]:
+        """The components as a pane stores them."""
+        parts = [self.slots[partial, i] for i in range(len(partial.dtypes))]
+        return [self._ranked[partial].codes(parts[0], int(partial.identity()))] if partial.ranked else parts
+
+
+def counted(partial: Partial) -> Partial:
+    """The count partial that goes with an aggregate of the same argument."""
+    return Partial("count", partial.argument, partial.predicate)

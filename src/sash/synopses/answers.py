@@ -1,0 +1,119 @@
+"""From a window's merged partials to the rows of an answer: lower, HAVING, ORDER BY, LIMIT, SELECT list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.core.errors import QueryFailedError
+from sash.plan.expressions import Field
+from sash.plan.nodes import SortKey
+from sash.plan.periodic import PeriodicAggregate, key_set
+from sash.synopses.aggregates import AGGREGATES
+from sash.synopses.basic_interval import WindowView
+from sash.synopses.evaluate import evaluate
+from sash.synopses.partials import Partial
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which groups have tuples under one predicate (`places` None: all of them), with their key values."""
+
+    count: int
+    places: NDArray[np.int64] | None
+    keys: list[pa.Array]
+
+
+@dataclass(frozen=True)
+class Finisher:
+    """Everything about one query's answer that does not change from one execution to the next."""
+
+    query: PeriodicAggregate
+    lifted: tuple[tuple[Partial, ...], ...] = field(init=False)
+    presence: Partial = field(init=False)
+
+    def __post_init__(self) -> None:
+        calls, where = self.query.calls, self.query.predicate
+        lifted = tuple(AGGREGATES[call.function].lift(call.argument, where) for call in calls)
+        object.__setattr__(self, "lifted", lifted)
+        object.__setattr__(self, "presence", Partial("rows", None, where))
+
+    @cached_property
+    def partials(self) -> list[Partial]:
+        """All partials that an answer reads; the number of rows tells which groups are there at all."""
+        return list(dict.fromkeys([self.presence, *(partial for parts in self.lifted for partial in parts)]))
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Where each GROUP BY expression stands in the pane table's own order of keys."""
+        order = [key.sql for key in key_set(self.query)]
+        return [order.index(key.expression.sql) for key in self.query.keys]
+
+    @cached_property
+    def _plain(self) -> list[str] | None:
+        """The SELECT list's field names when it is nothing but fields: the common case, spared the evaluator."""
+        fields = [output.expression for output in self.query.outputs]
+        return [f.name for f in fields if isinstance(f, Field)] if all(isinstance(f, Field) for f in fields) else None
+
+    def answer(self, view: WindowView, found: dict[Partial, Groups]) -> pa.Table:
+        """The answer over a window. `found` is shared by the queries that read the same view."""
+        groups = found.get(self.presence)
+        if groups is None:
+            groups = found[self.presence] = _present(view, self.presence, bool(self.query.keys))
+        fields = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
+        merged = {partial: view.accumulator.merged(partial, groups.places) for partial in self.partials}
+        for call, parts in zip(self.query.calls, self.lifted, strict=True):
+            try:
+                fields[call.name] = AGGREGATES[call.function].lower(parts, merged)
+            except OverflowError as error:
+                raise QueryFailedError(f"{call}: {error}") from None
+        return self._finish(fields, groups.count)
+
+    def _finish(self, fields: dict[str, pa.Array], rows: int) -> pa.Table:
+        query = self.query
+        if query.having is not None:
+            keep = evaluate(query.having, fields, rows).fill_null(False)
+            fields = {name: column.filter(keep) for name, column in fields.items()}
+            rows = pc.sum(keep.cast(pa.int64())).as_py() or 0
+        if query.order and rows > 1:
+            order = _order(query.order, fields, rows)
+            fields = {name: column.take(order) for name, column in fields.items()}
+        if query.limit is not None and query.limit < rows:
+            rows = query.limit
+            fields = {name: column.slice(0, rows) for name, column in fields.items()}
+        if self._plain is not None:
+            return pa.Table.from_arrays([fields[name] for name in self._plain], schema=query.schema)
+        columns = [evaluate(output.expression, fields, rows) for output in query.outputs]
+        return pa.Table.from_arrays(columns, schema=query.schema)
+
+
+def _present(view: WindowView, presence: Partial, grouped: bool) -> Groups:
+    if not grouped:
+        return Groups(1, None, [])
+    there = view.accumulator.slots[presence, 0] > 0
+    if there.all():
+        return Groups(len(there), None, view.keys.decode_all())
+    places = np.flatnonzero(there)
+    return Groups(len(places), places, view.keys.decode(places))
+
+
+def _order(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
+    """Row positions in ORDER BY's order. Sorting by each key in turn, the last first, is stable."""
+    order = pa.array(np.arange(rows))
+    for key in reversed(keys):
+        column = evaluate(key.expression, fields, rows).take(order)
+        # Arrow puts NaN last in either direction; Spark takes it for the greatest number.
+        nan = pc.is_nan(column) if pa.types.is_floating(column.type) else pa.nulls(rows, pa.bool_())
+        direction = "descending" if key.descending else "ascending"
+        placed = pc.sort_indices(
+            pa.table({"nan": nan, "value": column}),
+            sort_keys=[("nan", direction), ("value", direction)],
+            null_placement="at_start" if key.nulls_first else "at_end",
+        )
+        order = order.take(placed)
+    return order

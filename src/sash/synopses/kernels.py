@@ -1,0 +1,84 @@
+"""Kernels that fold rows of panes into one accumulator per group.
+
+Each is a plain loop that Numba compiles, beside a NumPy reference of the same signature that tests compare
+it with. Rows are (group code, component), accumulators are indexed by code and hold the combine's identity
+at first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from sash.synopses.partials import Combine
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
+    for i in range(codes.size):
+        accumulator[codes[i]] += values[i]
+
+
+def _reference_add(codes: Any, values: Any, accumulator: Any) -> None:
+    np.add.at(accumulator, codes, values)
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_min(codes: Any, values: Any, accumulator: Any) -> None:
+    # NaN is the greatest number and also the identity: anything replaces it.
+    for i in range(codes.size):
+        old = accumulator[codes[i]]
+        if values[i] < old or old != old:
+            accumulator[codes[i]] = values[i]
+
+
+def _reference_min(codes: Any, values: Any, accumulator: Any) -> None:
+    np.fmin.at(accumulator, codes, values)
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_max(codes: Any, values: Any, accumulator: Any) -> None:
+    # NaN is the greatest number: it replaces anything and nothing replaces it.
+    for i in range(codes.size):
+        if values[i] > accumulator[codes[i]] or values[i] != values[i]:
+            accumulator[codes[i]] = values[i]
+
+
+def _reference_max(codes: Any, values: Any, accumulator: Any) -> None:
+    np.maximum.at(accumulator, codes, values)
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
+    # n is the accumulator's own count, so that the shared count partial may be folded before or after.
+    for i in range(codes.size):
+        added = counts[i]
+        if added == 0:
+            continue
+        g = codes[i]
+        total = n[g] + added
+        delta = means[i] - mean[g]
+        mean[g] += delta * added / total
+        square[g] += squares[i] + delta * delta * n[g] * added / total
+        n[g] = total
+
+
+def _reference_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
+    for g, added, x, s in zip(codes.tolist(), counts.tolist(), means.tolist(), squares.tolist(), strict=True):
+        if added:
+            total = n[g] + added
+            old_mean, new_mean = mean[g], (mean[g] * n[g] + x * added) / total
+            square[g] += s + n[g] * (old_mean - new_mean) ** 2 + added * (x - new_mean) ** 2
+            mean[g], n[g] = new_mean, total
+
+
+FOLDS: dict[Combine, Any] = {Combine.ADD: _kernel_add, Combine.MIN: _kernel_min, Combine.MAX: _kernel_max}
+fold_moments = _kernel_moments
+REFERENCES: dict[Combine, tuple[Any, Any]] = {
+    Combine.ADD: (_kernel_add, _reference_add),
+    Combine.MIN: (_kernel_min, _reference_min),
+    Combine.MAX: (_kernel_max, _reference_max),
+    Combine.MOMENTS: (_kernel_moments, _reference_moments),
+}

@@ -1,0 +1,129 @@
+"""Partials: what Spark computes for each pane and group, and how two of them combine.
+
+A partial is lifted by Spark's aggregate functions, stored as one or more int64 or float64 arrays
+(its components), combined by a kernel, and lowered to the answer's value by the aggregates that share it
+(rule SS1: the same data per interval serves every aggregate that needs it).
+
+Absent values are stored as the combine's identity; whether there was a value at all is told by the
+`count` partial of the same argument, which every aggregate of that argument shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from sash.plan.expressions import RowExpression
+from sash.synopses.limbs import split_decimal
+
+Component = NDArray[np.int64] | NDArray[np.float64]
+
+
+class Combine(StrEnum):
+    ADD = "add"
+    MIN = "min"
+    MAX = "max"
+    MOMENTS = "moments"
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """One column of Spark's pass: an aggregate function applied to a row expression of some type."""
+
+    function: str
+    argument: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class Partial:
+    """`kind` is rows, count, sum, min, max or moments; `predicate` is the query's WHERE."""
+
+    kind: str
+    argument: RowExpression | None = None
+    predicate: RowExpression | None = None
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        """What it is in words, for checkpoints."""
+        texts = [part.sql if part is not None else "" for part in (self.argument, self.predicate)]
+        return (self.kind, texts[0], texts[1])
+
+    @property
+    def combine(self) -> Combine:
+        return {"min": Combine.MIN, "max": Combine.MAX, "moments": Combine.MOMENTS}.get(self.kind, Combine.ADD)
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.int64() if self.argument is None else self.argument.type
+
+    @property
+    def ranked(self) -> bool:
+        """A minimum or maximum of values that are no machine numbers: stored as codes into a dictionary."""
+        return self.kind in ("min", "max") and not is_machine_number(self.type)
+
+    @property
+    def dtypes(self) -> tuple[type[np.int64] | type[np.float64], ...]:
+        if self.kind == "moments":
+            return (np.float64, np.float64)
+        if self.kind == "sum" and pt.is_decimal(self.type):
+            return (np.int64,) * 4
+        if self.kind == "sum" and pt.is_int64(self.type):
+            return (np.int64,) * 2
+        return (np.float64,) if self.kind in ("sum", "min", "max") and pt.is_floating(self.type) else (np.int64,)
+
+    def lift(self) -> tuple[Lifted, ...]:
+        if self.argument is None:
+            return (Lifted("count", "1", pa.int32()),)
+        x, type = self.argument.sql, self.type
+        if self.kind == "moments":
+            return tuple(Lifted(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
+        if self.kind == "sum" and pt.is_decimal(type):
+            return (Lifted("sum", f"CAST({x} AS DECIMAL(38, {type.scale}))", pa.decimal128(38, type.scale)),)
+        if self.kind == "sum" and pt.is_int64(type):
+            return (Lifted("sum", f"(({x}) & 4294967295L)", type), Lifted("sum", f"shiftright({x}, 32)", type))
+        return (Lifted(self.kind, x, type),)
+
+    def identity(self, component: int = 0) -> int | float:
+        if self.kind == "min":
+            return float("nan") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).max
+        if self.kind == "max":
+            return float("-inf") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).min
+        return 0
+
+    def store(self, columns: list[pa.Array], counts: NDArray[np.int64] | None) -> list[Component]:
+        """The components of freshly lifted columns (not for ranked partials). Moments need the argument's counts."""
+        if self.kind == "moments":
+            assert counts is not None
+            mean, variance = (to_numpy(column, np.float64, 0.0) for column in columns)
+            return [mean, variance * counts]
+        if pt.is_decimal(columns[0].type):
+            return list(split_decimal(columns[0]))
+        return [to_numpy(c, d, self.identity()) for c, d in zip(columns, self.dtypes, strict=True)]
+
+
+def is_machine_number(type: pa.DataType) -> bool:
+    """Types whose order and equality are those of an int64 or a float64."""
+    return (
+        pt.is_integer(type)
+        or pt.is_floating(type)
+        or pt.is_date32(type)
+        or pt.is_timestamp(type)
+        or pt.is_duration(type)
+    )
+
+
+def to_numpy(array: pa.Array, dtype: type[np.int64] | type[np.float64], missing: int | float) -> Component:
+    """An Arrow column as a fresh int64 or float64 array, nulls replaced."""
+    if pt.is_date32(array.type):
+        array = array.view(pa.int32())
+    elif pt.is_timestamp(array.type) or pt.is_duration(array.type):
+        array = array.view(pa.int64())
+    array = array.cast(pa.int64() if dtype is np.int64 else pa.float64())
+    values: Component = np.array(array.fill_null(missing) if array.null_count else array, dtype=dtype)
+    return values

@@ -1,0 +1,117 @@
+"""Every answer of the engine, without Spark, equals a recomputation from the raw tuples in DuckDB."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.time import SECOND, to_micros
+from sash.engine.answer import Answer
+from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.stream import StreamRuntime
+from sash.scheduling import policy
+from tests.support.duck_pass import aggregate
+from tests.support.oracle import recompute, same_rows
+from tests.support.streams import Registered, batches, query_sets, stream
+
+
+def compiled(queries: list[Registered], declared: Stream) -> list[CompiledQuery]:
+    catalog = Catalog()
+    catalog.add_stream(declared)
+    return [compile_query(RegisteredQuery(q.name, q.text, "s"), catalog) for q in queries]
+
+
+def run(declared: Stream, queries: list[Registered], parts: list[pa.Table]) -> tuple[StreamRuntime, list[Answer]]:
+    runtime, answers = StreamRuntime(declared, policy("conservative")), []
+    runtime.synchronise(compiled(queries, declared))
+    for part in parts:
+        progress = runtime.apply(aggregate(declared, runtime.tables(), part))
+        assert not progress.outcome.failed
+        answers += progress.answers
+    answers += runtime.finish().answers
+    return runtime, answers
+
+
+def check_answers(queries: list[Registered], answers: list[Answer], parts: list[pa.Table], declared: Stream) -> None:
+    tuples, by_name = pa.concat_tables(parts), {query.name: query for query in queries}
+    for answer in answers:
+        query, as_of = by_name[answer.query], to_micros(answer.as_of)
+        expected = recompute(query.text, tuples, as_of, query.length, query.lag, declared.closed_left)
+        ours = answer.table.to_pylist()
+        assert same_rows(ours, expected, query.ordered), (query.text, answer.as_of, ours, expected)
+
+
+def check_schedule(query: Registered, answers: list[Answer], parts: list[pa.Table], declared: Stream) -> None:
+    """Each multiple of SLIDE at which the window has tuples is answered once, in order; empty ones once per gap."""
+    times = [to_micros(answer.as_of) for answer in answers if answer.query == query.name]
+    assert all(a < b for a, b in pairwise(times))
+    assert all((t - declared.offset) % query.slide == 0 for t in times)
+    stamps = sorted(pa.concat_tables(parts)["_us"].to_pylist())
+    after = 1 if declared.closed_left else 0
+    for t in range(stamps[0] - (stamps[0] - declared.offset) % query.slide, stamps[-1] + query.slide, query.slide):
+        newest, oldest = t - query.lag, t - query.lag - query.length
+        filled = any(oldest < stamp + after <= newest for stamp in stamps)
+        if filled and stamps[0] <= t <= stamps[-1] - SECOND:
+            assert t in times, (query.text, t)
+
+
+@settings(max_examples=60)
+@given(query_sets(), batches())
+def test_in_order(queries: list[Registered], parts: list[pa.Table]) -> None:
+    declared = stream()
+    _, answers = run(declared, queries, parts)
+    check_answers(queries, answers, parts, declared)
+    for query in queries:
+        check_schedule(query, answers, parts, declared)
+
+
+@settings(max_examples=40)
+@given(query_sets(3), batches(disorder=3 * SECOND), st.booleans(), st.sampled_from([0, SECOND, 5 * SECOND // 2]))
+def test_disorder_within_the_delay(
+    queries: list[Registered], parts: list[pa.Table], closed_left: bool, offset: int
+) -> None:
+    declared = stream(delay=3 * SECOND, closed_left=closed_left, offset=offset)
+    runtime, answers = run(declared, queries, parts)
+    assert runtime.statistics.late_tuples == 0
+    check_answers(queries, answers, parts, declared)
+    for query in queries:
+        check_schedule(query, answers, parts, declared)
+
+
+@settings(max_examples=30)
+@given(query_sets(4), batches())
+def test_answers_do_not_depend_on_micro_batches_or_neighbours(queries: list[Registered], parts: list[pa.Table]) -> None:
+    """But for the very end: the end of input closes the last pane, and neighbours may have made that pane shorter."""
+    declared = stream()
+    last = max(pa.concat_tables(parts)["_us"].to_pylist())
+    _, together = run(declared, queries, parts)
+    for query in queries:
+        _, everything = run(declared, [query], [pa.concat_tables(parts)])
+        alone = [answer for answer in everything if to_micros(answer.as_of) <= last]
+        mine = [answer for answer in together if answer.query == query.name and to_micros(answer.as_of) <= last]
+        assert [a.as_of for a in mine] == [a.as_of for a in alone]
+        for ours, theirs in zip(mine, alone, strict=True):
+            assert same_rows(ours.table.to_pylist(), theirs.table.to_pylist(), query.ordered)
+
+
+@pytest.mark.parametrize("text", [q for q in ["SELECT k, SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k"]])
+def test_state_does_not_grow_with_time(text: str) -> None:
+    from tests.support.streams import START, to_table
+
+    declared = stream()
+    query = Registered("q", text, 4 * SECOND, 2 * SECOND)
+    runtime = StreamRuntime(declared, policy("conservative"))
+    runtime.synchronise(compiled([query], declared))
+    sizes = []
+    for step in range(300):
+        rows = [(START + step * SECOND + i, 10_000 * step + i, None, i, None, None) for i in range(100)]
+        runtime.apply(aggregate(declared, runtime.tables(), to_table(rows)))
+        (group,) = runtime.groups.values()
+        sizes.append((group.synopsis.groups, group.synopsis.rows))
+    assert max(groups for groups, _ in sizes) < 2_500
+    assert max(rows for _, rows in sizes) <= 800

@@ -1,0 +1,171 @@
+"""Statements and scripts: what they become, and where their errors point."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sash.catalog import Source
+from sash.core.errors import CqlError, NotSupportedError
+from sash.language import (
+    CreateStream,
+    Describe,
+    DropQuery,
+    DropStream,
+    Explain,
+    RegisterQuery,
+    SelectStatement,
+    ShowQueries,
+    bind,
+    parse,
+    parse_script,
+)
+from tests.language.examples import CATALOG, marked
+
+SCRIPT = """
+-- the stream; not the last of its kind
+CREATE STREAM packets (ts TIMESTAMP, src INT, protocol STRING, length BIGINT, price DECIMAL(10,2))
+  FROM parquet OPTIONS (path 'data/packets', maxFilesPerTrigger '2')
+  TIMESTAMP TS DELAY 2 sec GRANULE 500 ms OFFSET 5 hours CLOSED LEFT LATE REVISE IDLE AFTER 1 min;
+/* a query; with a semicolon in a comment */
+REGISTER QUERY big_talkers AS
+  SELECT src, SUM(length) AS bytes FROM packets [WINDOW 10 min SLIDE 2 min]
+  WHERE protocol = 'T;P' GROUP BY src
+  LIFETIME 8 hours PRIORITY 5;
+show queries; DESCRIBE big_talkers; EXPLAIN SELECT COUNT(*) FROM packets [RANGE 1 min];
+DROP QUERY big_talkers; DROP STREAM packets; SELECT MAX(length) FROM packets [WINDOW 5 min];;
+"""
+
+
+def test_script() -> None:
+    create, register, show, describe, explain, drop_query, drop_stream, select = parse_script(SCRIPT)
+    assert create == CreateStream(
+        name="packets",
+        schema=pa.schema(
+            [
+                ("ts", pa.timestamp("us", tz="UTC")),
+                ("src", pa.int32()),
+                ("protocol", pa.string()),
+                ("length", pa.int64()),
+                ("price", pa.decimal128(10, 2)),
+            ]
+        ),
+        timestamp="ts",
+        source=Source("parquet", {"path": "data/packets", "maxFilesPerTrigger": "2"}),
+        delay=2_000_000,
+        granule=500_000,
+        offset=5 * 3_600_000_000,
+        closed_left=True,
+        late_revise=True,
+        idle_after=60_000_000,
+    )
+    assert isinstance(register, RegisterQuery)
+    assert (register.name, register.priority, register.lifetime) == ("big_talkers", 5, 8 * 3_600_000_000)
+    assert register.text.startswith("SELECT src") and register.text.endswith("GROUP BY src")
+    assert (show, describe) == (ShowQueries(), Describe("big_talkers"))
+    assert isinstance(explain, Explain) and explain.select.text.startswith("SELECT COUNT(*)")
+    assert (drop_query, drop_stream) == (DropQuery("big_talkers"), DropStream("packets"))
+    assert isinstance(select, SelectStatement)
+
+
+def test_columns_may_be_left_out() -> None:
+    statement = parse("CREATE STREAM r FROM rate OPTIONS (rowsPerSecond = '5', a.b 'c') TIMESTAMP timestamp")
+    assert isinstance(statement, CreateStream)
+    assert (statement.schema, statement.timestamp) == (None, "timestamp")
+    assert statement.source.options == {"rowsPerSecond": "5", "a.b": "c"}
+
+
+def test_clauses_after_a_query_in_any_order() -> None:
+    statement = parse("REGISTER QUERY q AS SELECT priority FROM packets [WINDOW 1 min] PRIORITY -2 LIFETIME 1 day")
+    assert isinstance(statement, RegisterQuery)
+    assert (statement.priority, statement.lifetime) == (-2, 86_400_000_000)
+    assert statement.text.endswith("1 min]")
+
+
+def test_an_error_found_by_the_binder_shows_the_line_of_the_script() -> None:
+    _, register = parse_script("SHOW QUERIES;\nREGISTER QUERY q AS SELECT\n  SUM(lenght) FROM packets [WINDOW 1 min]")
+    assert isinstance(register, RegisterQuery)
+    with pytest.raises(CqlError, match="did you mean 'length'") as caught:
+        bind(register.select, CATALOG, periodic=False)
+    assert (caught.value.line, caught.value.column) == (3, 7)
+
+
+@pytest.mark.parametrize("text", ["", "SHOW QUERIES; SHOW QUERIES", "-- nothing"])
+def test_parse_wants_one_statement(text: str) -> None:
+    with pytest.raises(CqlError, match="expected one statement"):
+        parse(text)
+
+
+CREATE = "CREATE STREAM s (ts TIMESTAMP, x INT) FROM rate TIMESTAMP ts "
+ERRORS = [
+    ("«SELCT» 1", "did you mean 'SELECT'"),
+    ("CREATE «STREEM» s", "expected STREAM"),
+    ("CREATE STREAM s (ts «TIMESTMP») FROM rate TIMESTAMP ts", "TIMESTMP"),
+    ("CREATE STREAM s (ts TIMESTAMP, «ts» INT) FROM rate TIMESTAMP ts", "declared twice"),
+    ("CREATE STREAM s (ts TIMESTAMP) «TIMESTAMP» ts", "expected FROM"),
+    ("CREATE STREAM s (ts TIMESTAMP) FROM rate TIMESTAMP «tss»", "did you mean 'ts'"),
+    ("CREATE STREAM s (ts TIMESTAMP, x INT) FROM rate TIMESTAMP «x»", "not a TIMESTAMP"),
+    ("CREATE STREAM s (ts TIMESTAMP) FROM rate« »", "expected TIMESTAMP"),
+    ("CREATE STREAM s (ts TIMESTAMP) FROM rate OPTIONS (path «x») TIMESTAMP ts", "in quotes"),
+    (CREATE + "GRANULE «0 sec»", "greater than zero"),
+    (CREATE + "DELAY «-1 sec»", "must not be negative"),
+    (CREATE + "DELAY «1 parsec»", "units: ms, sec, min, hour, day"),
+    (CREATE + "DELAY «soon»", "such as '10 sec'"),
+    (CREATE + "DELAY 1 sec «DELAY» 2 sec", "given twice"),
+    (CREATE + "«GRANULES» 1 sec", "did you mean 'GRANULE'"),
+    (CREATE + "CLOSED «RIGHT»", "expected LEFT"),
+    ("DROP «TABLE» t", "expected QUERY or STREAM"),
+    ("DROP QUERY a «b»", "expected the end"),
+    ("SHOW «STREAMS»", "expected QUERIES"),
+    ("REGISTER QUERY q «SELECT» 1", "expected AS"),
+    ("REGISTER QUERY q AS «DROP» QUERY r", "expected SELECT"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] LIFETIME «0 sec»", "greater than zero"),
+    ("SELECT COUNT(*) FROM s [WINDOW «ten» min]", "window's length"),
+    ("SELECT COUNT(*) FROM s [WINDOW 10 min «SLID» 2 min]", "expected SLIDE, LAG or ]"),
+    ("SELECT COUNT(*) FROM s [WINDOW 1 min SLIDE «0 min»]", "greater than zero"),
+    ("SELECT COUNT(*) FROM s [WINDOW «5000 days»]", "absurdly long"),
+    ("SELECT COUNT(*) FROM s [«WINDO» 1 min]", "expected WINDOW"),
+    ("SELECT COUNT(*), «FROM» s [WINDOW 1 min]", "after the comma"),
+    ("SELECT (1 «FROM» s", "expected )"),
+    ("SELECT a b «c» FROM s", "unexpected word"),
+    ("SELECT COUNT(*) FROM s WHERE x = «'»a", "never closed"),
+    ("SELECT «/*» 'b' COUNT(*) FROM s", "never closed"),
+]
+LATER = [
+    (CREATE + "«KEEP» 10 min", "KEEP"),
+    ("CREATE «TABLE» t (x INT)", "relations"),
+    ("CREATE «NONRETROACTIVE» TABLE t (x INT)", "non-retroactive"),
+    ("CREATE «ARCHIVE» a", "archives"),
+    ("CREATE «INDEX» i", "indexes"),
+    ("«INSERT» INTO t VALUES (1)", "INSERT"),
+    ("«UPDATE» t SET x = 1", "UPDATE"),
+    ("«DELETE» FROM t", "DELETE"),
+    ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
+    ("REGISTER QUERY q AS «Istream»(SELECT 1)", "Istream"),
+    ("SELECT COUNT(*) FROM s [«ROWS» 10]", "row-based windows"),
+    ("SELECT COUNT(*) FROM s [«PARTITION BY» k ROWS 10]", "partitioned"),
+    ("SELECT COUNT(*) FROM s [«NOW»]", "NOW"),
+    ("SELECT COUNT(*) FROM s [«UNBOUNDED»]", "unbounded"),
+    ("SELECT COUNT(*) FROM s [WINDOW 1 min «INTERNAL»]", "internal"),
+    ("SELECT COUNT(*) FROM «(»SELECT 1)", "sub-queries in FROM"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), ERRORS)
+def test_errors_point_at_the_word(text: str, reason: str) -> None:
+    statement, start, end = marked(text)
+    with pytest.raises(CqlError) as caught:
+        parse(statement)
+    assert reason in caught.value.reason
+    assert caught.value.span is not None
+    assert (caught.value.span.start, caught.value.span.end) == (start, end)
+
+
+@pytest.mark.parametrize(("text", "what"), LATER)
+def test_what_comes_later_says_so(text: str, what: str) -> None:
+    statement, start, end = marked(text)
+    with pytest.raises(NotSupportedError, match="not supported yet") as caught:
+        parse(statement)
+    assert what in caught.value.reason
+    assert caught.value.span is not None
+    assert (caught.value.span.start, caught.value.span.end) == (start, end)

@@ -1,0 +1,188 @@
+"""What the engine relies on: phases, ties, EXACTLY, resting, recovery."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sash.scheduling import Conservative, Execution, LocalScheduler, TaskKey
+from tests.scheduling.examples import drain
+
+
+def scheduler_of(*queries: tuple[str, int], exactly: bool = False, priority: int = 0) -> LocalScheduler:
+    scheduler = LocalScheduler(Conservative())
+    for name, slide in queries:
+        scheduler.add(name, "G1", slide, exactly=exactly, priority=priority, now=0)
+    return scheduler
+
+
+def members(scheduler: LocalScheduler, now: int) -> list[tuple[int, tuple[str, ...]]]:
+    return [(each.as_of, each.members) for each in drain(scheduler, now)]
+
+
+def due(scheduler: LocalScheduler, now: int) -> Execution:
+    execution = scheduler.decide(now)
+    assert execution is not None
+    return execution
+
+
+def test_deadlines_start_at_multiples_after_now() -> None:
+    scheduler = LocalScheduler(Conservative())
+    scheduler.add("a", "G1", 5, now=10)
+    scheduler.add("b", "G1", 5, now=10, offset=2)
+    scheduler.add("c", "G1", 4, now=10)
+    assert [scheduler.deadline_of(name) for name in "abc"] == [15, 12, 12]
+
+
+def test_a_fresh_stream_may_be_answered_at_its_first_update() -> None:
+    scheduler = LocalScheduler(Conservative())
+    scheduler.add("a", "G1", 5, now=10, first=10)
+    scheduler.add("b", "G1", 4, now=10, first=10)
+    assert [scheduler.deadline_of(name) for name in "ab"] == [10, 12]
+
+
+def test_nothing_runs_before_its_deadline() -> None:
+    scheduler = scheduler_of(("a", 5))
+    assert scheduler.decide(4) is None and scheduler.decide(5) is not None
+
+
+def test_next_due_lets_the_engine_jump() -> None:
+    scheduler = scheduler_of(("a", 5), ("b", 7))
+    assert scheduler.next_due(4) is None and scheduler.next_due(100) == 5
+    assert LocalScheduler(Conservative()).next_due(100) is None
+
+
+def test_deciding_changes_nothing() -> None:
+    scheduler = scheduler_of(("a", 5), ("b", 5), ("c", 10))
+    assert scheduler.decide(10) == scheduler.decide(10)
+
+
+def test_a_late_execution_answers_as_of_now_and_is_not_made_up_for() -> None:
+    scheduler = scheduler_of(("a", 5))
+    assert members(scheduler, 13) == [(13, ("a",))]
+    assert scheduler.deadline_of("a") == 18
+
+
+def test_an_exactly_task_answers_every_multiple_as_of_itself() -> None:
+    scheduler = scheduler_of(("a", 5), exactly=True)
+    assert members(scheduler, 17) == [(5, ("a",)), (10, ("a",)), (15, ("a",))]
+    assert scheduler.deadline_of("a") == 20
+
+
+def test_an_exactly_task_joins_others_only_when_on_time() -> None:
+    for now, want in ((6, [(6, ("a", "b"))]), (7, [(7, ("a",)), (6, ("b",))])):
+        scheduler = LocalScheduler(Conservative())
+        scheduler.add("a", "G1", 6, now=0)
+        scheduler.add("b", "G1", 6, exactly=True, now=0)
+        assert members(scheduler, now) == want
+
+
+def test_an_exactly_query_has_no_part_in_multiples_before_it_came() -> None:
+    scheduler = scheduler_of(("a", 5), exactly=True)
+    scheduler.add("b", "G1", 5, exactly=True, now=12)
+    assert members(scheduler, 15) == [(5, ("a",)), (10, ("a",)), (15, ("a", "b"))]
+
+
+def test_an_exactly_query_left_alone_starts_with_its_own_multiple() -> None:
+    scheduler = scheduler_of(("a", 5), exactly=True)
+    scheduler.add("b", "G1", 5, exactly=True, now=12)
+    scheduler.remove("a")
+    assert members(scheduler, 15) == [(15, ("b",))]
+
+
+def test_a_query_joins_its_sub_group_without_disturbing_its_phase() -> None:
+    scheduler = scheduler_of(("a", 5))
+    assert members(scheduler, 7) == [(7, ("a",))]
+    scheduler.add("b", "G1", 5, now=8)
+    assert scheduler.deadline_of("b") == 12
+    assert members(scheduler, 12) == [(12, ("a", "b"))]
+
+
+def test_ties_go_to_priority_then_name() -> None:
+    scheduler = LocalScheduler(Conservative())
+    for name, group, priority in (("a", "G1", 0), ("b", "G2", 0), ("c", "G3", 5)):
+        scheduler.add(name, group, 5, priority=priority, now=0)
+    assert members(scheduler, 5) == [(5, ("c",)), (5, ("a",)), (5, ("b",))]
+
+
+def test_a_task_has_the_highest_priority_of_its_members() -> None:
+    scheduler = scheduler_of(("a", 5))
+    scheduler.add("vip", "G1", 5, priority=3, now=0)
+    scheduler.add("other", "G0", 5, priority=1, now=0)
+    assert due(scheduler, 5).members == ("a", "vip")
+    scheduler.remove("vip")
+    assert scheduler.task_of("a").priority == 0 and due(scheduler, 5).members == ("other",)
+
+
+def test_a_negative_priority_counts() -> None:
+    scheduler = scheduler_of(("a", 5), priority=-2)
+    assert scheduler.task_of("a").priority == -2
+
+
+def test_a_query_is_scheduled_once() -> None:
+    scheduler = scheduler_of(("a", 5))
+    with pytest.raises(ValueError, match="'a' is scheduled already"):
+        scheduler.add("a", "G1", 5, now=0)
+
+
+def test_a_slide_is_positive() -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        scheduler_of(("a", 0))
+
+
+def test_the_last_query_of_a_sub_group_takes_the_phase_with_it() -> None:
+    scheduler = scheduler_of(("a", 5))
+    assert members(scheduler, 7) == [(7, ("a",))]
+    scheduler.remove("a")
+    assert scheduler.next_due(100) is None and scheduler.tasks() == []
+    scheduler.add("a", "G1", 5, now=8)
+    assert scheduler.deadline_of("a") == 10
+
+
+def test_a_query_removed_while_it_runs_stays_removed() -> None:
+    scheduler = scheduler_of(("a", 5), ("b", 10))
+    execution = due(scheduler, 5)
+    scheduler.remove("a")
+    scheduler.done(execution)
+    assert scheduler.next_due(100) == 10
+
+
+def test_a_resting_task_sleeps_until_its_own_multiple() -> None:
+    scheduler = scheduler_of(("a", 5))
+    scheduler.postpone(scheduler.task_of("a"), until=92)
+    assert scheduler.next_due(1_000) == 95
+    scheduler.postpone(scheduler.task_of("a"), until=93)
+    assert scheduler.next_due(1_000) == 95
+
+
+def test_a_query_that_comes_while_its_task_rests_wakes_it() -> None:
+    scheduler = scheduler_of(("a", 5))
+    scheduler.postpone(scheduler.task_of("a"), until=92)
+    scheduler.add("b", "G1", 5, now=31)
+    assert scheduler.next_due(1_000) == 35
+
+
+def test_a_resting_task_is_not_refreshed_when_idle() -> None:
+    scheduler = LocalScheduler(Conservative(), gated=False)
+    scheduler.add("a", "G1", 5, now=0)
+    scheduler.add("exact", "G1", 3, exactly=True, now=0)
+    assert due(scheduler, 1).members == ("a",)
+    scheduler.postpone(scheduler.task_of("a"), until=50)
+    assert scheduler.decide(1) is None
+
+
+def test_restoring_a_snapshot_continues_the_schedule() -> None:
+    scheduler = scheduler_of(("a", 5), ("b", 5), ("c", 7))
+    scheduler.add("exact", "G2", 3, offset=1, exactly=True, priority=2, window=9, now=0)
+    for execution in drain(scheduler, 6):
+        assert execution.members
+    restored = LocalScheduler.restore(json.loads(json.dumps(scheduler.snapshot())), Conservative())
+    assert restored.snapshot() == scheduler.snapshot() and restored.tasks() == scheduler.tasks()
+    assert members(restored, 20) == members(scheduler, 20)
+
+
+def test_tasks_have_names_that_explain_them() -> None:
+    assert str(TaskKey("packets", 120_000_000, exactly=True)) == "packets SLIDE EXACTLY 2 min"
+    task = scheduler_of(("a", 2_000_000)).task_of("a")
+    assert (task.name, task.group, task.exactly) == ("G1 SLIDE 2 sec", "G1", False)

@@ -1,0 +1,1 @@
+"""Oracles and generators that several tests share."""

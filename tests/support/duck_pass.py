@@ -1,0 +1,70 @@
+"""Spark's pass, done by DuckDB: partials of (pane, group) from raw tuples, so that the engine runs without a JVM."""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.sharing.pane_tables import PaneTable
+from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.partials import Lifted, Partial
+from tests.support.oracle import duck
+
+
+def aggregate(stream: Stream, tables: list[PaneTable], tuples: pa.Table) -> BatchFacts:
+    """What the pass over one micro-batch brings; `tuples` has an int64 column `_us`, NULL where there is no timestamp."""
+    connection = duck()
+    connection.register("tuples", tuples)
+    ((rows, latest, nulls),) = connection.sql(
+        "SELECT count(*), max(_us), count(*) - count(_us) FROM tuples"
+    ).fetchall()
+    lanes = [(i, *_pane_rows(connection, stream, table)) for i, table in enumerate(tables)]
+    return BatchFacts(rows, latest, nulls, 0, lanes)
+
+
+def _pane_rows(
+    connection: duckdb.DuckDBPyConnection, stream: Stream, table: PaneTable
+) -> tuple[PaneRows, np.ndarray]:
+    s, o = table.length, stream.offset
+    past = f"((((_us - {o}) % {s}) + {s}) % {s})"
+    pane = f"_us - {past} + {s}" if stream.closed_left else f"CASE WHEN {past} = 0 THEN _us ELSE _us - {past} + {s} END"
+    columns = [(partial, lifted) for partial in table.partials for lifted in partial.lift()]
+    texts = [f"{_text(partial, lifted)} AS c{i}" for i, (partial, lifted) in enumerate(columns)]
+    keys = [f"({key.sql}) AS k{i}" for i, key in enumerate(table.keys)]
+    grouping = ", ".join(["pane", *(f"k{i}" for i in range(len(keys)))])
+    sql = (
+        f"SELECT {grouping}, count(*) AS n, {', '.join(texts)} FROM "
+        f"(SELECT *, {', '.join([f'{pane} AS pane', *keys])} FROM tuples WHERE _us IS NOT NULL) GROUP BY {grouping}"
+    )
+    result = connection.sql(sql).to_arrow_table().combine_chunks()
+    key_columns = [_cast(result[f"k{i}"], key.type) for i, key in enumerate(table.keys)]
+    lifted: dict[Partial, list[pa.Array]] = {}
+    for i, (partial, each) in enumerate(columns):
+        lifted.setdefault(partial, []).append(_cast(result[f"c{i}"], _type(each)))
+    ends = np.asarray(result["pane"], dtype=np.int64)
+    return PaneRows(s, ends, key_columns, lifted), np.asarray(result["n"], dtype=np.int64)
+
+
+def _text(partial: Partial, lifted: Lifted) -> str:
+    argument = re.sub(r"\b(\d+)L\b", r"\1", lifted.argument)
+    filtered = "" if partial.predicate is None else f" FILTER (WHERE {partial.predicate.sql})"
+    return f"{lifted.function}({argument}){filtered}"
+
+
+def _type(lifted: Lifted) -> pa.DataType:
+    if lifted.function == "count":
+        return pa.int64()
+    if lifted.function in ("min", "max"):
+        return lifted.type
+    if pa.types.is_floating(lifted.type):
+        return pa.float64()
+    return lifted.type if pa.types.is_decimal(lifted.type) else pa.int64()
+
+
+def _cast(column: pa.ChunkedArray, type: pa.DataType) -> pa.Array:
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return array.cast(type)

@@ -1,0 +1,34 @@
+"""Isolation levels by name, and the checks that every level must pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from sash.core.errors import SashError
+from sash.transactions import ISOLATION_LEVELS, Serial, isolation
+
+
+def test_serial_is_built() -> None:
+    assert isinstance(isolation("serial"), Serial) and set(ISOLATION_LEVELS) == {"serial"}
+
+
+@pytest.mark.parametrize("name", ["ws", "lws", "ttu"])
+def test_a_level_that_is_known_but_not_built(name: str) -> None:
+    with pytest.raises(SashError) as error:
+        isolation(name)
+    assert str(error.value) == f"not supported yet: isolation '{name}'; available: serial"
+
+
+def test_an_unknown_level_names_the_nearest() -> None:
+    with pytest.raises(SashError, match="unknown isolation 'seriel'; did you mean 'serial'"):
+        isolation("seriel")
+
+
+@pytest.mark.parametrize("name", list(ISOLATION_LEVELS))
+def test_every_level_lets_one_thread_slide_and_then_read(name: str) -> None:
+    level = isolation(name)
+    window = [1, 2, 3]
+    with level.slide():
+        window[:] = [2, 3, 4]
+    with level.read():
+        assert window == [2, 3, 4]
