@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,9 +12,10 @@ from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.stream import StreamRuntime
 from sash.scheduling import policy
+from tests.support.checks import check_answers, check_schedule
 from tests.support.duck_pass import aggregate
-from tests.support.oracle import recompute, same_rows
-from tests.support.streams import Registered, batches, query_sets, stream
+from tests.support.oracle import same_rows
+from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
 
 def compiled(queries: list[Registered], declared: Stream) -> list[CompiledQuery]:
@@ -35,29 +33,6 @@ def run(declared: Stream, queries: list[Registered], parts: list[pa.Table]) -> t
         answers += progress.answers
     answers += runtime.finish().answers
     return runtime, answers
-
-
-def check_answers(queries: list[Registered], answers: list[Answer], parts: list[pa.Table], declared: Stream) -> None:
-    tuples, by_name = pa.concat_tables(parts), {query.name: query for query in queries}
-    for answer in answers:
-        query, as_of = by_name[answer.query], to_micros(answer.as_of)
-        expected = recompute(query.text, tuples, as_of, query.length, query.lag, declared.closed_left)
-        ours = answer.table.to_pylist()
-        assert same_rows(ours, expected, query.ordered), (query.text, answer.as_of, ours, expected)
-
-
-def check_schedule(query: Registered, answers: list[Answer], parts: list[pa.Table], declared: Stream) -> None:
-    """Each multiple of SLIDE at which the window has tuples is answered once, in order; empty ones once per gap."""
-    times = [to_micros(answer.as_of) for answer in answers if answer.query == query.name]
-    assert all(a < b for a, b in pairwise(times))
-    assert all((t - declared.offset) % query.slide == 0 for t in times)
-    stamps = sorted(pa.concat_tables(parts)["_us"].to_pylist())
-    after = 1 if declared.closed_left else 0
-    for t in range(stamps[0] - (stamps[0] - declared.offset) % query.slide, stamps[-1] + query.slide, query.slide):
-        newest, oldest = t - query.lag, t - query.lag - query.length
-        filled = any(oldest < stamp + after <= newest for stamp in stamps)
-        if filled and stamps[0] <= t <= stamps[-1] - SECOND:
-            assert t in times, (query.text, t)
 
 
 @settings(max_examples=60)
@@ -99,11 +74,9 @@ def test_answers_do_not_depend_on_micro_batches_or_neighbours(queries: list[Regi
             assert same_rows(ours.table.to_pylist(), theirs.table.to_pylist(), query.ordered)
 
 
-@pytest.mark.parametrize("text", [q for q in ["SELECT k, SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k"]])
-def test_state_does_not_grow_with_time(text: str) -> None:
-    from tests.support.streams import START, to_table
-
+def test_state_does_not_grow_with_time() -> None:
     declared = stream()
+    text = "SELECT k, SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k"
     query = Registered("q", text, 4 * SECOND, 2 * SECOND)
     runtime = StreamRuntime(declared, policy("conservative"))
     runtime.synchronise(compiled([query], declared))

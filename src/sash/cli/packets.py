@@ -2,11 +2,12 @@
 
 Everything is a function of the row's number and the seed, computed by Spark's generated code:
 
-    rate-micro-batch ─► value ─► second = value / rate ─► ts
+    rate source ─► value ─► second = value / rate ─► ts
                                  hashes of (value, seed) ─► src, dst, protocol, port, length
                                  hashes of (second, seed) ─► who floods whom, and when
 
-so that two runs with the same seed and rate see the same packets and give the same answers.
+so that two runs with the same seed and rate see the same packets and give the same answers. Spark's `rate` source
+follows the wall clock: when a micro-batch takes long, the next one is larger, and nothing falls behind.
 """
 
 from __future__ import annotations
@@ -28,9 +29,8 @@ _TCP_PORTS = ((0.50, 443), (0.68, 80), (0.76, 22), (0.82, 25), (0.88, 5432), (0.
 
 
 def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
-    """A streaming DataFrame of `rate` packets per second of event time; a micro-batch is one second of it."""
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rate).option("numPartitions", 2)
-    frame = source.load()
+    """A streaming DataFrame of `rate` packets per second."""
+    frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
     for columns in stages(rate, seed):
         frame = frame.selectExpr(*columns)
     return frame

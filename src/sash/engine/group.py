@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.errors import QueryFailedError
@@ -23,9 +24,10 @@ from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.statistics import GroupStatistics
 from sash.scheduling import Execution, LocalScheduler, Policy
+from sash.plan.periodic import Shape
 from sash.sharing.pane_tables import KeySet, PaneTable, pane_table
 from sash.synopses.answers import Groups
-from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows, WindowView
+from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
 from sash.synopses.partials import Partial
 
 
@@ -37,10 +39,12 @@ class ActiveQuery:
     valid_from: Micros | None = None
     ends_at: Micros | None = None
     resting: bool = False
+    window: TimeWindow = field(init=False)
+    span: TimeWindow = field(init=False)
 
-    @property
-    def window(self) -> TimeWindow:
-        return self.compiled.periodic.window
+    def __post_init__(self) -> None:
+        self.window = self.compiled.periodic.window
+        self.span = TimeWindow(self.window.length, None, self.window.lag)
 
 
 @dataclass
@@ -60,6 +64,7 @@ class PeriodicGroup:
         self.queries: dict[str, ActiveQuery] = {}
         self.scheduled: set[str] = set()
         self.length: Micros = stream.granule
+        self.reach: Micros = 0
         self.now: Micros | None = None
         self.origin: Micros | None = None
         self.retained_from: Micros | None = None
@@ -76,10 +81,6 @@ class PeriodicGroup:
     @property
     def table(self) -> PaneTable:
         return pane_table(self.keys, [active.compiled.periodic for active in self.queries.values()])
-
-    @property
-    def reach(self) -> Micros:
-        return max((active.window.reach for active in self.queries.values()), default=0)
 
     def add(self, compiled: CompiledQuery, latest: Micros | None) -> None:
         """Take a query in; `latest` is the greatest timestamp seen before it came."""
@@ -101,6 +102,7 @@ class PeriodicGroup:
 
     def _cut_finer_or_coarser(self, latest: Micros | None) -> None:
         """Panes have the greatest common length from now on; what is stored stays as it is."""
+        self.reach = max(active.window.reach for active in self.queries.values())
         length = pane_length(active.window for active in self.queries.values())
         if length != self.length and latest is not None and self.origin is not None:
             self.coarse.append((self.length, multiple_at_or_after(latest, self.length, self._stream.offset)))
@@ -210,9 +212,8 @@ class PeriodicGroup:
 
     def _execute(self, execution: Execution, target: Micros, outcome: Outcome) -> Iterator[Answer]:
         awake = []
-        for name in execution.members:
-            active = self.queries[name]
-            empty = self.synopsis.is_empty(active.window, execution.as_of)
+        for active in map(self.queries.__getitem__, execution.members):
+            empty = self.synopsis.is_empty(active.span, execution.as_of)
             if not (empty and active.resting):
                 awake.append(active)
             active.resting = empty
@@ -238,26 +239,28 @@ class PeriodicGroup:
         self.statistics.executed([active.window for active in queries], self.length)
         by_window: dict[TimeWindow, list[ActiveQuery]] = {}
         for active in queries:
-            plain = TimeWindow(active.window.length, None, active.window.lag)
-            by_window.setdefault(plain, []).append(active)
+            by_window.setdefault(active.span, []).append(active)
         needs = {window: _partials(members) for window, members in by_window.items()}
         ready: dict[str, Answer] = {}
         for view in self.synopsis.scan(needs, as_of):
-            found: dict[Partial, Groups] = {}
+            found, tables = dict[Partial, Groups](), dict[Shape, pa.Table]()
             for active in by_window[view.window]:
                 try:
-                    ready[active.compiled.name] = self._answer(active, view, found, as_of)
+                    table = tables.get(active.compiled.periodic.shape)
+                    if table is None:
+                        table = active.compiled.finisher.answer(view, found)
+                        tables[active.compiled.periodic.shape] = table
+                    ready[active.compiled.name] = self._answer(active, table, as_of)
                 except QueryFailedError as error:
                     outcome.failed[active.compiled.name] = str(error)
                     self._unschedule(active.compiled.name)
         yield from (ready[active.compiled.name] for active in queries if active.compiled.name in ready)
 
-    def _answer(self, active: ActiveQuery, view: WindowView, found: dict[Partial, Groups], as_of: Micros) -> Answer:
+    def _answer(self, active: ActiveQuery, table: pa.Table, as_of: Micros) -> Answer:
         window = active.window
-        table = active.compiled.finisher.answer(view, found)
-        edge = as_of - window.reach
         scheduled = window.slide is not None and (as_of - self._stream.offset) % window.slide == 0
-        return Answer(active.compiled.name, to_datetime(as_of), self.is_complete(active, edge), scheduled, table)
+        complete = self.is_complete(active, as_of - window.reach)
+        return Answer(active.compiled.name, to_datetime(as_of), complete, scheduled, table)
 
     def is_complete(self, active: ActiveQuery, edge: Micros) -> bool:
         assert self.retained_from is not None
@@ -278,8 +281,6 @@ def _partials(queries: list[ActiveQuery]) -> list[Partial]:
 
 
 def _only(rows: PaneRows, keep: np.ndarray) -> PaneRows:
-    import pyarrow as pa
-
     mask = pa.array(keep)
     keys = [column.filter(mask) for column in rows.keys]
     lifted = {partial: [column.filter(mask) for column in parts] for partial, parts in rows.lifted.items()}

@@ -23,15 +23,27 @@ class AnswerMemory:
         self._limit = limit
         self._used = 0
         self._order: deque[tuple[Query, Answer]] = deque()
+        # Answers of queries that were computed together may share a table: it is counted once.
+        self._holders: dict[int, int] = {}
         self.forgotten = 0
 
     def add(self, query: Query, answer: Answer) -> None:
-        self._used += answer.table.nbytes
+        key = id(answer.table)
+        if key not in self._holders:
+            self._used += answer.table.nbytes
+        self._holders[key] = self._holders.get(key, 0) + 1
         self._order.append((query, answer))
         while self._used > self._limit and len(self._order) > 1:
-            owner, oldest = self._order.popleft()
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        owner, oldest = self._order.popleft()
+        key = id(oldest.table)
+        self._holders[key] -= 1
+        if not self._holders[key]:
+            del self._holders[key]
             self._used -= oldest.table.nbytes
-            self.forgotten += owner._forget(oldest)
+        self.forgotten += owner._forget(oldest)
 
 
 class Query:

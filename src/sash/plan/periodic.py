@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -39,9 +40,28 @@ class PeriodicAggregate:
     limit: int | None
     outputs: tuple[Output, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(output.name, output.expression.type) for output in self.outputs])
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The query without its window: over the same window, queries of one shape have one answer."""
+        return Shape(replace(self, window=TimeWindow(0)))
+
+
+class Shape:
+    """A query's shape as a dictionary key that is hashed once: executions look it up thousands of times a second."""
+
+    def __init__(self, query: PeriodicAggregate) -> None:
+        self._query = query
+        self._hash = hash(query)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shape) and (self is other or self._query == other._query)
 
 
 def flatten(plan: Project) -> PeriodicAggregate:

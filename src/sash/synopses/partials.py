@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,15 @@ class Partial:
         texts = [part.sql if part is not None else "" for part in (self.argument, self.predicate)]
         return (self.kind, texts[0], texts[1])
 
-    @property
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.argument, self.predicate))
+
+    def __hash__(self) -> int:
+        """Computed once: partials are dictionary keys on the path of every execution."""
+        return self._hash
+
+    @cached_property
     def combine(self) -> Combine:
         return {"min": Combine.MIN, "max": Combine.MAX, "moments": Combine.MOMENTS}.get(self.kind, Combine.ADD)
 
@@ -62,12 +71,12 @@ class Partial:
     def type(self) -> pa.DataType:
         return pa.int64() if self.argument is None else self.argument.type
 
-    @property
+    @cached_property
     def ranked(self) -> bool:
         """A minimum or maximum of values that are no machine numbers: stored as codes into a dictionary."""
         return self.kind in ("min", "max") and not is_machine_number(self.type)
 
-    @property
+    @cached_property
     def dtypes(self) -> tuple[type[np.int64] | type[np.float64], ...]:
         if self.kind == "moments":
             return (np.float64, np.float64)

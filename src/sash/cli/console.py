@@ -1,0 +1,87 @@
+"""Where the command line writes: results to stdout, everything about them to stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from sash.core.errors import SashError
+
+DONE, INPUT_ERROR, INTERRUPTED = 0, 1, 130
+
+
+def stdout_console() -> Console:
+    """Results. In a pipe nothing is wrapped or cut: the next program wants it whole."""
+    wide = None if sys.stdout.isatty() else 10_000
+    return Console(width=wide, highlight=False, markup=False, emoji=False)
+
+
+def stderr_console(quiet: bool = False) -> Console:
+    """Messages and progress."""
+    return Console(file=_own_stderr(), highlight=False, markup=False, emoji=False, quiet=quiet, soft_wrap=True)
+
+
+def _own_stderr() -> TextIO:
+    """The terminal behind stderr, also while file descriptor 2 is lent to the JVM (see `opening`)."""
+    try:
+        descriptor = sys.stderr.fileno()
+    except OSError:
+        return sys.stderr
+    return os.fdopen(os.dup(descriptor), "w", buffering=1, encoding=sys.stderr.encoding, errors="replace")
+
+
+def print_error(console: Console, message: str, where: str | None = None) -> None:
+    place = f"{where}: " if where else ""
+    console.print(Text.assemble(("error: ", "bold red"), f"{place}{message}"))
+
+
+@contextmanager
+def reporting_errors(where: str | None = None) -> Iterator[None]:
+    """A mistake in the user's input is one message and exit code 1, never a traceback."""
+    try:
+        yield
+    except SashError as error:
+        print_error(stderr_console(), str(error), where)
+        raise typer.Exit(INPUT_ERROR) from None
+    except KeyboardInterrupt:
+        print_error(stderr_console(), "interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+class _ConsoleHandler(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        style = "yellow" if record.levelno < logging.ERROR else "bold red"
+        self._console.print(Text.assemble((f"{record.levelname.lower()}: ", style), record.getMessage()))
+
+
+@contextmanager
+def logging_to(console: Console) -> Iterator[None]:
+    """Sash's warnings as lines on the console; other libraries' chatter nowhere."""
+    handler = _ConsoleHandler(console)
+    ours, chatty = logging.getLogger("sash"), [logging.getLogger("py4j"), logging.getLogger("py.warnings")]
+    before = [(logger, logger.propagate) for logger in (ours, *chatty)]
+    logging.captureWarnings(True)
+    ours.addHandler(handler)
+    for logger, _ in before:
+        logger.propagate = False
+    for logger in chatty:
+        logger.addHandler(logging.NullHandler())
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        for logger, propagate in before:
+            logger.propagate = propagate
+        logging.captureWarnings(False)

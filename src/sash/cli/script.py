@@ -1,0 +1,120 @@
+"""Scripts: read from a file, and rehearsed against an empty catalog so that mistakes show before Spark starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery
+from sash.core.errors import SashError
+from sash.engine.compiler import CompiledQuery, compile_select
+from sash.engine.declare import declared_stream
+from sash.engine.explain import compile_for_explain
+from sash.language import (
+    CreateStream,
+    Describe,
+    DropQuery,
+    DropStream,
+    Explain,
+    RegisterQuery,
+    SelectStatement,
+    Statement,
+    parse_script,
+)
+
+SchemaOf = Callable[[CreateStream], pa.Schema]
+
+
+def read_script(path: str) -> list[Statement]:
+    """The statements of a file, or of stdin for `-`."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SashError(f"cannot read the script: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise SashError("cannot read the script: it is not UTF-8 text") from None
+    statements = parse_script(text)
+    if not statements:
+        raise SashError("the script has no statements")
+    return statements
+
+
+def title(statement: Statement) -> str:
+    """A statement in a few words.
+
+    >>> title(parse_script("DROP QUERY slow")[0])
+    'DROP QUERY slow'
+    """
+    match statement:
+        case CreateStream(name=name):
+            return f"CREATE STREAM {name}"
+        case RegisterQuery(name=name):
+            return f"REGISTER QUERY {name}"
+        case DropQuery(name=name):
+            return f"DROP QUERY {name}"
+        case DropStream(name=name):
+            return f"DROP STREAM {name}"
+        case Describe(name=name):
+            return f"DESCRIBE {name}"
+        case Explain(select=select):
+            return f"EXPLAIN {one_line(select.text)}"
+        case SelectStatement(select=select):
+            return one_line(select.text)
+        case _:
+            return "SHOW QUERIES"
+
+
+def one_line(text: str, width: int = 100) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+@dataclass
+class Rehearsal:
+    """What a script would leave in the catalog, and its one-time questions. Needs no Spark."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    queries: dict[str, CompiledQuery] = field(default_factory=dict)
+    questions: list[tuple[Statement, CompiledQuery]] = field(default_factory=list)
+
+    def play(self, statements: Sequence[Statement], schema_of: SchemaOf) -> None:
+        for statement in statements:
+            self._play(statement, schema_of)
+
+    def _play(self, statement: Statement, schema_of: SchemaOf) -> None:
+        match statement:
+            case CreateStream():
+                self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
+            case RegisterQuery(name=name, select=select):
+                compiled = compile_select(select, self.catalog, name)
+                self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
+                self.queries[name.lower()] = compiled
+            case DropQuery(name=name):
+                self.catalog.drop_query(name)
+                del self.queries[name.lower()]
+            case DropStream(name=name):
+                stream = self.catalog.stream(name).name
+                self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.stream == stream])
+            case SelectStatement(select=select):
+                self.questions.append((statement, compile_select(select, self.catalog, one_time=True)))
+            case Explain(select=select):
+                self.questions.append((statement, compile_for_explain(select, self.catalog)))
+
+
+def declares_all_columns(statements: Sequence[Statement]) -> bool:
+    return all(s.schema is not None for s in statements if isinstance(s, CreateStream))
+
+
+def declared_columns(statement: CreateStream) -> pa.Schema:
+    assert statement.schema is not None
+    return statement.schema
+
+
+def rehearse(statements: Sequence[Statement]) -> None:
+    """Raise what is wrong with a script, as far as that can be told without opening its sources."""
+    if declares_all_columns(statements):
+        Rehearsal().play(statements, declared_columns)

@@ -1,0 +1,101 @@
+"""Answers and summaries as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from rich.table import Table
+from rich.text import Text
+
+from sash.engine.answer import Answer
+
+
+def answer_table(answer: Answer, limit: int) -> Table:
+    state = "" if answer.complete else ", window not complete yet"
+    return arrow_table(answer.table, limit, f"{answer.query} as of {moment(answer.as_of)} UTC{state}")
+
+
+def one_time_table(text: str, table: pa.Table, limit: int) -> Table:
+    facts = metadata(table)
+    as_of = datetime.fromisoformat(facts["as_of"])
+    state = "" if facts["complete"] == "true" else ", window not complete yet"
+    return arrow_table(table, limit, f"{text} as of {moment(as_of)} UTC{state}")
+
+
+def metadata(table: pa.Table) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+
+
+def arrow_table(table: pa.Table, limit: int, title: str | None = None) -> Table:
+    """At most `limit` rows; what is left out is said below."""
+    hidden = table.num_rows - limit
+    shown = Table(
+        title=None if title is None else Text(title, "bold"),
+        title_justify="left",
+        caption=Text(f"{hidden:,} more rows" if hidden > 0 else "no rows", "dim") if hidden > 0 or not len(table) else None,
+        caption_justify="left",
+        header_style="cyan",
+    )
+    for field in table.schema:
+        shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
+    for row in table.slice(0, limit).to_pydict().values() and zip(*table.slice(0, limit).to_pydict().values(), strict=True):
+        shown.add_row(*map(cell, row))
+    return shown
+
+
+def _is_number(type: pa.DataType) -> bool:
+    return pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type)
+
+
+def cell(value: Any) -> Text:
+    match value:
+        case None:
+            return Text("NULL", "dim")
+        case float():
+            return Text(f"{value:.10g}")
+        case datetime():
+            return Text(moment(value))
+        case _:
+            return Text(str(value))
+
+
+def moment(value: datetime) -> str:
+    """A time as short as it can be.
+
+    >>> moment(datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC))
+    '2026-01-01 00:00:10'
+    """
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ") if value.tzinfo else value.isoformat(" ")
+
+
+def summary(stats: Mapping[str, Any]) -> str:
+    """What was done, in one line, and in a second one what was left out."""
+    streams = stats["streams"].values()
+    seconds = sum(each["seconds_in_spark"] + each["seconds_in_sash"] for each in streams)
+    answers = sum(each["answers"] for each in stats["queries"].values())
+    parts = [
+        f"{count(stats['tuples'], 'tuple')} in {seconds:.1f} s ({stats['tuples_per_s']:,.0f} tuples/s)",
+        count(answers, "answer"),
+        f"{stats['joint_executions']:,} of {count(stats['executions'], 'execution')} joint",
+        f"{stats['work_saved']:.0%} work saved",
+    ]
+    lines = [", ".join(parts)]
+    bad = {
+        "late": stats["late_tuples"],
+        "without a timestamp": sum(each["null_timestamps"] for each in streams),
+        "not parsed": sum(each["unparsable"] for each in streams),
+    }
+    if any(bad.values()):
+        lines.append("tuples left out: " + ", ".join(f"{number:,} {why}" for why, number in bad.items() if number))
+    return "\n".join(lines)
+
+
+def count(number: int, noun: str) -> str:
+    """
+    >>> count(1, "tuple"), count(1200, "tuple")
+    ('1 tuple', '1,200 tuples')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

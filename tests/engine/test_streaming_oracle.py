@@ -1,0 +1,99 @@
+"""The matrix through real streaming: files in, Spark's pass, every answer against DuckDB."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import sash
+from sash.core.time import SECOND, format_duration
+from tests.support.checks import check_answers, check_schedule
+from tests.support.streams import SCHEMA, START, Registered, batches, query_sets, stream, to_table
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "ts TIMESTAMP, k INT, g STRING, v INT, w BIGINT, x DOUBLE"
+
+
+def write(parts: list[pa.Table], directory: Path) -> None:
+    """One file per micro-batch, in the order of modification times, as Spark reads them."""
+    directory.mkdir()
+    for i, part in enumerate(parts):
+        path = directory / f"part-{i:03d}.parquet"
+        pq.write_table(part.select(SCHEMA.names), path)
+        os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+
+
+def declare(session: sash.Session, directory: Path, delay: int) -> None:
+    session.sql(
+        f"CREATE STREAM s ({COLUMNS}) FROM parquet OPTIONS (path '{directory}', maxFilesPerTrigger '1') "
+        f"TIMESTAMP ts DELAY {format_duration(delay)}"
+    )
+
+
+@pytest.mark.parametrize("disorder", [0, 3 * SECOND])
+def test_matrix(spark: Any, tmp_path: Path, disorder: int) -> None:
+    runs = iter(range(1_000))
+
+    @settings(max_examples=5, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+    @given(query_sets(12), batches(disorder=disorder, most=80))
+    def check(queries: list[Registered], parts: list[pa.Table]) -> None:
+        directory = tmp_path / f"run-{next(runs)}"
+        filled = [part for part in parts if len(part)]
+        write(filled, directory)
+        session = sash.connect(spark=spark)
+        declare(session, directory, disorder)
+        handles = [session.register(query.text, name=query.name) for query in queries]
+        session.run()
+        answers = [answer for handle in handles for answer in handle.answers()]
+        assert all(handle.error is None for handle in handles)
+        assert session.stats()["late_tuples"] == 0
+        check_answers(queries, answers, filled, stream(delay=disorder))
+        for query in queries:
+            check_schedule(query, answers, filled, stream(delay=disorder))
+        session.close()
+
+    check()
+
+
+def test_many_predicates_and_key_sets(spark: Any, tmp_path: Path) -> None:
+    """Past the number of predicates that fit into one lane, over several key sets, everything is still right."""
+    chance = random.Random(5)
+    rows = [
+        (
+            START + i * 50_000,
+            chance.choice([None, 1, 2, 3]),
+            chance.choice(["a", "b", None]),
+            chance.randrange(100),
+            chance.randrange(-(2**40), 2**40),
+            chance.random(),
+        )
+        for i in range(400)
+    ]
+    parts = [to_table(rows[:150]), to_table(rows[150:])]
+    write(parts, tmp_path / "data")
+    keys = ["", "k", "g", "k, g", "v % 4"]
+    queries = []
+    for i in range(60):
+        key = keys[i % len(keys)]
+        select = f"{key}, " if key else ""
+        group = f" GROUP BY {key}" if key else ""
+        text = (
+            f"SELECT {select}SUM(v) AS t, COUNT(*) AS n, MIN(w) AS lo, AVG(x) AS m FROM s [WINDOW 6 sec SLIDE 3 sec] "
+            f"WHERE v > {i}{group}"
+        )
+        queries.append(Registered(f"q{i}", text, 6 * SECOND, 3 * SECOND))
+    session = sash.connect(spark=spark)
+    declare(session, tmp_path / "data", 0)
+    handles = [session.register(query.text, name=query.name) for query in queries]
+    session.run()
+    check_answers(queries, [a for handle in handles for a in handle.answers()], parts, stream())
+    assert len(session.stats()["streams"]["s"]["pane_tables"]) == len(keys)
+    session.close()
