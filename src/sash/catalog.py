@@ -48,11 +48,14 @@ class Stream:
 
 @dataclass(frozen=True)
 class RegisteredQuery:
+    """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name."""
+
     name: str
     text: str
     stream: str
     priority: int = 0
     lifetime: Micros | None = None
+    serial: int = 0
 
 
 class Catalog:

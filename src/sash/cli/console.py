@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -56,20 +56,20 @@ def reporting_errors(where: str | None = None) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-class _ConsoleHandler(logging.Handler):
-    def __init__(self, console: Console) -> None:
+class _LineHandler(logging.Handler):
+    def __init__(self, show: Callable[[Text], object]) -> None:
         super().__init__(logging.WARNING)
-        self._console = console
+        self._show = show
 
     def emit(self, record: logging.LogRecord) -> None:
         style = "yellow" if record.levelno < logging.ERROR else "bold red"
-        self._console.print(Text.assemble((f"{record.levelname.lower()}: ", style), record.getMessage()))
+        self._show(Text.assemble((f"{record.levelname.lower()}: ", style), record.getMessage()))
 
 
 @contextmanager
-def logging_to(console: Console) -> Iterator[None]:
-    """Sash's warnings as lines on the console; other libraries' chatter nowhere."""
-    handler = _ConsoleHandler(console)
+def logging_to(show: Callable[[Text], object]) -> Iterator[None]:
+    """Sash's warnings as lines for the user; other libraries' chatter nowhere."""
+    handler = _LineHandler(show)
     ours, chatty = logging.getLogger("sash"), [logging.getLogger("py4j"), logging.getLogger("py.warnings")]
     before = [(logger, logger.propagate) for logger in (ours, *chatty)]
     logging.captureWarnings(True)

@@ -39,8 +39,12 @@ def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
 def stages(rate: int, seed: int) -> list[list[str]]:
     """Projections one after the other: each names what the next one uses."""
     return [
-        ["value", f"value / {rate} AS second", *(f"{_uniform('value', seed, n)} AS u{n}" for n in range(1, 7))],
-        ["*", f"floor((second + {seed % 7}) / {FLOOD_EVERY}) AS round", f"{_flooding('second', seed)} AND u1 < 0.3 AS flood"],
+        ["value", f"(value + 1) / {rate} AS second", *(f"{_uniform('value', seed, n)} AS u{n}" for n in range(1, 7))],
+        [
+            "*",
+            f"floor((second + {seed % 7}) / {FLOOD_EVERY}) AS round",
+            f"{_flooding('second', seed)} AND u1 < 0.3 AS flood",
+        ],
         [
             f"timestamp_micros({to_micros(START)} + cast(ceil(second * {SECOND}) AS BIGINT)) AS ts",
             f"CASE WHEN flood THEN {_address(f'pmod(hash(round, {seed}), 50) + {SOURCES}')} "

@@ -31,19 +31,24 @@ def metadata(table: pa.Table) -> dict[str, str]:
 
 def arrow_table(table: pa.Table, limit: int, title: str | None = None) -> Table:
     """At most `limit` rows; what is left out is said below."""
-    hidden = table.num_rows - limit
     shown = Table(
         title=None if title is None else Text(title, "bold"),
         title_justify="left",
-        caption=Text(f"{hidden:,} more rows" if hidden > 0 else "no rows", "dim") if hidden > 0 or not len(table) else None,
+        caption=_left_out(table.num_rows, limit),
         caption_justify="left",
         header_style="cyan",
     )
     for field in table.schema:
         shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
-    for row in table.slice(0, limit).to_pydict().values() and zip(*table.slice(0, limit).to_pydict().values(), strict=True):
-        shown.add_row(*map(cell, row))
+    for row in table.slice(0, limit).to_pylist():
+        shown.add_row(*map(cell, row.values()))
     return shown
+
+
+def _left_out(rows: int, limit: int) -> Text | None:
+    if not rows:
+        return Text("no rows", "dim")
+    return Text(f"{rows - limit:,} more rows", "dim") if rows > limit else None
 
 
 def _is_number(type: pa.DataType) -> bool:
@@ -72,7 +77,7 @@ def moment(value: datetime) -> str:
 
 
 def summary(stats: Mapping[str, Any]) -> str:
-    """What was done, in one line, and in a second one what was left out."""
+    """What was done, in one line, and in a second one which tuples were not as they should be."""
     streams = stats["streams"].values()
     seconds = sum(each["seconds_in_spark"] + each["seconds_in_sash"] for each in streams)
     answers = sum(each["answers"] for each in stats["queries"].values())
@@ -89,7 +94,7 @@ def summary(stats: Mapping[str, Any]) -> str:
         "not parsed": sum(each["unparsable"] for each in streams),
     }
     if any(bad.values()):
-        lines.append("tuples left out: " + ", ".join(f"{number:,} {why}" for why, number in bad.items() if number))
+        lines.append("of these tuples " + ", ".join(f"{number:,} {why}" for why, number in bad.items() if number))
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ class CompiledQuery:
     plan: Project
     priority: int = 0
     lifetime: Micros | None = None
+    serial: int = 0
 
     @cached_property
     def periodic(self) -> PeriodicAggregate:
@@ -40,7 +41,7 @@ def compile_select(select: Select, catalog: Catalog, name: str = "", *, one_time
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:
     """A registered query from its text, as at registration and again after a restart."""
     plan = bind(as_select(query.text), catalog, periodic=True)
-    return CompiledQuery(query.name, plan, query.priority, query.lifetime)
+    return CompiledQuery(query.name, plan, query.priority, query.lifetime, query.serial)
 
 
 def as_select(text: str) -> Select:

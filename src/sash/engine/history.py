@@ -68,7 +68,7 @@ class CatalogHistory:
         found: dict[str, RegisteredQuery] = {}
         for change in self.changes[:version]:
             if change["change"] == "register query":
-                fields = {name: change[name] for name in ("name", "text", "stream", "priority", "lifetime")}
+                fields = {name: value for name, value in change.items() if name != "change"}
                 found[change["name"].lower()] = RegisteredQuery(**fields)
             elif change["change"] == "drop query":
                 found.pop(change["name"].lower(), None)

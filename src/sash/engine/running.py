@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +63,10 @@ class RunningStream:
         self._deliver = deliver
         self._log = log
         self.runtime = StreamRuntime(stream, policy)
-        self.failed: dict[str, str] = {}
+        # By the query's serial number, as text: a later query of the same name is another one.
+        self._failed: dict[str, str] = {}
         self._ended: set[str] = set()
+        self._wanted: dict[str, CompiledQuery] = {}
         self._version = -1
         self._epoch = -1
         self._lock = threading.RLock()
@@ -99,17 +101,16 @@ class RunningStream:
             return
         snapshot = self._log.snapshot()
         if snapshot is not None:
-            self.failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
+            self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
             self._synchronise(snapshot.version)
             state.load(self.runtime, snapshot.state, snapshot.tables, self._policy)
             self._epoch = snapshot.epoch
         for entry in self._log.entries():
-            self.failed.update(entry.facts.get("failed", {}))
+            self._failed.update(entry.facts.get("failed", {}))
             self._synchronise(entry.version)
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
-        for name, why in self.failed.items():
-            self._deliver_failure(name, why)
+        self._report_failures(self._failed)
 
     def _replay(self, entry: Entry) -> Progress:
         if entry.kind == "batch":
@@ -124,21 +125,20 @@ class RunningStream:
     def _synchronise(self, version: int) -> None:
         if version == self._version:
             return
-        gone = self.failed.keys() | self._ended
-        self.runtime.synchronise([query for query in self._queries_at(version) if query.name not in gone])
+        gone = self._failed.keys() | self._ended
+        self._wanted = {str(query.serial): query for query in self._queries_at(version)}
+        self.runtime.synchronise([query for serial, query in self._wanted.items() if serial not in gone])
         self._version = version
+
+    def _serials(self, names: Iterable[str]) -> dict[str, str]:
+        """The serial numbers of queries by name."""
+        return {query.name: serial for serial, query in self._wanted.items() if query.name in set(names)}
 
     def first_answer(self, query: CompiledQuery) -> Answer | None:
         """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
         with self._isolation.read():
             group = self.runtime.covers(query)
             return None if group is None else self.runtime.probe(query, group)
-
-    def forget(self, name: str) -> None:
-        """A dropped query's failure or end is no longer of interest: its name may be used again."""
-        with self._lock:
-            self.failed.pop(name, None)
-            self._ended.discard(name)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
@@ -148,18 +148,17 @@ class RunningStream:
         with self._lock:
             current = version()
             seen = current if self._log is None else self._log.intend(epoch, current)
-            failed_before = set(self.failed)
+            failed_before = set(self._failed)
             with self._isolation.slide():
                 self._synchronise(seen)
             table = self._aggregate(rows)
-            failed = {name: why for name, why in self.failed.items() if name not in failed_before}
+            failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
             started = time.perf_counter()
             with self._isolation.slide():
                 progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
-            for name, why in failed.items():
-                self._deliver_failure(name, why)
+            self._report_failures(failed)
             self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
 
     def _aggregate(self, rows: DataFrame) -> pa.Table:
@@ -179,7 +178,8 @@ class RunningStream:
         queries = [self.runtime.active[name].queries[name].compiled for name in self.runtime.active]
         culprits = {query.name: self.pipeline.failure(rows, query.periodic) for query in queries}
         found = {name: why for name, why in culprits.items() if why is not None}
-        self.failed.update(found)
+        serials = self._serials(found)
+        self._failed.update({serials[name]: why for name, why in found.items()})
         with self._isolation.slide():
             for name in found:
                 self.runtime.remove(name)
@@ -206,15 +206,18 @@ class RunningStream:
         self._log.append(entry)
         if self._log.wants_snapshot:
             saved, tables = state.save(self.runtime)
-            facts: dict[str, Any] = {**saved, "failed": self.failed, "ended": sorted(self._ended)}
+            facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
             self._log.compact(Snapshot(self._epoch, self._version, facts, tables))
 
     def _finish(self, progress: Progress, delivered: bool) -> None:
-        self.failed.update(progress.outcome.failed)
-        self._ended.update(progress.outcome.ended)
+        outcome = progress.outcome
+        serials = self._serials([*outcome.failed, *outcome.ended])
+        self._failed.update({serials[name]: why for name, why in outcome.failed.items()})
+        self._ended.update(serials[name] for name in outcome.ended)
         self._deliver(progress, delivered)
 
-    def _deliver_failure(self, name: str, why: str) -> None:
-        failure = Progress()
-        failure.outcome.failed[name] = why
-        self._deliver(failure, True)
+    def _report_failures(self, failed: dict[str, str]) -> None:
+        report = Progress()
+        names = {serial: query.name for serial, query in self._wanted.items()}
+        report.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
+        self._deliver(report, True)

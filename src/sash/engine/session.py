@@ -43,6 +43,7 @@ from sash.language import (
     SelectStatement,
     ShowQueries,
     Statement,
+    bind,
     parse,
     parse_script,
 )
@@ -196,11 +197,15 @@ class Session:
     def _register(self, select: Select, name: str, priority: int, lifetime: Micros | None) -> Query:
         self._check_open()
         with self._lock:
-            compiled = replace(compile_select(select, self._catalog, name), priority=priority, lifetime=lifetime)
-            query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime)
-            if name.lower() in self._restored and self._catalog.query(name) == query:
-                self._restored.discard(name.lower())
-                return self.queries[name]
+            serial = self._history.version + 1
+            plan = bind(select, self._catalog, periodic=True)
+            compiled = CompiledQuery(name, plan, priority, lifetime, serial)
+            query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime, serial)
+            if name.lower() in self._restored:
+                known = self._catalog.query(name)
+                if replace(known, serial=serial) == query:
+                    self._restored.discard(name.lower())
+                    return self.queries[known.name]
             self._catalog.add_query(query)
             self._history.append(query_change(query))
             self._compiled[query] = compiled
@@ -220,9 +225,6 @@ class Session:
             self._history.append({"change": "drop query", "name": query.name})
             self._restored.discard(query.name.lower())
             self.queries.pop(query.name, None)
-            compiled = self._compiled.get(query)
-        if compiled is not None:
-            self._streams[compiled.stream.lower()].forget(query.name)
 
     def _queries_at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
         """A stream's queries at a version of the catalog."""
@@ -249,6 +251,8 @@ class Session:
                 self.queries[name].error = QueryFailedError(f"query '{name}' failed: {why}")
         for name in progress.outcome.ended:
             logger.info("query %s has reached the end of its lifetime", name)
+            if not delivered and name in self.queries:
+                self.drop_query(name)
 
     # -- recovery --------------------------------------------------------------------------------------
 

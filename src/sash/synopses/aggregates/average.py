@@ -8,6 +8,7 @@ import pyarrow.types as pt
 
 from sash.plan.expressions import RowExpression
 from sash.synopses.aggregates.base import Merged, components, counts, nullable, require_number
+from sash.synopses.decimals import from_unscaled, half_up
 from sash.synopses.limbs import carry
 from sash.synopses.partials import Partial
 
@@ -50,14 +51,7 @@ def _decimal_quotient(
     type: pa.Decimal128Type,
 ) -> pa.Array:
     """Exact division of unscaled values, half up, as Spark rounds it."""
-    from decimal import Decimal
-
-    unscaled = sum(limb.astype(object) << (32 * i) for i, limb in enumerate(carry(limbs)))
-    numerator = unscaled * 10 ** (type.scale - argument.scale)
-    twice, count = abs(numerator) * 2, divisor.astype(object)
-    quotient = (twice + count) // (2 * count)
-    values = [
-        Decimal(int(q) if u >= 0 else -int(q)).scaleb(-type.scale) if ok else None
-        for q, u, ok in zip(quotient, numerator, valid, strict=True)
-    ]
-    return pa.array(values, type)
+    sums = sum(limb.astype(object) << (32 * i) for i, limb in enumerate(carry(limbs)))
+    more = 10 ** (type.scale - argument.scale)
+    rows = zip(np.asarray(sums).tolist(), divisor.tolist(), valid.tolist(), strict=True)
+    return from_unscaled([half_up(total * more, n) if there else None for total, n, there in rows], type)

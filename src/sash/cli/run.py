@@ -1,0 +1,235 @@
+"""`sash run`: execute a script, then read its streams, to the end of what is there or live.
+
+Statements are executed in order. A one-time SELECT asks the live windows, which are empty until data have been
+read: before one, the streams are drained as they stand then, which also closes their last panes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+from sash.cli.console import (
+    DONE,
+    INPUT_ERROR,
+    logging_to,
+    print_error,
+    reporting_errors,
+    stderr_console,
+    stdout_console,
+)
+from sash.cli.opening import open_session
+from sash.cli.progress import showing_progress
+from sash.cli.script import one_line, read_script, rehearse, title
+from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
+from sash.cli.sinks import ParquetAnswers, Sink, Sinks, plain, write_json, write_json_answer
+from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
+from sash.core.errors import CatalogError, CqlError
+from sash.core.time import parse_duration
+from sash.engine.query import Query
+from sash.engine.session import Session
+from sash.language import SelectStatement, Statement
+
+READER_GONE = 128 + signal.SIGPIPE
+_LOOK_SECONDS = 0.5
+
+
+def interval(text: str) -> str:
+    """A trigger interval as Spark spells it."""
+    try:
+        return f"{max(parse_duration(text), 0) // 1000} milliseconds"
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def run(
+    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.", metavar="SCRIPT")],
+    until_drained: Annotated[
+        bool,
+        typer.Option("--until-drained", help="Read what the sources have now, then end. Otherwise live until Ctrl-C."),
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
+    ] = None,
+    answers: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write each answer to DIR/<query>/<as of>.parquet.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print each answer as a line of JSON, and nothing else.")
+    ] = False,
+    rows: Annotated[int, typer.Option(min=0, help="Print at most so many rows of an answer.")] = 20,
+    trigger: Annotated[
+        str, typer.Option(metavar="DURATION", help="Live: the time between two micro-batches.", callback=interval)
+    ] = "1 sec",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, no summary.")] = False,
+) -> None:
+    """Execute a script of statements and run its queries.
+
+    Statements are executed in order. Before a one-time SELECT the streams are drained, so that there is something to ask.
+    At the end each query's last answer is printed.
+
+    Exit codes: 0 done, 1 an error in the script or a query that failed, 2 usage.
+    """
+    messages = stderr_console(quiet or json)
+    with reporting_errors(script), logging_to(stderr_console().print):
+        statements = read_script(script)
+        if checkpoint is None:
+            rehearse(statements)
+        sinks = Sinks(_sinks(json, answers), interrupt_main_thread)
+        with open_session(messages, checkpoint) as session:
+            output = JsonOutput() if json else TextOutput(stdout_console(), rows, quiet)
+            script_run = ScriptRun(session, sinks, output, messages)
+            code = script_run.all(statements, None if until_drained else trigger)
+    raise typer.Exit(code)
+
+
+def _sinks(json: bool, answers: Path | None) -> list[Sink]:
+    chosen: list[Sink] = []
+    if answers is not None:
+        chosen.append(ParquetAnswers(answers))
+    if json:
+        chosen.append(write_json_answer)
+    return chosen
+
+
+# -- output --------------------------------------------------------------------------------------------
+
+
+class TextOutput:
+    """Tables for people."""
+
+    def __init__(self, console: Console, rows: int, quiet: bool) -> None:
+        self._console = console
+        self._rows = rows
+        self._quiet = quiet
+
+    def result(self, statement: Statement, result: pa.Table | str) -> None:
+        if isinstance(result, str):
+            self._console.print(result)
+        elif isinstance(statement, SelectStatement):
+            self._console.print(one_time_table(one_line(statement.select.text), result, self._rows))
+        else:
+            self._console.print(arrow_table(result, max(self._rows, result.num_rows)))
+
+    def end(self, session: Session) -> None:
+        for query in session.queries.values():
+            latest = query.latest()
+            if latest is not None:
+                self._console.print(answer_table(latest, self._rows))
+            elif query.error is None:
+                self._console.print(f"{query.name}: no answer yet")
+        if not self._quiet:
+            self._console.print(summary(session.stats()))
+
+
+class JsonOutput:
+    """Lines for programs. Answers of registered queries are written by their sink."""
+
+    def result(self, statement: Statement, result: pa.Table | str) -> None:
+        record: dict[str, Any] = {"statement": title(statement)}
+        if isinstance(result, str):
+            record["text"] = result
+        else:
+            facts = metadata(result)
+            if "as_of" in facts:
+                record |= {"as_of": facts["as_of"], "complete": facts["complete"] == "true"}
+            record["rows"] = result.to_pylist()
+        write_json(plain(record))
+
+    def end(self, session: Session) -> None:
+        pass
+
+
+# -- running -------------------------------------------------------------------------------------------
+
+
+class ScriptRun:
+    def __init__(self, session: Session, sinks: Sinks, output: TextOutput | JsonOutput, messages: Console) -> None:
+        self._session = session
+        self._sinks = sinks
+        self._output = output
+        self._messages = messages
+        self._unread = True
+        for query in session.queries.values():
+            query.subscribe(sinks)
+
+    def all(self, statements: Sequence[Statement], trigger: str | None) -> int:
+        """Execute the statements, then read the streams: drained, or live with a trigger. The exit code."""
+        try:
+            for statement in statements:
+                self._execute(statement)
+            if self._session.queries:
+                if trigger is None:
+                    self._drain()
+                else:
+                    self._live(trigger)
+        except KeyboardInterrupt:
+            if self._sinks.error is None:
+                raise
+        if self._sinks.reader_is_gone:
+            return _leave_quietly()
+        self._sinks.check()
+        self._output.end(self._session)
+        return self._failures()
+
+    def _execute(self, statement: Statement) -> None:
+        if isinstance(statement, SelectStatement) and self._session.queries:
+            self._drain()
+        known = set(self._session.queries)
+        try:
+            result = self._session._execute(statement)
+        except CatalogError as error:
+            raise CatalogError(f"{title(statement)}: {error}") from None
+        if isinstance(result, Query):
+            self._attach(result, result.name in known)
+        elif result is not None:
+            self._output.result(statement, result)
+            return
+        self._messages.print(f"{title(statement)}: done", style="dim")
+
+    def _attach(self, query: Query, known: bool) -> None:
+        """A query that comes when its synopsis is there has answered already."""
+        self._unread = True
+        if not known:
+            for answer in query.answers():
+                self._sinks(answer)
+            query.subscribe(self._sinks)
+
+    def _drain(self) -> None:
+        """Read what is there, unless nothing has changed since that was done."""
+        if not self._unread:
+            return
+        with raising_interrupts(), showing_progress(self._session, self._messages, "Reading"):
+            self._session.run()
+        self._unread = False
+
+    def _live(self, trigger: str) -> None:
+        """Until Ctrl-C or SIGTERM; a second one does not wait for the micro-batch in flight."""
+        self._messages.print("Live; Ctrl-C ends. (--until-drained ends when everything has been read.)", style="dim")
+        with stop_requested() as stopped:
+            self._session.start(trigger)
+            with showing_progress(self._session, self._messages, "Live", answers=True):
+                while not (stopped.is_set() or self._session.wait(_LOOK_SECONDS)):
+                    pass
+            self._session.stop()
+
+    def _failures(self) -> int:
+        failed = [query for query in self._session.queries.values() if query.error is not None]
+        for query in failed:
+            print_error(stderr_console(), str(query.error))
+        return INPUT_ERROR if failed else DONE
+
+
+def _leave_quietly() -> int:
+    """The reader of our pipe has left (`sash run --json | head`): nothing more is to be said, not even at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    return READER_GONE

@@ -1,0 +1,90 @@
+"""SIGKILL at random moments: a session that is connected again continues where it was, no tuple lost or counted twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sash.core.time import SECOND
+from tests.support.streams import START
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+ROOT = Path(__file__).parents[2]
+
+
+def write_data(directory: Path) -> None:
+    """Twenty-four files of two and a half seconds each: more than one snapshot interval, slightly out of order within the delay."""
+    chance = random.Random(3)
+    directory.mkdir()
+    for part in range(24):
+        stamps = [START + part * 5 * SECOND // 2 + i * 25_000 - chance.randrange(800_000) for i in range(100)]
+        table = pa.table(
+            {
+                "ts": pa.array(stamps, pa.timestamp("us", "UTC")),
+                "k": pa.array([chance.randrange(5) for _ in stamps], pa.int32()),
+                "g": pa.array([chance.choice(["x", "y", None]) for _ in stamps]),
+                "v": pa.array([chance.randrange(100) for _ in stamps], pa.int32()),
+            }
+        )
+        path = directory / f"part-{part:03d}.parquet"
+        pq.write_table(table, path)
+        os.utime(path, (1_600_000_000 + part, 1_600_000_000 + part))
+
+
+def run_victim(data: Path, checkpoint: Path, out: Path, kill_at: int | None = None) -> subprocess.CompletedProcess[str]:
+    arguments = [str(data), str(checkpoint), str(out), *([str(kill_at)] if kill_at else [])]
+    command = [sys.executable, "-m", "tests.support.victim", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+def answers(out: Path) -> dict[tuple[str, str], Any]:
+    """Every answer by query and time. One that came twice must have been the same both times."""
+    found: dict[tuple[str, str], Any] = {}
+    for line in out.read_text().splitlines():
+        answer = json.loads(line)
+        key = (answer["query"], answer["as_of"])
+        value = (answer["complete"], _normal(answer["rows"]))
+        assert found.setdefault(key, value) == value, key
+    return found
+
+
+def _normal(rows: list[dict[str, Any]]) -> list[Any]:
+    rounded = [{k: round(v, 9) if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    return sorted(rounded, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def check_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    data = tmp_path / "data"
+    write_data(data)
+    whole = run_victim(data, tmp_path / "whole", tmp_path / "whole.jsonl")
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    expected, steps = answers(tmp_path / "whole.jsonl"), int(whole.stdout.splitlines()[-1])
+    assert len(expected) > 60
+    chance = random.Random(seed)
+    for kill in range(kills):
+        checkpoint, out = tmp_path / f"killed-{kill}", tmp_path / f"killed-{kill}.jsonl"
+        at = chance.randrange(1, steps)
+        killed = run_victim(data, checkpoint, out, at)
+        assert killed.returncode == -signal.SIGKILL, (at, killed.stderr[-2000:])
+        again = run_victim(data, checkpoint, out)
+        assert again.returncode == 0, (at, again.stderr[-2000:])
+        assert answers(out) == expected, f"killed at step {at} of {steps}"
+
+
+def test_three_kills(tmp_path: Path) -> None:
+    check_kills(tmp_path, kills=3, seed=11)
+
+
+@pytest.mark.torture
+def test_twenty_kills(tmp_path: Path) -> None:
+    check_kills(tmp_path, kills=20, seed=random.randrange(10**6))
