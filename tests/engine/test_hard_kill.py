@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: a session that is connected again continues where it was, no tuple lost or counted twice."""
+"""SIGKILL at random moments: a session connected again continues where it was, no tuple lost or counted twice."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def write_data(directory: Path) -> None:
-    """Twenty-four files of two and a half seconds each: more than one snapshot interval, slightly out of order within the delay."""
+    """Twenty-four files of 2.5 s, more than a snapshot interval, slightly out of order within the delay."""
     chance = random.Random(3)
     directory.mkdir()
     for part in range(24):
-        stamps = [START + part * 5 * SECOND // 2 + i * 25_000 - chance.randrange(800_000) for i in range(100)]
+        begin = START + part * 5 * SECOND // 2
+        stamps = [begin + i * 25_000 - chance.randrange(800_000) for i in range(100)]
         table = pa.table(
             {
                 "ts": pa.array(stamps, pa.timestamp("us", "UTC")),

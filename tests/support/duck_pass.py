@@ -16,19 +16,15 @@ from tests.support.oracle import duck
 
 
 def aggregate(stream: Stream, tables: list[PaneTable], tuples: pa.Table) -> BatchFacts:
-    """What the pass over one micro-batch brings; `tuples` has an int64 column `_us`, NULL where there is no timestamp."""
+    """What the pass over one micro-batch brings; `tuples` has an int64 column `_us`: the timestamp, or NULL."""
     connection = duck()
     connection.register("tuples", tuples)
-    ((rows, latest, nulls),) = connection.sql(
-        "SELECT count(*), max(_us), count(*) - count(_us) FROM tuples"
-    ).fetchall()
+    ((rows, latest, nulls),) = connection.sql("SELECT count(*), max(_us), count(*) - count(_us) FROM tuples").fetchall()
     lanes = [(i, *_pane_rows(connection, stream, table)) for i, table in enumerate(tables)]
     return BatchFacts(rows, latest, nulls, 0, lanes)
 
 
-def _pane_rows(
-    connection: duckdb.DuckDBPyConnection, stream: Stream, table: PaneTable
-) -> tuple[PaneRows, np.ndarray]:
+def _pane_rows(connection: duckdb.DuckDBPyConnection, stream: Stream, table: PaneTable) -> tuple[PaneRows, np.ndarray]:
     s, o = table.length, stream.offset
     past = f"((((_us - {o}) % {s}) + {s}) % {s})"
     pane = f"_us - {past} + {s}" if stream.closed_left else f"CASE WHEN {past} = 0 THEN _us ELSE _us - {past} + {s} END"

@@ -21,13 +21,12 @@ _PREFIX = "run_"
 
 def bench(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="Which benchmark; without it they are listed.", metavar="NAME")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Which benchmark; without it they are listed.")] = None,
 ) -> None:
     """Run a benchmark, or list them.
 
-    What follows NAME is passed on: sash bench multi_query --queries 240. Benchmarks are part of the source checkout only.
+    What follows NAME is passed on: sash bench multi_query --queries 240.
+    Benchmarks are part of the source checkout only.
     """
     with reporting_errors():
         directory = benchmarks_directory()

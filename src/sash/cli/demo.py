@@ -99,7 +99,7 @@ def _watch_plain(session: Session, console: Console, duration: int, ended: Calla
     console.print(f"{len(session.queries)} queries over one stream; the first micro-batch takes a few seconds ...")
     while not ended():
         vitals = pulse.take(session.stats())
-        if vitals.micro_batches and time.monotonic() >= next_line:
+        if vitals.tuples and time.monotonic() >= next_line:
             next_line = time.monotonic() + _PLAIN_SECONDS
             console.print(plain_line(session, vitals))
 
@@ -141,20 +141,21 @@ def closing_words(stats: dict[str, Any], queries: dict[str, str], seconds: float
     tuples, batches, tables = stats["tuples"], stream["micro_batches"], stream["pane_tables"]
     unfiltered = [text for text in queries.values() if " WHERE " not in text]
     copies = sum(map(expansion, unfiltered))
-    per_batch = max(batches, 1)
+    in_spark, in_sash = (stream[f"seconds_in_{where}"] / max(batches, 1) for where in ("spark", "sash"))
     lines = [
         f"{len(queries)} queries, {seconds:.0f} s, {tuples:,} tuples, {stats['refreshes']:,} answers",
         "",
-        "                       Sash              a Spark job per query",
-        f"  passes over source   {1:<17,} {len(queries):,}",
-        f"  tuples read          {tuples:<17,} {tuples * len(queries):,}",
-        f"  rows to aggregate    {tuples * len(tables):<17,} at least {tuples * copies:,}",
-        f"  scans of the panes   {stats['executions']:<17,} {stats['refreshes']:,}",
+        "                       Sash            a Spark job per query",
+        f"  passes over source   {1:<15,} {len(queries):,}",
+        f"  tuples read          {tuples:<15,} {tuples * len(queries):,}",
+        f"  rows to aggregate    {tuples * len(tables):<15,} at least {tuples * copies:,}",
+        f"  scans of the panes   {stats['executions']:<15,} {stats['refreshes']:,}",
         "",
-        f"Rows to aggregate: each tuple once per pane table ({len(tables)} of them for all queries); Spark's window()",
-        f"copies it into every window that it falls into, {copies} times for the {len(unfiltered)} queries without WHERE alone.",
-        f"Joint scans combined {stats['work_saved']:.0%} fewer pane values than the same answers one by one.",
-        f"Kept in the end: {sum(table['rows'] for table in tables):,} rows of panes, no tuples. A micro-batch took "
-        f"{stream['seconds_in_spark'] / per_batch:.2f} s in Spark and {stream['seconds_in_sash'] / per_batch:.3f} s in Sash on average.",
+        f"Rows to aggregate: a tuple counts once per pane table, of which there are {len(tables)};",
+        f"Spark's window() copies it into each of its windows, {copies} times for the",
+        f"{len(unfiltered)} queries without WHERE alone.",
+        f"Scans: the joint ones combined {stats['work_saved']:.0%} fewer pane values than one by one.",
+        f"State: {sum(table['rows'] for table in tables):,} rows of panes, no tuples.",
+        f"A micro-batch took {in_spark:.2f} s in Spark and {in_sash:.3f} s in Sash on average.",
     ]
     return "\n".join(lines)

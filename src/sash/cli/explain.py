@@ -21,7 +21,7 @@ POLICY = "conservative"
 
 
 def explain(
-    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.", metavar="SCRIPT")],
+    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")],
 ) -> None:
     """Explain every query of a script, with the script's other queries as its neighbours.
 

@@ -9,43 +9,81 @@ TOP_TALKERS = "top_talkers_10s"
 PROTOCOLS = "protocols_10s"
 PORTS = "busy_ports_10s"
 FLOODERS = "flooders_5s"
-SIZES = "packet_sizes_30s"
 
-_BY_SOURCE = "SELECT src, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
-_BY_PROTOCOL = "SELECT protocol, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
-_BY_PORT = "SELECT port, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
-_BY_TARGET = "SELECT dst, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
-_BY_FLOW = "SELECT src, dst, SUM(length) AS bytes FROM packets"
-_SIZES = "AVG(length) AS average, STDDEV(length) AS deviation, MAX(length) AS largest FROM packets"
+_SIZES = "AVG(length) AS average, STDDEV(length) AS deviation, MAX(length) AS largest"
 _MOST = "ORDER BY bytes DESC LIMIT"
 
 
 def demo_queries(rate: int) -> dict[str, str]:
     """Names and texts; thresholds follow the rate."""
     return {
-        BYTES_PER_SECOND: "SELECT SUM(length) AS bytes, COUNT(*) AS packets FROM packets [WINDOW 1 sec SLIDE 1 sec]",
-        "traffic_60s": "SELECT SUM(length) AS bytes, COUNT(*) AS packets FROM packets [WINDOW 60 sec SLIDE 10 sec]",
-        SIZES: f"SELECT {_SIZES} [WINDOW 30 sec SLIDE 5 sec]",
-        "full_packets_20s": "SELECT COUNT(*) AS packets FROM packets [WINDOW 20 sec SLIDE 2 sec] WHERE length >= 1400",
-        TOP_TALKERS: f"{_BY_SOURCE} [WINDOW 10 sec SLIDE 1 sec] GROUP BY src {_MOST} 10",
-        "top_talkers_30s": f"{_BY_SOURCE} [WINDOW 30 sec SLIDE 2 sec] GROUP BY src {_MOST} 10",
-        "top_talkers_60s": f"{_BY_SOURCE} [WINDOW 60 sec SLIDE 5 sec] GROUP BY src {_MOST} 10",
-        "top_tcp_talkers_20s": f"{_BY_SOURCE} [WINDOW 20 sec SLIDE 5 sec] WHERE protocol = 'TCP' GROUP BY src {_MOST} 10",
-        FLOODERS: f"{_BY_SOURCE} [WINDOW 5 sec SLIDE 1 sec] WHERE protocol = 'UDP' GROUP BY src "
-        f"HAVING COUNT(*) > {5 * rate // 10} {_MOST} 3",
-        PROTOCOLS: f"{_BY_PROTOCOL} [WINDOW 10 sec SLIDE 1 sec] GROUP BY protocol ORDER BY bytes DESC",
-        "protocols_60s": f"{_BY_PROTOCOL} [WINDOW 60 sec SLIDE 10 sec] GROUP BY protocol ORDER BY bytes DESC",
-        "sizes_by_protocol_30s": f"SELECT protocol, {_SIZES} [WINDOW 30 sec SLIDE 5 sec] GROUP BY protocol",
-        PORTS: f"{_BY_PORT} [WINDOW 10 sec SLIDE 2 sec] GROUP BY port {_MOST} 5",
-        "busy_ports_60s": f"{_BY_PORT} [WINDOW 60 sec SLIDE 10 sec] GROUP BY port {_MOST} 20",
-        "web_20s": f"{_BY_PORT} [WINDOW 20 sec SLIDE 4 sec] WHERE port IN (80, 443, 8080) GROUP BY port",
-        "name_lookups_15s": "SELECT port, COUNT(*) AS packets FROM packets [WINDOW 15 sec SLIDE 3 sec] "
-        "WHERE protocol = 'UDP' AND port = 53 GROUP BY port",
-        "top_targets_15s": f"{_BY_TARGET} [WINDOW 15 sec SLIDE 3 sec] GROUP BY dst {_MOST} 10",
-        "targets_under_load_5s": f"{_BY_TARGET} [WINDOW 5 sec SLIDE 1 sec] GROUP BY dst HAVING COUNT(*) > {rate} {_MOST} 5",
-        "big_flows_10s": f"{_BY_FLOW} [WINDOW 10 sec SLIDE 2 sec] GROUP BY src, dst HAVING SUM(length) > {50 * rate} {_MOST} 10",
-        "big_flows_30s": f"{_BY_FLOW} [WINDOW 30 sec SLIDE 6 sec] GROUP BY src, dst HAVING SUM(length) > {150 * rate} {_MOST} 10",
-        "bulk_flows_20s": f"{_BY_FLOW} [WINDOW 20 sec SLIDE 4 sec] WHERE length >= 1000 GROUP BY src, dst {_MOST} 10",
+        **_of_all_packets(),
+        **_by_source(rate),
+        **_by_protocol(),
+        **_by_port(),
+        **_by_target(rate),
+        **_by_flow(rate),
+    }
+
+
+def _of_all_packets() -> dict[str, str]:
+    total = "SELECT SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
+    return {
+        BYTES_PER_SECOND: f"{total} [WINDOW 1 sec SLIDE 1 sec]",
+        "traffic_60s": f"{total} [WINDOW 60 sec SLIDE 10 sec]",
+        "packet_sizes_30s": f"SELECT {_SIZES} FROM packets [WINDOW 30 sec SLIDE 5 sec]",
+        "full_packets_20s": f"{total} [WINDOW 20 sec SLIDE 2 sec] WHERE length >= 1400",
+    }
+
+
+def _by_source(rate: int) -> dict[str, str]:
+    select = "SELECT src, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
+    tcp, udp = "WHERE protocol = 'TCP'", "WHERE protocol = 'UDP'"
+    return {
+        TOP_TALKERS: f"{select} [WINDOW 10 sec SLIDE 1 sec] GROUP BY src {_MOST} 10",
+        "top_talkers_30s": f"{select} [WINDOW 30 sec SLIDE 2 sec] GROUP BY src {_MOST} 10",
+        "top_talkers_60s": f"{select} [WINDOW 60 sec SLIDE 5 sec] GROUP BY src {_MOST} 10",
+        "top_tcp_talkers_20s": f"{select} [WINDOW 20 sec SLIDE 5 sec] {tcp} GROUP BY src {_MOST} 10",
+        FLOODERS: f"{select} [WINDOW 5 sec SLIDE 1 sec] {udp} GROUP BY src HAVING COUNT(*) > {rate // 2} {_MOST} 3",
+    }
+
+
+def _by_protocol() -> dict[str, str]:
+    select = "SELECT protocol, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
+    sizes = f"SELECT protocol, {_SIZES} FROM packets"
+    return {
+        PROTOCOLS: f"{select} [WINDOW 10 sec SLIDE 1 sec] GROUP BY protocol ORDER BY bytes DESC",
+        "protocols_60s": f"{select} [WINDOW 60 sec SLIDE 10 sec] GROUP BY protocol ORDER BY bytes DESC",
+        "protocol_sizes_30s": f"{sizes} [WINDOW 30 sec SLIDE 5 sec] GROUP BY protocol",
+    }
+
+
+def _by_port() -> dict[str, str]:
+    select = "SELECT port, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
+    lookups = "WHERE protocol = 'UDP' AND port = 53"
+    return {
+        PORTS: f"{select} [WINDOW 10 sec SLIDE 1 sec] GROUP BY port {_MOST} 5",
+        "busy_ports_60s": f"{select} [WINDOW 60 sec SLIDE 10 sec] GROUP BY port {_MOST} 20",
+        "web_20s": f"{select} [WINDOW 20 sec SLIDE 4 sec] WHERE port IN (80, 443, 8080) GROUP BY port",
+        "name_lookups_15s": f"{select} [WINDOW 15 sec SLIDE 3 sec] {lookups} GROUP BY port",
+    }
+
+
+def _by_target(rate: int) -> dict[str, str]:
+    select = "SELECT dst, SUM(length) AS bytes, COUNT(*) AS packets FROM packets"
+    return {
+        "top_targets_15s": f"{select} [WINDOW 15 sec SLIDE 3 sec] GROUP BY dst {_MOST} 10",
+        "loaded_targets_5s": f"{select} [WINDOW 5 sec SLIDE 1 sec] GROUP BY dst HAVING COUNT(*) > {rate} {_MOST} 5",
+    }
+
+
+def _by_flow(rate: int) -> dict[str, str]:
+    select = "SELECT src, dst, SUM(length) AS bytes FROM packets"
+    by, large = "GROUP BY src, dst", "HAVING SUM(length) >"
+    return {
+        "big_flows_10s": f"{select} [WINDOW 10 sec SLIDE 2 sec] {by} {large} {50 * rate} {_MOST} 10",
+        "big_flows_30s": f"{select} [WINDOW 30 sec SLIDE 6 sec] {by} {large} {150 * rate} {_MOST} 10",
+        "bulk_flows_20s": f"{select} [WINDOW 20 sec SLIDE 4 sec] WHERE length >= 1000 {by} {_MOST} 10",
     }
 
 

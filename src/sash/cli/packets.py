@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sash.core.time import SECOND, EPOCH, to_micros
+from sash.core.time import EPOCH, SECOND, to_micros
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,13 +24,34 @@ SOURCES = 400
 TARGETS = 60
 FLOOD_EVERY = 15
 FLOOD_LASTS = 5
+FLOOD_SHARE = 0.3
 
 _TCP_PORTS = ((0.50, 443), (0.68, 80), (0.76, 22), (0.82, 25), (0.88, 5432), (0.93, 8080))
+_TIMESTAMP = f"timestamp_micros({to_micros(START)} + cast(ceil(second * {SECOND}) AS BIGINT))"
+_PROTOCOL = (
+    "CASE WHEN flood THEN 'UDP' WHEN u4 < 0.76 THEN 'TCP' WHEN u4 < 0.95 THEN 'UDP' "
+    "WHEN u4 < 0.985 THEN 'ICMP' ELSE 'GRE' END"
+)
+# Full packets come and go in waves; a flood is full of them.
+_LENGTH = (
+    "cast(CASE WHEN flood THEN 1200 + floor(u6 * 300) "
+    "WHEN protocol = 'TCP' AND u6 < 0.35 + 0.25 * sin(second / 2) THEN 1460 "
+    "WHEN protocol = 'TCP' THEN 40 + floor(u6 * 400) "
+    "WHEN protocol = 'UDP' THEN 60 + floor(u6 * 450) ELSE 84 END AS INT)"
+)
 
 
 def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
     """A streaming DataFrame of `rate` packets per second."""
-    frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
+    return _projected(spark.readStream.format("rate").option("rowsPerSecond", rate).load(), rate, seed)
+
+
+def first_packets(spark: SparkSession, number: int, rate: int, seed: int) -> DataFrame:
+    """The first packets of the same stream, all at once."""
+    return _projected(spark.range(number).toDF("value"), rate, seed)
+
+
+def _projected(frame: DataFrame, rate: int, seed: int) -> DataFrame:
     for columns in stages(rate, seed):
         frame = frame.selectExpr(*columns)
     return frame
@@ -38,38 +59,35 @@ def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
 
 def stages(rate: int, seed: int) -> list[list[str]]:
     """Projections one after the other: each names what the next one uses."""
+    numbers = [f"{_uniform(seed, n)} AS u{n}" for n in range(1, 7)]
+    shifted = f"second + {seed % FLOOD_EVERY}"
+    flooding = f"pmod({shifted}, {FLOOD_EVERY}) >= {FLOOD_EVERY - FLOOD_LASTS} AND u1 < {FLOOD_SHARE}"
     return [
-        ["value", f"(value + 1) / {rate} AS second", *(f"{_uniform('value', seed, n)} AS u{n}" for n in range(1, 7))],
-        [
-            "*",
-            f"floor((second + {seed % 7}) / {FLOOD_EVERY}) AS round",
-            f"{_flooding('second', seed)} AND u1 < 0.3 AS flood",
-        ],
-        [
-            f"timestamp_micros({to_micros(START)} + cast(ceil(second * {SECOND}) AS BIGINT)) AS ts",
-            f"CASE WHEN flood THEN {_address(f'pmod(hash(round, {seed}), 50) + {SOURCES}')} "
-            f"ELSE {_address(f'floor(pow({SOURCES}, u2))')} END AS src",
-            f"CASE WHEN flood THEN {_address(f'pmod(hash({seed}, round), 9) + 5000')} "
-            f"ELSE {_address(f'5000 + floor(pow({TARGETS}, u3))')} END AS dst",
-            "CASE WHEN flood OR u4 > 0.76 AND u4 < 0.95 THEN 'UDP' WHEN u4 <= 0.76 THEN 'TCP' "
-            "WHEN u4 < 0.985 THEN 'ICMP' ELSE 'GRE' END AS protocol",
-            "*",
-        ],
-        ["ts", "src", "dst", "protocol", f"cast({_port()} AS INT) AS port", f"cast({_length()} AS INT) AS length"],
+        ["value", f"(value + 1) / {rate} AS second", *numbers],
+        ["*", f"floor(({shifted}) / {FLOOD_EVERY}) AS round", f"{flooding} AS flood"],
+        ["*", f"{_source(seed)} AS src", f"{_target(seed)} AS dst", f"{_PROTOCOL} AS protocol"],
+        [f"{_TIMESTAMP} AS ts", "src", "dst", "protocol", f"cast({_port()} AS INT) AS port", f"{_LENGTH} AS length"],
     ]
 
 
-def _uniform(column: str, seed: int, number: int) -> str:
+def _uniform(seed: int, number: int) -> str:
     """A number in [0, 1) that depends on nothing but the row, the seed and which number it is."""
-    return f"pmod(xxhash64({column}, {seed}, {number}), 1000003) / 1000003D"
+    return f"pmod(xxhash64(value, {seed}, {number}), 1000003) / 1000003D"
 
 
-def _flooding(second: str, seed: int) -> str:
-    return f"pmod({second} + {seed % 7}, {FLOOD_EVERY}) >= {FLOOD_EVERY - FLOOD_LASTS}"
+def _source(seed: int) -> str:
+    """The n-th most active source sends about 1/n of what the first one sends."""
+    flooder = f"{SOURCES} + pmod(hash(round, {seed}), 50)"
+    return f"CASE WHEN flood THEN {_address(flooder)} ELSE {_address(f'floor(pow({SOURCES}, u2))')} END"
+
+
+def _target(seed: int) -> str:
+    victim = f"5000 + pmod(hash({seed}, round), 9)"
+    return f"CASE WHEN flood THEN {_address(victim)} ELSE {_address(f'5000 + floor(pow({TARGETS}, u3))')} END"
 
 
 def _address(rank: str) -> str:
-    """An address in 10.0.0.0/8 for the n-th most active host."""
+    """An address in 10.0.0.0/8."""
     return f"cast({10 << 24} + pmod(hash({rank}), {1 << 24}) AS INT)"
 
 
@@ -79,16 +97,6 @@ def _port() -> str:
     return (
         f"CASE WHEN flood THEN 123 WHEN protocol = 'TCP' THEN CASE {common} ELSE {dynamic} END "
         f"WHEN protocol = 'UDP' THEN CASE WHEN u5 < 0.6 THEN 53 WHEN u5 < 0.8 THEN 443 ELSE {dynamic} END ELSE 0 END"
-    )
-
-
-def _length() -> str:
-    """Full packets come and go in waves; a flood is full of them."""
-    wave = "0.35 + 0.25 * sin(second / 3)"
-    return (
-        "CASE WHEN flood THEN 1200 + floor(u6 * 300) "
-        f"WHEN protocol = 'TCP' AND u6 < {wave} THEN 1460 WHEN protocol = 'TCP' THEN 40 + floor(u6 * 400) "
-        "WHEN protocol = 'UDP' THEN 60 + floor(u6 * 450) ELSE 84 END"
     )
 
 

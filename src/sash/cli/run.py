@@ -31,7 +31,7 @@ from sash.cli.script import one_line, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
 from sash.cli.sinks import ParquetAnswers, Sink, Sinks, plain, write_json, write_json_answer
 from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
-from sash.core.errors import CatalogError, CqlError
+from sash.core.errors import CatalogError
 from sash.core.time import parse_duration
 from sash.engine.query import Query
 from sash.engine.session import Session
@@ -50,7 +50,7 @@ def interval(text: str) -> str:
 
 
 def run(
-    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.", metavar="SCRIPT")],
+    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")],
     until_drained: Annotated[
         bool,
         typer.Option("--until-drained", help="Read what the sources have now, then end. Otherwise live until Ctrl-C."),
@@ -73,8 +73,8 @@ def run(
 ) -> None:
     """Execute a script of statements and run its queries.
 
-    Statements are executed in order. Before a one-time SELECT the streams are drained, so that there is something to ask.
-    At the end each query's last answer is printed.
+    Statements are executed in order. Before a one-time SELECT the streams are drained, so that there is something
+    to ask. At the end each query's last answer is printed.
 
     Exit codes: 0 done, 1 an error in the script or a query that failed, 2 usage.
     """

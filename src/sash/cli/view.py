@@ -79,7 +79,7 @@ class DemoView:
         grid = Table.grid(expand=True)
         for _ in range(4):
             grid.add_column(ratio=1, no_wrap=True)
-        if not vitals.micro_batches:
+        if not vitals.tuples:
             return Text(
                 "\n The first micro-batch is on its way: Spark compiles the shared pass (a few seconds) ...", "dim"
             )

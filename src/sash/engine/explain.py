@@ -42,10 +42,7 @@ def explain(
 
 def _pane_lines(query: CompiledQuery, mates: list[CompiledQuery], table: PaneTable, stream: Stream) -> list[str]:
     stored = {partial for mate in mates for partial in mate.finisher.partials}
-    lines = [
-        f"Pane table {stream.name} by {table.label}: panes of {format_duration(table.length)}, "
-        f"{len(table.partials)} partials per group, one pass on Spark",
-    ]
+    lines = [f"Pane table {stream.name} by {table.label}: panes of {format_duration(table.length)}, one pass on Spark"]
     for partial in query.finisher.partials:
         sharers = [mate.name for mate in mates if partial in mate.finisher.partials]
         state = f"shared with {_names(sharers)} (SS1)" if partial in stored else "new"
@@ -69,11 +66,13 @@ def _schedule_lines(query: CompiledQuery, mates: list[CompiledQuery], table: Pan
         return ["One-time: answered as of the newest closed pane"]
     same = [mate.name for mate in mates if _task(mate.periodic.window) == _task(window)]
     together = [mate.periodic.window.length for mate in mates if mate.name in same] + [window.length]
+    period = f"{'EXACTLY ' if window.exactly else ''}{format_duration(window.slide)}"
+    company = f"with {_names(same)}" if same else "alone in it"
+    alone = joint_cost([window.length], table.length)
+    joint, separate = joint_cost(together, table.length), separate_cost(together, table.length)
     lines = [
-        f"Schedule: policy {policy}, sub-group SLIDE {'EXACTLY ' if window.exactly else ''}{format_duration(window.slide)}"
-        + (f" with {_names(same)}" if same else ", alone in it"),
-        f"Expected cost per execution: {joint_cost([window.length], table.length)} combinations per group alone; "
-        f"the sub-group together {joint_cost(together, table.length)} instead of {separate_cost(together, table.length)}",
+        f"Schedule: policy {policy}, sub-group SLIDE {period}, {company}",
+        f"Expected cost per execution: {alone} pane values combined per group; the sub-group {joint}, not {separate}",
     ]
     if window.slide > window.length:
         gap = format_duration(window.slide - window.length)

@@ -23,8 +23,8 @@ from sash.core.window import TimeWindow, pane_length
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.statistics import GroupStatistics
-from sash.scheduling import Execution, LocalScheduler, Policy
 from sash.plan.periodic import Shape
+from sash.scheduling import Execution, LocalScheduler, Policy
 from sash.sharing.pane_tables import KeySet, PaneTable, pane_table
 from sash.synopses.answers import Groups
 from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows

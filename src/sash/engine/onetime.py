@@ -15,13 +15,15 @@ from sash.engine.stream import StreamRuntime
 
 def answer_once(query: CompiledQuery, runtime: StreamRuntime) -> pa.Table:
     """The answer as of the newest pane, with `as_of` and `complete` in the schema's metadata."""
+    if runtime.latest is None:
+        raise SashError(_too_early(query))
     group = runtime.covers(query)
     if group is None:
         raise SashError(_why_not(query, runtime))
     _check_edges(query, group)
     answer = runtime.probe(query, group)
     if answer is None:
-        raise SashError(f"no pane of stream '{query.stream}' is closed yet: there is nothing to ask")
+        raise SashError(_too_early(query))
     metadata = {"as_of": answer.as_of.isoformat(), "complete": json.dumps(answer.complete)}
     return answer.table.replace_schema_metadata(metadata)
 
@@ -39,6 +41,10 @@ def _check_edges(query: CompiledQuery, group: PeriodicGroup) -> None:
             f"{window} does not fit the stored panes of {format_duration(group.length)}; "
             f"take multiples of {format_duration(group.length)}"
         )
+
+
+def _too_early(query: CompiledQuery) -> str:
+    return f"no pane of stream '{query.stream}' is closed yet: there is nothing to ask"
 
 
 def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:

@@ -58,8 +58,8 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
 
 
 def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int) -> dict[str, Any]:
-    groups = [group.statistics for running in streams.values() for group in running.runtime.groups.values()]
-    by_stream = {running.stream.name: _stream_statistics(running) for running in streams.values()}
+    groups = [group.statistics for running in list(streams.values()) for group in running.runtime.groups.values()]
+    by_stream = {running.stream.name: _stream_statistics(running) for running in list(streams.values())}
     return {
         "tuples": sum(each["tuples"] for each in by_stream.values()),
         "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
@@ -74,7 +74,7 @@ def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Que
                 "subscriber_errors": query.subscriber_errors,
                 "lateness": 0,
             }
-            for query in queries.values()
+            for query in list(queries.values())
         },
     }
 

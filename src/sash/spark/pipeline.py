@@ -19,7 +19,7 @@ from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
-from sash.spark.sources import first_line, has_corrupt_column, type_name
+from sash.spark.sources import first_line, has_corrupt_column, open_source, type_name
 from sash.synopses.aggregates import AGGREGATES
 from sash.synopses.basic_interval import BatchFacts, PaneRows
 from sash.synopses.partials import Lifted
@@ -50,6 +50,9 @@ class Pipeline:
         self, on_batch: Callable[[DataFrame, int], None], checkpoint: Path, trigger: str | None
     ) -> StreamingQuery:
         """Start the Spark query: at a processing-time interval, or (None) over what is available now."""
+        if self._stream.source is not None:
+            # Spark takes a directory that has gone for one without new files.
+            open_source(self._frame.sparkSession, self._stream.source, self._stream.schema)
         writer = self._frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
         writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
         try:

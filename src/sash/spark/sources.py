@@ -42,11 +42,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def schema_of(frame: DataFrame) -> pa.Schema:
     """A DataFrame's columns as Arrow types, timestamps in UTC; without the corrupt-record column."""
-    fields = []
-    for field in to_arrow_schema(frame.schema, timezone="UTC"):
-        if field.name != CORRUPT_COLUMN:
-            fields.append(pa.field(field.name, field.type))
-    return pa.schema(fields)
+    fields = to_arrow_schema(frame.schema, timezone="UTC")
+    return pa.schema([pa.field(field.name, field.type) for field in fields if field.name != CORRUPT_COLUMN])
 
 
 def has_corrupt_column(frame: DataFrame) -> bool:

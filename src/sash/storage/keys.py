@@ -37,6 +37,7 @@ class ValueDictionary:
 
     def encode(self, column: pa.Array) -> Codes:
         """The codes of a column's values; new values get new codes, in their sorted order (the same order twice)."""
+        column = _canonical(column)
         found = pc.index_in(column, value_set=self.values)
         if found.null_count:
             fresh = column.filter(found.is_null()).unique()
@@ -50,6 +51,15 @@ class ValueDictionary:
         return self.values.take(pa.array(codes))
 
 
+def _canonical(column: pa.Array) -> pa.Array:
+    """One NaN and one zero, as SQL groups them; Arrow tells their bit patterns apart."""
+    if not pa.types.is_floating(column.type):
+        return column
+    numbers = np.asarray(column.fill_null(0.0)) + column.type.to_pandas_dtype()(0.0)
+    numbers[np.isnan(numbers)] = np.nan
+    return pa.array(numbers, column.type, mask=np.asarray(column.is_null()))
+
+
 class KeyDictionary:
     """Rows of key values by code; with no key columns there is one group, code 0.
 
@@ -61,13 +71,13 @@ class KeyDictionary:
     """
 
     def __init__(self, types: list[pa.DataType]) -> None:
-        self._types = types
+        self.types = types
         self._columns = [ValueDictionary(type) for type in types]
         self._pairs = [ValueDictionary(pa.int64()) for _ in types[1:]]
         self._all: list[pa.Array] | None = None
 
     def __len__(self) -> int:
-        if not self._types:
+        if not self.types:
             return 1
         return len(self._pairs[-1]) if self._pairs else len(self._columns[0])
 
@@ -101,7 +111,7 @@ class KeyDictionary:
 
     def compacted(self, live: NDArray[np.bool_]) -> tuple[KeyDictionary, Codes]:
         """A dictionary of the live groups alone, and each old code's new one (-1 for the dead)."""
-        fresh = KeyDictionary(self._types)
+        fresh = KeyDictionary(self.types)
         kept = np.flatnonzero(live)
         remap = np.full(len(self), -1, dtype=np.int32)
         remap[kept] = fresh.encode(self.decode(kept), len(kept))

@@ -3,7 +3,7 @@
     rows      | pane 1          | pane 2     | pane 3                |
     codes     | 0 1 2 5         | 0 2        | 1 2 3 4 5             |     which group
     columns   | one int64 or float64 array per component of a partial |     its value in that pane
-              ^ head moves right as panes expire; the dead part is cut off when it is the larger half
+              ^ head moves right as panes expire; the dead part is cut off when the arrays are full
 
 A pane covers (start, end]. Panes are kept in the order of their ends. They may be of different lengths
 (finer ones came with a finer query) and may even overlap in time: each tuple is in exactly one of them,
@@ -23,7 +23,11 @@ from numpy.typing import NDArray
 from sash.core.time import Micros
 from sash.storage.keys import Codes
 
-Column = NDArray[np.int64] | NDArray[np.float64]
+# int64 or float64
+Column = NDArray[Any]
+
+
+_LEAST_CAPACITY = 1024
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Pane:
     start: Micros
     end: Micros
     codes: Codes
-    columns: Mapping[Hashable, Column]
+    columns: Mapping[Any, Column]
 
 
 class PaneRing:
@@ -76,9 +80,9 @@ class PaneRing:
         """Add a pane; nearly always the youngest, in which case nothing is moved."""
         position = bisect_right(self._ends, pane.end)
         if position and pane.start < self._starts[position - 1]:
-            self._nested_until = max(pane.end, self._nested_until or pane.end)
+            self._note_nesting(pane.end)
         if position < len(self._ends) and self._starts[position] < pane.start:
-            self._nested_until = max(self._ends[-1], self._nested_until or self._ends[-1])
+            self._note_nesting(self._ends[-1])
         if position == len(self._ends):
             self._append(pane)
             return
@@ -86,6 +90,9 @@ class PaneRing:
         self._truncate(position)
         for later in [pane, *younger]:
             self._append(later)
+
+    def _note_nesting(self, until: Micros) -> None:
+        self._nested_until = until if self._nested_until is None else max(until, self._nested_until)
 
     def _truncate(self, panes: int) -> None:
         del self._starts[panes:], self._ends[panes:], self._bounds[panes + 1 :]
@@ -103,9 +110,9 @@ class PaneRing:
         self._bounds.append(high)
 
     def _make_room(self, extra: int) -> None:
-        """Cut off the dead rows at the head, and double the arrays when they are still too short."""
+        """Cut off the dead rows at the head; the arrays are then half full, so that the cost is amortised."""
         head, size = self._bounds[0], self.rows
-        capacity = max(1024, 2 * (size + extra)) if 2 * (size + extra) > len(self._codes) else len(self._codes)
+        capacity = max(_LEAST_CAPACITY, 2 * (size + extra))
         self._codes = _moved(self._codes, head, size, capacity)
         for name, column in self._columns.items():
             self._columns[name] = _moved(column, head, size, capacity)
@@ -137,6 +144,7 @@ class PaneRing:
         return self._codes[self._bounds[first] : self._bounds[last]]
 
     def column(self, name: Hashable, first: int, last: int) -> Column:
+        """A component of panes first .. last - 1, not a copy: what is written there is stored."""
         return self._columns[name][self._bounds[first] : self._bounds[last]]
 
     def recode(self, remap: Codes) -> None:

@@ -24,6 +24,15 @@ class RankedValues:
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._rank: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
+    def compact(self, live: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Forget the values that are not live; each old code's new one."""
+        kept = np.flatnonzero(live)
+        remap = np.full(len(live), -1, dtype=np.int64)
+        old, self.dictionary = self.dictionary, ValueDictionary(self.dictionary.values.type)
+        remap[kept] = self.dictionary.encode(old.decode(kept))
+        self._order = np.empty(0, dtype=np.int64)
+        return remap
+
     def _refresh(self) -> None:
         if len(self._order) != len(self.dictionary):
             self._order = np.asarray(pc.sort_indices(self.dictionary.values), dtype=np.int64)

@@ -14,6 +14,8 @@ from sash.core.errors import QueryFailedError
 from sash.plan.expressions import Field
 from sash.plan.nodes import SortKey
 from sash.plan.periodic import PeriodicAggregate, key_set
+from sash.storage.keys import KeyDictionary
+from sash.synopses.accumulator import Accumulator
 from sash.synopses.aggregates import AGGREGATES
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.evaluate import evaluate
@@ -60,13 +62,24 @@ class Finisher:
         fields = [output.expression for output in self.query.outputs]
         return [f.name for f in fields if isinstance(f, Field)] if all(isinstance(f, Field) for f in fields) else None
 
+    @cached_property
+    def _order(self) -> tuple[SortKey, ...]:
+        """ORDER BY; with LIMIT the keys decide between equals, so that the answer does not depend on history."""
+        if self.query.limit is None:
+            return self.query.order
+        keys = (SortKey(Field(key.name, key.expression.type)) for key in self.query.keys)
+        return (*self.query.order, *keys)
+
     def answer(self, view: WindowView, found: dict[Partial, Groups]) -> pa.Table:
         """The answer over a window. `found` is shared by the queries that read the same view."""
-        groups = found.get(self.presence)
+        accumulator = view.accumulator_for(self.partials)
+        groups = found.get(self.presence) if accumulator is view.accumulator else None
         if groups is None:
-            groups = found[self.presence] = _present(view, self.presence, bool(self.query.keys))
+            groups = _present(accumulator, view.keys, self.presence, bool(self.query.keys))
+            if accumulator is view.accumulator:
+                found[self.presence] = groups
         fields = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
-        merged = {partial: view.accumulator.merged(partial, groups.places) for partial in self.partials}
+        merged = {partial: accumulator.merged(partial, groups.places) for partial in self.partials}
         for call, parts in zip(self.query.calls, self.lifted, strict=True):
             try:
                 fields[call.name] = AGGREGATES[call.function].lower(parts, merged)
@@ -80,9 +93,10 @@ class Finisher:
             keep = evaluate(query.having, fields, rows).fill_null(False)
             fields = {name: column.filter(keep) for name, column in fields.items()}
             rows = pc.sum(keep.cast(pa.int64())).as_py() or 0
-        if query.order and rows > 1:
-            order = _order(query.order, fields, rows)
-            fields = {name: column.take(order) for name, column in fields.items()}
+        order = self._order
+        if order and rows > 1:
+            places = _sorted(order, fields, rows)
+            fields = {name: column.take(places) for name, column in fields.items()}
         if query.limit is not None and query.limit < rows:
             rows = query.limit
             fields = {name: column.slice(0, rows) for name, column in fields.items()}
@@ -92,28 +106,31 @@ class Finisher:
         return pa.Table.from_arrays(columns, schema=query.schema)
 
 
-def _present(view: WindowView, presence: Partial, grouped: bool) -> Groups:
+def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> Groups:
     if not grouped:
         return Groups(1, None, [])
-    there = view.accumulator.slots[presence, 0] > 0
+    there = accumulator.slots[presence, 0] > 0
     if there.all():
-        return Groups(len(there), None, view.keys.decode_all())
+        return Groups(len(there), None, keys.decode_all())
     places = np.flatnonzero(there)
-    return Groups(len(places), places, view.keys.decode(places))
+    return Groups(len(places), places, keys.decode(places))
 
 
-def _order(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
+def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:
     """Row positions in ORDER BY's order. Sorting by each key in turn, the last first, is stable."""
     order = pa.array(np.arange(rows))
     for key in reversed(keys):
         column = evaluate(key.expression, fields, rows).take(order)
-        # Arrow puts NaN last in either direction; Spark takes it for the greatest number.
-        nan = pc.is_nan(column) if pa.types.is_floating(column.type) else pa.nulls(rows, pa.bool_())
         direction = "descending" if key.descending else "ascending"
-        placed = pc.sort_indices(
-            pa.table({"nan": nan, "value": column}),
-            sort_keys=[("nan", direction), ("value", direction)],
-            null_placement="at_start" if key.nulls_first else "at_end",
-        )
-        order = order.take(placed)
+        keyed = pa.table({"place": _places(column, key), "value": column})
+        order = order.take(pc.sort_indices(keyed, sort_keys=[("place", "ascending"), ("value", direction)]))
     return order
+
+
+def _places(column: pa.Array, key: SortKey) -> pa.Array:
+    """Where a value stands before it is compared: NULLs first or last, NaN greater than any number."""
+    places = np.ones(len(column), dtype=np.int8)
+    if pa.types.is_floating(column.type):
+        places[np.asarray(pc.is_nan(column).fill_null(False))] = 0 if key.descending else 2
+    places[np.asarray(column.is_null())] = -1 if key.nulls_first else 3
+    return pa.array(places)

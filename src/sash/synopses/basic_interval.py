@@ -12,14 +12,15 @@ A scan goes from the youngest closed pane to the oldest and yields every window'
 Needs: any aggregate whose partials combine associatively. Time: one pass over the panes of the longest
 window for all queries together. Space: groups x panes per component.
 
-Invariants: a tuple is in exactly one pane; closed panes end at or before `now`; `retained_from` is the time
-since which nothing has been thrown away; a partial that came later knows its own `since`.
+Invariants: a tuple is in exactly one pane; closed panes end at or before `now`; a partial that came later knows
+its own `since`: panes that start before it may lack some of its tuples, and are left out for whoever reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,10 +31,13 @@ from sash.core.window import TimeWindow
 from sash.storage.keys import KeyDictionary
 from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accumulator import Accumulator, RankedValues, counted
-from sash.synopses.partials import Combine, Partial
+from sash.synopses.partials import Combine, Component, Partial
+from sash.synopses.snapshot import panes_to_table, table_to_panes
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
+# Dictionaries smaller than this keep what they have.
+LEAST_COMPACTED = 1024
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,24 @@ class BatchFacts:
 
 @dataclass(frozen=True)
 class WindowView:
-    """The groups of one window while the scan stands at its oldest pane; copy what you keep."""
+    """The groups of one window while the scan stands at its oldest pane; copy what you keep.
+
+    `later` folds only the panes that start at or after a time, for readers of partials that came later.
+    """
 
     window: TimeWindow
     empty: bool
     accumulator: Accumulator
     keys: KeyDictionary
+    oldest: Micros
+    since: Mapping[Partial, Micros | None]
+    later: Callable[[Micros], Accumulator]
+
+    def accumulator_for(self, partials: Iterable[Partial]) -> Accumulator:
+        """What to read so that all these partials speak of the same tuples."""
+        starts = [start for partial in partials if (start := self.since[partial]) is not None]
+        since = max(starts, default=self.oldest)
+        return self.accumulator if since <= self.oldest else self.later(since)
 
 
 class BasicIntervalSynopsis:
@@ -74,6 +90,8 @@ class BasicIntervalSynopsis:
         self._ring = PaneRing()
         self._open: dict[tuple[Micros, Micros], list[Pane]] = {}
         self._ranked: dict[Partial, RankedValues] = {}
+        # How large the dictionary of groups (None) or of a ranked partial's values may grow before it is looked at.
+        self._limits: dict[Partial | None, int] = {}
         self.since: dict[Partial, Micros | None] = {}
 
     # -- what it stores ------------------------------------------------------------------------------
@@ -94,8 +112,15 @@ class BasicIntervalSynopsis:
         for partial in [partial for partial in self.since if partial not in kept]:
             del self.since[partial]
             self._ranked.pop(partial, None)
+            self._limits.pop(partial, None)
             for i in range(len(partial.dtypes)):
                 self._ring.drop_column((partial, i))
+        # An open pane must forget as well: if the partial comes back, its dictionary of ranks is another one.
+        for span, parts in self._open.items():
+            self._open[span] = [
+                replace(part, columns={slot: column for slot, column in part.columns.items() if slot[0] in kept})
+                for part in parts
+            ]
 
     @property
     def groups(self) -> int:
@@ -107,7 +132,10 @@ class BasicIntervalSynopsis:
 
     @property
     def rows(self) -> int:
-        return self._ring.rows + sum(len(pane.codes) for parts in self._open.values() for pane in parts)
+        return self._ring.rows + sum(len(pane.codes) for pane in self._open_panes())
+
+    def _open_panes(self) -> Iterator[Pane]:
+        return (pane for parts in self._open.values() for pane in parts)
 
     # -- filling and closing panes -------------------------------------------------------------------
 
@@ -128,13 +156,13 @@ class BasicIntervalSynopsis:
             else:
                 self._add_open(pane)
 
-    def _store(self, partial: Partial, rows: PaneRows, columns: list[pa.Array]) -> list[np.ndarray]:
+    def _store(self, partial: Partial, rows: PaneRows, columns: list[pa.Array]) -> list[Component]:
         if partial.ranked:
             return [self._ranked[partial].store(columns[0], int(partial.identity()))]
         counts = None
         if partial.combine is Combine.MOMENTS:
             counts = np.asarray(rows.lifted[counted(partial)][0], dtype=np.int64)
-        return list(partial.store(columns, counts))
+        return partial.store(columns, counts)
 
     def _add_open(self, pane: Pane) -> None:
         parts = self._open.setdefault((pane.start, pane.end), [])
@@ -172,26 +200,48 @@ class BasicIntervalSynopsis:
             self._ring.insert(self._merge(self._open.pop((start, end))))
 
     def expire(self, before: Micros) -> None:
-        """Drop panes that start before a time, and forget groups that have vanished from every pane."""
-        if self._ring.expire(before) and self._key_types and len(self._keys) > 1024:
+        """Drop panes that start before a time, and forget groups and values that have vanished from every pane."""
+        if self._ring.expire(before):
             self._forget_groups()
+            for partial in self._ranked:
+                self._forget_values(partial)
 
     def _forget_groups(self) -> None:
-        """Compact when fewer than half of the codes are in use, so that the cost is amortised."""
-        if self.rows * 2 > len(self._keys) and self._live().sum() * 2 > len(self._keys):
+        if not self._outgrown(None, len(self._keys)):
             return
-        self._keys, remap = self._keys.compacted(self._live())
-        self._ring.recode(remap)
-        for span, parts in self._open.items():
-            self._open[span] = [Pane(p.start, p.end, remap[p.codes], p.columns) for p in parts]
-
-    def _live(self) -> NDArray[np.bool_]:
         live = np.zeros(len(self._keys), dtype=np.bool_)
-        live[self._ring.codes(0, len(self._ring))] = True
-        for parts in self._open.values():
-            for pane in parts:
-                live[pane.codes] = True
-        return live
+        for codes in (self._ring.codes(0, len(self._ring)), *(pane.codes for pane in self._open_panes())):
+            live[codes] = True
+        if self._is_sparse(None, live):
+            self._keys, remap = self._keys.compacted(live)
+            self._ring.recode(remap)
+            for span, parts in self._open.items():
+                self._open[span] = [replace(part, codes=remap[part.codes]) for part in parts]
+
+    def _forget_values(self, partial: Partial) -> None:
+        values, slot, identity = self._ranked[partial], (partial, 0), int(partial.identity())
+        if not self._outgrown(partial, len(values.dictionary)):
+            return
+        open_columns = [pane.columns[slot] for pane in self._open_panes() if slot in pane.columns]
+        columns = [self._ring.column(slot, 0, len(self._ring)), *open_columns]
+        live = np.zeros(len(values.dictionary), dtype=np.bool_)
+        for column in columns:
+            live[column[column != identity]] = True
+        if self._is_sparse(partial, live):
+            remap = values.compact(live)
+            for column in columns:
+                known = column != identity
+                column[known] = remap[column[known]]
+
+    def _outgrown(self, dictionary: Partial | None, size: int) -> bool:
+        """Worth looking at: surely half empty, or twice as large as after the last look (so the cost is amortised)."""
+        return size > LEAST_COMPACTED and (2 * self.rows <= size or size >= self._limits.get(dictionary, 0))
+
+    def _is_sparse(self, dictionary: Partial | None, live: NDArray[np.bool_]) -> bool:
+        used = int(live.sum())
+        sparse = 2 * used <= len(live)
+        self._limits[dictionary] = 2 * (used if sparse else len(live))
+        return sparse
 
     # -- answering -----------------------------------------------------------------------------------
 
@@ -215,7 +265,7 @@ class BasicIntervalSynopsis:
         longest = {partial: window.length for window, partials in windows for partial in partials}
         accumulator = Accumulator(len(self._keys), longest, self._ranked)
         youngest = young = self._ring.position(newest)
-        for window, _ in windows:
+        for window, partials in windows:
             edge = newest - window.length
             if self._ring.nested:
                 accumulator = Accumulator(len(self._keys), longest, self._ranked)
@@ -224,14 +274,23 @@ class BasicIntervalSynopsis:
             for first, last in self._runs(edge, young):
                 self._fold(accumulator, wanted, first, last)
                 young = first
-            yield WindowView(window, young == youngest, accumulator, self._keys)
+            later = functools.cache(functools.partial(self._folded_since, youngest, partials))
+            yield WindowView(window, young == youngest, accumulator, self._keys, edge, self.since, later)
+
+    def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
+        """The partials that are whole since a time, over the panes that start at or after it."""
+        whole = [p for p in partials if (start := self.since[p]) is None or start <= since]
+        accumulator = Accumulator(len(self._keys), whole, self._ranked)
+        for first, last in self._runs(since, youngest):
+            self._fold(accumulator, whole, first, last)
+        return accumulator
 
     def _fold(self, accumulator: Accumulator, partials: list[Partial], first: int, last: int) -> None:
         codes = self._ring.codes(first, last)
         accumulator.fold(partials, codes, lambda slot: self._ring.column(slot, first, last))
 
     def _runs(self, edge: Micros, young: int) -> list[tuple[int, int]]:
-        """The runs of panes before `young` that lie wholly after an edge, youngest first; panes across it are left out."""
+        """The runs of panes before `young` that lie wholly after an edge, youngest first; none that it cuts."""
         first = min(self._ring.position(edge), young)
         if not self._ring.nested:
             while first < young and self._ring.span(first)[0] < edge:
@@ -242,32 +301,9 @@ class BasicIntervalSynopsis:
     # -- recovery ------------------------------------------------------------------------------------
 
     def to_table(self) -> pa.Table:
-        """Every pane's rows with their key values; ranked extremes as values, the rest as they are stored."""
+        """Every pane's rows with their key values (see `snapshot`)."""
         closed = [self._ring.pane(i) for i in range(len(self._ring))]
-        opened = [pane for parts in self._open.values() for pane in parts]
-        panes = closed + opened
-        sizes = [len(pane.codes) for pane in panes]
-        codes = np.concatenate([pane.codes for pane in panes]) if panes else np.empty(0, dtype=np.int32)
-        columns: dict[str, pa.Array] = {
-            "start": pa.array(np.repeat(np.array([pane.start for pane in panes], dtype=np.int64), sizes)),
-            "end": pa.array(np.repeat(np.array([pane.end for pane in panes], dtype=np.int64), sizes)),
-            "part": pa.array(np.repeat(np.arange(len(panes), dtype=np.int64), sizes)),
-            "closed": pa.array(np.repeat(np.arange(len(panes)) < len(closed), sizes)),
-        }
-        columns |= {f"key{i}": column for i, column in enumerate(self._keys.decode(codes))}
-        for number, partial in enumerate(self.since):
-            for i, dtype in enumerate(partial.dtypes):
-                fill = np.asarray(partial.identity(i), dtype=dtype)
-                parts = [pane.columns.get((partial, i), np.full(len(pane.codes), fill)) for pane in panes]
-                stored = np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-                columns[f"value{number}_{i}"] = self._unranked(partial, stored)
-        return pa.table(columns)
-
-    def _unranked(self, partial: Partial, stored: np.ndarray) -> pa.Array:
-        if not partial.ranked:
-            return pa.array(stored)
-        identity = int(partial.identity())
-        return self._ranked[partial].values(self._ranked[partial].ranks(stored, identity), identity)
+        return panes_to_table(closed, list(self._open_panes()), self._keys, list(self.since), self._ranked)
 
     def save_since(self) -> list[list[object]]:
         return [[*partial.signature, since] for partial, since in self.since.items()]
@@ -278,25 +314,8 @@ class BasicIntervalSynopsis:
         numbers = {partial: places[partial.signature] for partial in self.since}
         for partial, number in numbers.items():
             self.since[partial] = since[number][-1]  # type: ignore[assignment]
-        table = table.combine_chunks()
-        keys = [_array(table[f"key{i}"]) for i in range(len(self._key_types))]
-        codes = self._keys.encode(keys, len(table))
-        columns = {}
-        for partial, number in numbers.items():
-            for i in range(len(partial.dtypes)):
-                column = _array(table[f"value{number}_{i}"])
-                ranked = partial.ranked
-                columns[partial, i] = (
-                    self._ranked[partial].store(column, int(partial.identity())) if ranked else np.asarray(column)
-                )
-        starts, ends, closed = (np.asarray(table[name]) for name in ("start", "end", "closed"))
-        part = np.asarray(table["part"])
-        for rows in np.split(np.arange(len(table)), np.flatnonzero(np.diff(part)) + 1):
-            if len(rows):
-                values = {name: column[rows] for name, column in columns.items()}
-                pane = Pane(int(starts[rows[0]]), int(ends[rows[0]]), codes[rows], values)
-                self._ring.insert(pane) if closed[rows[0]] else self._add_open(pane)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+        for pane, closed in table_to_panes(table, self._keys, numbers, self._ranked):
+            if closed:
+                self._ring.insert(pane)
+            else:
+                self._add_open(pane)

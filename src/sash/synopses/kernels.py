@@ -58,18 +58,25 @@ def _kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, m
         if added == 0:
             continue
         g = codes[i]
+        if n[g] == 0:
+            # Nothing to combine with: the formula below would make NaN of a mean whose square overflows.
+            n[g], mean[g], square[g] = added, means[i], squares[i]
+            continue
         total = n[g] + added
         delta = means[i] - mean[g]
-        mean[g] += delta * added / total
-        square[g] += squares[i] + delta * delta * n[g] * added / total
+        step = delta / total
+        mean[g] += step * added
+        square[g] += squares[i] + delta * step * n[g] * added
         n[g] = total
 
 
 def _reference_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
     for g, added, x, s in zip(codes.tolist(), counts.tolist(), means.tolist(), squares.tolist(), strict=True):
-        if added:
+        if added and not n[g]:
+            n[g], mean[g], square[g] = added, x, s
+        elif added:
             total = n[g] + added
-            old_mean, new_mean = mean[g], (mean[g] * n[g] + x * added) / total
+            old_mean, new_mean = mean[g], mean[g] + (x - mean[g]) * (added / total)
             square[g] += s + n[g] * (old_mean - new_mean) ** 2 + added * (x - new_mean) ** 2
             mean[g], n[g] = new_mean, total
 

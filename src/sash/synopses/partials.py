@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,9 @@ from numpy.typing import NDArray
 from sash.plan.expressions import RowExpression
 from sash.synopses.limbs import split_decimal
 
-Component = NDArray[np.int64] | NDArray[np.float64]
+# int64 or float64
+Component = NDArray[Any]
+Dtype = type[np.int64] | type[np.float64]
 
 
 class Combine(StrEnum):
@@ -77,7 +80,7 @@ class Partial:
         return self.kind in ("min", "max") and not is_machine_number(self.type)
 
     @cached_property
-    def dtypes(self) -> tuple[type[np.int64] | type[np.float64], ...]:
+    def dtypes(self) -> tuple[Dtype, ...]:
         if self.kind == "moments":
             return (np.float64, np.float64)
         if self.kind == "sum" and pt.is_decimal(self.type):
@@ -112,7 +115,7 @@ class Partial:
             mean, variance = (to_numpy(column, np.float64, 0.0) for column in columns)
             return [mean, variance * counts]
         if pt.is_decimal(columns[0].type):
-            return list(split_decimal(columns[0]))
+            return [*split_decimal(columns[0])]
         return [to_numpy(c, d, self.identity()) for c, d in zip(columns, self.dtypes, strict=True)]
 
 
@@ -127,12 +130,11 @@ def is_machine_number(type: pa.DataType) -> bool:
     )
 
 
-def to_numpy(array: pa.Array, dtype: type[np.int64] | type[np.float64], missing: int | float) -> Component:
+def to_numpy(array: pa.Array, dtype: Dtype, missing: int | float) -> Component:
     """An Arrow column as a fresh int64 or float64 array, nulls replaced."""
     if pt.is_date32(array.type):
         array = array.view(pa.int32())
     elif pt.is_timestamp(array.type) or pt.is_duration(array.type):
         array = array.view(pa.int64())
     array = array.cast(pa.int64() if dtype is np.int64 else pa.float64())
-    values: Component = np.array(array.fill_null(missing) if array.null_count else array, dtype=dtype)
-    return values
+    return np.array(array.fill_null(missing) if array.null_count else array, dtype=dtype)

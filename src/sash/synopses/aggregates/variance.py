@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sash.plan.expressions import RowExpression
 from sash.synopses.aggregates.base import Merged, components, counts, nullable, require_number
-from sash.synopses.partials import Partial
+from sash.synopses.partials import Component, Partial
 
 
 class Variance:
@@ -38,5 +38,5 @@ class Variance:
         deviations = np.asarray(components(merged, moments)[1])
         degrees = n if self._population else n - 1
         valid = degrees > 0
-        values = deviations / np.where(valid, degrees, 1)
+        values: Component = deviations / np.where(valid, degrees, 1)
         return nullable(np.sqrt(values) if self._root else values, valid, pa.float64())

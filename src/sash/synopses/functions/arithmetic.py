@@ -59,7 +59,7 @@ def _int_divide(type: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
     if not pt.is_decimal(left.type):
         return pc.divide_checked(left, right)
     more, less = 10**right.type.scale, 10**left.type.scale
-    quotients = []
+    quotients: list[int | None] = []
     for a, b in zip(unscaled(left), unscaled(right), strict=True):
         if a is None or b is None:
             quotients.append(None)

@@ -21,9 +21,7 @@ def _logarithm(compute: Callable[[pa.Array], pa.Array], type: pa.DataType, value
 
 def _power(type: pa.DataType, base: pa.Array, exponent: pa.Array) -> pa.Array:
     """Java's: NaN wherever the exponent is NaN, and for ±1 to an infinite power, where C says 1."""
-    undefined = pc.or_(
-        pc.is_nan(exponent), pc.and_(pc.equal(pc.abs(base), 1.0), pc.is_inf(exponent))
-    )
+    undefined = pc.or_(pc.is_nan(exponent), pc.and_(pc.equal(pc.abs(base), 1.0), pc.is_inf(exponent)))
     return pc.if_else(undefined, pa.scalar(float("nan")), pc.power(base, exponent))
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sash.synopses.decimals import from_unscaled, half_up, rescale, unscaled
 
 _DOUBLE_DIGITS = 700  # more than any double has before and behind its point
-_EXACT = 2.0**53
+# Below this, scaling a double and spelling it in decimals are each off by less than half of 1e-6.
+_SURE = 2.0**32
 
 
 def _round(type: pa.DataType, value: pa.Array, digits: pa.Array | None = None) -> pa.Array:
@@ -47,8 +48,8 @@ def _round_doubles(numbers: NDArray[np.float64], places: int) -> NDArray[np.floa
         power = 10.0**places
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = np.abs(numbers) * power
-            sure = (scaled < _EXACT / 2**20) & (np.abs(scaled - np.floor(scaled) - 0.5) > 1e-6)
-            result = np.where(sure, np.copysign(np.floor(scaled + 0.5) / power, numbers), numbers)
+            sure = (scaled < _SURE) & (np.abs(scaled - np.floor(scaled) - 0.5) > 1e-6)
+            result = np.where(sure, np.copysign(np.floor(scaled + 0.5) / power, numbers) + 0.0, numbers)
     for place in np.flatnonzero(~sure & np.isfinite(numbers)):
         result[place] = _round_double(float(numbers[place]), places)
     return result
@@ -78,7 +79,9 @@ def _whole(
     if not pt.is_floating(value.type):
         return value.cast(type)
     # Spark makes 0 of NaN here, and takes 2^63 for the greatest BIGINT.
-    numbers = np.nan_to_num(of_doubles(np.asarray(value.fill_null(0.0), dtype=np.float64)), posinf=np.inf, neginf=-np.inf)
+    numbers = np.nan_to_num(
+        of_doubles(np.asarray(value.fill_null(0.0), dtype=np.float64)), posinf=np.inf, neginf=-np.inf
+    )
     if np.any(np.abs(numbers) > 2.0**63):
         raise OverflowError("a value does not fit into BIGINT")
     whole = np.where(numbers >= 2.0**63, 0.0, numbers).astype(np.int64)

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def _cased(ascii_case: Callable[[pa.Array], pa.Array], case: Callable[[str], str], type: pa.DataType, value: pa.Array) -> pa.Array:
+def _cased(
+    ascii_case: Callable[[pa.Array], pa.Array], case: Callable[[str], str], type: pa.DataType, value: pa.Array
+) -> pa.Array:
     if pc.all(pc.string_is_ascii(value)).as_py() is not False:
         return ascii_case(value)
     return pa.array([None if text is None else case(text) for text in value.to_pylist()], type)

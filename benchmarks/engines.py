@@ -1,0 +1,139 @@
+"""The ways to run N windowed queries that are compared: Sash, native Spark streaming, a re-scan in DuckDB.
+
+Each takes the same files and the same list of queries and returns tuples per second.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import sash
+from benchmarks.packets import DDL, rows_of
+from sash.spark.session import acquire_local_session
+
+Query = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of the workload: its SELECT around the window, for Sash and for SQL engines alike."""
+
+    name: str
+    select: str
+    group: str = ""
+
+    def cql(self, query: Query, where: str = "") -> str:
+        window = f"[WINDOW {query['w']} sec SLIDE EXACTLY {query['s']} sec]"
+        return f"{self.select} FROM packets {window}{where}{self.group}"
+
+
+FORMS = {
+    "W1": Form("W1", "SELECT src, SUM(length) AS bytes, COUNT(*) AS packets", " GROUP BY src"),
+    "W2": Form("W2", "SELECT MAX(length) AS longest"),
+}
+
+
+def stage(files: list[Path], directory: str) -> str:
+    """A directory with just these files. Spark reads files by modification time: names must be in the same order."""
+    times = [path.stat().st_mtime for path in files]
+    in_order = all(a < b for a, b in pairwise(times))
+    for number, path in enumerate(files):
+        target = Path(directory) / path.name
+        if in_order:
+            target.symlink_to(path.resolve())
+        else:
+            shutil.copyfile(path, target)
+            os.utime(target, (number + 1, number + 1))
+    return directory
+
+
+def run_sash(
+    texts: list[str], files: list[Path], files_per_batch: int, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """One warm-up drain on the same Spark session, then the measured one, from the first tuple to the last answer."""
+    warm, seconds, stats = 0.0, 0.0, {}
+    for attempt in ("warm-up", "measured"):
+        progress(f"sash, {len(texts)} queries, {attempt}")
+        with tempfile.TemporaryDirectory() as directory:
+            session = sash.connect(spark=acquire_local_session())
+            session.sql(
+                f"CREATE STREAM packets ({DDL}) FROM parquet OPTIONS (path '{stage(files, directory)}', "
+                f"maxFilesPerTrigger '{files_per_batch}') TIMESTAMP ts"
+            )
+            for i, text in enumerate(texts):
+                session.register(text, name=f"q{i}")
+            started = time.perf_counter()
+            session.run()
+            warm, seconds = seconds, time.perf_counter() - started
+            stats = session.stats()
+            if stats["late_tuples"]:
+                raise SystemExit("the files are not in the order of time: tuples were late")
+            failed = [query.error for query in session.queries.values() if query.error is not None]
+            if failed:
+                raise failed[0]
+            session.close()
+    tuples = stats["tuples"]
+    return {
+        "tuples_per_s": tuples / seconds,
+        "seconds": seconds,
+        "tuples": tuples,
+        "first_run_tuples_per_s": tuples / warm,
+        "answers": stats["refreshes"],
+        "joint_executions": stats["joint_executions"],
+        "work_saved": stats["work_saved"],
+        "seconds_in_spark": stats["streams"]["packets"]["seconds_in_spark"],
+        "seconds_in_sash": stats["streams"]["packets"]["seconds_in_sash"],
+    }
+
+
+def run_native(form: str, queries: list[Query], files: list[Path], files_per_batch: int) -> dict[str, Any]:
+    """N streaming queries with window(), each reading the source for itself, as people do today."""
+    from pyspark.sql import functions as f
+
+    spark = acquire_local_session()
+    tuples = sum(map(rows_of, files))
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as checkpoints:
+        stage(files, directory)
+        started, running = time.perf_counter(), []
+        for i, query in enumerate(queries):
+            frame = spark.readStream.schema(DDL).option("maxFilesPerTrigger", files_per_batch).parquet(directory)
+            window = f.window("ts", f"{query['w_multiple']} seconds", f"{query['s']} seconds")
+            keyed = frame.withWatermark("ts", "0 seconds").groupBy(window, *(["src"] if form == "W1" else []))
+            totals = [f.sum("length"), f.count("*")] if form == "W1" else [f.max("length")]
+            writer = keyed.agg(*totals).writeStream.format("noop").outputMode("append")
+            writer = writer.option("checkpointLocation", f"{checkpoints}/{i}").trigger(availableNow=True)
+            running.append(writer.start())
+        for each in running:
+            each.awaitTermination()
+        seconds = time.perf_counter() - started
+    return {"tuples_per_s": tuples / seconds, "seconds": seconds, "tuples": tuples}
+
+
+def run_rescan(form: str, queries: list[Query], files: list[Path]) -> dict[str, Any]:
+    """DuckDB scans the window again at each slide, over data that are in memory already: no streaming at all."""
+    import duckdb
+
+    names = ", ".join(f"'{path}'" for path in files)
+    connection = duckdb.connect()
+    connection.sql("SET TimeZone = 'UTC'")
+    connection.sql(f"CREATE TABLE packets AS SELECT *, epoch_us(ts) AS us FROM read_parquet([{names}])")
+    ((tuples, first, last),) = connection.sql("SELECT count(*), min(us), max(us) FROM packets").fetchall()
+    select, group = FORMS[form].select, FORMS[form].group
+    started, scans = time.perf_counter(), 0
+    for query in queries:
+        slide, window = query["s"] * 1_000_000, query["w"] * 1_000_000
+        for as_of in range(first - first % slide + slide, last + 1, slide):
+            bounds = f"us > {as_of - window} AND us <= {as_of}"
+            connection.sql(f"{select} FROM packets WHERE {bounds}{group}").fetchall()
+            scans += 1
+    seconds = time.perf_counter() - started
+    connection.close()
+    return {"tuples_per_s": tuples / seconds, "seconds": seconds, "tuples": tuples, "scans": scans}

@@ -1,0 +1,70 @@
+"""Draws what the benchmarks measured: `python -m benchmarks.report` reads benchmarks/out, prints tables, draws."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+OUT = Path(__file__).parent / "out"
+
+
+def multi_query(results: dict[str, Any]) -> None:
+    """Tuples per second by engine and number of queries, and what N queries keep of the rate of one."""
+    cells = results["cells"]
+    numbers = sorted({cell["n"] for cell in cells})
+    table = Table(title="tuples/s for N windowed queries")
+    for column in ("engine", "form", "micro-batch", *(f"N = {n:,}" for n in numbers)):
+        table.add_column(column, justify="right" if column.startswith("N") else "left")
+    for engine, form, batch in dict.fromkeys((c["engine"], c["form"], c["micro_batch"]) for c in cells):
+        mine = {
+            c["n"]: c["tuples_per_s"]
+            for c in cells
+            if (c["engine"], c["form"], c["micro_batch"]) == (engine, form, batch)
+        }
+        base = mine.get(1)
+        shown = [_cell(mine.get(n), base if engine == "sash" and n > 1 else None) for n in numbers]
+        table.add_row(engine, form, batch, *shown)
+    Console(width=140).print(table)
+
+
+def _cell(rate: float | None, base: float | None) -> str:
+    if rate is None:
+        return "-"
+    return f"{rate:,.0f}" + (f" ({rate / base:.0%})" if base else "")
+
+
+def figure(results: dict[str, Any], path: Path) -> None:
+    """The same as a picture, both axes logarithmic."""
+    import matplotlib.pyplot as plt
+
+    picture, axes = plt.subplots(figsize=(7, 4.5))
+    cells = [cell for cell in results["cells"] if cell["form"] == "W1"]
+    for engine, batch in dict.fromkeys((c["engine"], c["micro_batch"]) for c in cells):
+        points = sorted(
+            (c["n"], c["tuples_per_s"]) for c in cells if (c["engine"], c["micro_batch"]) == (engine, batch)
+        )
+        label = engine if batch == "-" else f"{engine}, {batch} micro-batches"
+        axes.plot(*zip(*points, strict=True), marker="o", label=label)
+    axes.set(xscale="log", yscale="log", xlabel="windowed queries at once", ylabel="tuples per second", title="W1")
+    axes.grid(True, which="both", alpha=0.3)
+    axes.legend()
+    picture.tight_layout()
+    picture.savefig(path, dpi=120)
+
+
+def main() -> None:
+    path = OUT / "multi_query.json"
+    if not path.exists():
+        raise SystemExit("nothing measured yet: python -m benchmarks.run_multi_query")
+    results = json.loads(path.read_text())
+    multi_query(results)
+    figure(results, OUT / "multi_query.png")
+    print(f"written: {OUT.name}/multi_query.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""How many tuples per second for N windowed queries at once.
+
+    python -m benchmarks.run_multi_query --workload FILE.json --data DIR --queries N --json     one figure, as JSON
+    python -m benchmarks.run_multi_query                                                        the whole table
+
+The first form runs the first N queries of a workload file over Parquet files; its last line is a JSON object with
+`tuples_per_s`. The second generates data, runs W1 and W2 at N = 1, 8, 40, 240, 1,000 beside native Spark (N streaming
+queries with window()) and a re-scan in DuckDB in the same run, and writes benchmarks/out/multi_query.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash
+from benchmarks.packets import generate, parts, rows_of, seconds_of
+from sash.spark.session import acquire_local_session, jvm_process
+
+OUT = Path(__file__).parent / "out"
+NUMBERS = (1, 8, 40, 240, 1_000)
+# What the others need per query is known to be long: they get fewer files, and large N only on demand.
+NATIVE_TUPLES = {1: 4_000_000, 8: 2_000_000, 40: 1_000_000}
+RESCAN_NUMBERS = (40, 240)
+
+
+def workload(path: Path | None) -> list[Query]:
+    """The queries of a workload file, or a seeded list like it: windows of 20 to 100 s, slides up to half of them."""
+    if path is not None:
+        return list(json.loads(path.read_text())["queries"])
+    chance = random.Random(1)
+    queries = []
+    for i in range(max(NUMBERS)):
+        window = chance.randint(20, 100)
+        slide = chance.randint(1, window // 2)
+        queries.append({"id": i, "w": window, "s": slide, "w_multiple": -(-window // slide) * slide})
+    return queries
+
+
+def files_per_batch(files: list[Path], seconds: float | None, rows: int) -> int:
+    """Files per micro-batch, from its length in event time or else from its number of tuples."""
+    if seconds is not None:
+        return max(1, round(seconds / (seconds_of(files) / len(files))))
+    return max(1, rows // rows_of(files[0]))
+
+
+def predicate_queries(sets: int = 10, each: int = 10) -> list[str]:
+    """100 distinct predicates over 10 key sets."""
+    keys = [
+        "src",
+        "dst",
+        "protocol",
+        "port",
+        "protocol, port",
+        "",
+        "src % 10",
+        "dst % 10",
+        "port % 7",
+        "protocol, src % 5",
+    ]
+    texts = []
+    for number, key in enumerate(keys[:sets]):
+        for i in range(each):
+            where = f"length > {40 + 140 * i + number}" if number % 2 else f"(protocol + {number}) % 10 = {i}"
+            select, group = (f"{key}, ", f" GROUP BY {key}") if key else ("", "")
+            texts.append(
+                f"SELECT {select}SUM(length) AS bytes, COUNT(*) AS packets FROM packets "
+                f"[WINDOW {20 + 5 * i} sec SLIDE EXACTLY {5 + i} sec] WHERE {where}{group}"
+            )
+    return texts
+
+
+def memory() -> dict[str, float]:
+    """Peak resident memory of this process and of its JVM, in MB."""
+
+    def peak(pid: int | str) -> float:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+    return {"python_peak_mb": peak("self"), "jvm_peak_mb": peak(jvm_process(acquire_local_session()))}
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def one(arguments: argparse.Namespace) -> dict[str, Any]:
+    files = parts(arguments.data or default_data())
+    if not files:
+        raise SystemExit(f"no Parquet files in {arguments.data}")
+    per_batch = files_per_batch(files, arguments.batch_seconds, arguments.batch_rows)
+    queries = workload(arguments.workload)[: arguments.queries]
+    if len(queries) < arguments.queries:
+        raise SystemExit(f"the workload has only {len(queries)} queries")
+    if arguments.form not in FORMS:
+        raise SystemExit(f"not supported yet: form {arguments.form}; available: {', '.join(FORMS)}")
+    result = run_sash([FORMS[arguments.form].cql(query) for query in queries], files, per_batch, say)
+    return {"form": arguments.form, "queries": len(queries), "files_per_batch": per_batch, **result, **memory()}
+
+
+def default_data() -> Path:
+    say("generating 24,000,000 tuples at 100,000 tuples/s (once) ...")
+    return generate(OUT / "packets-100k", 24_000_000, 100_000, 48)
+
+
+def table(arguments: argparse.Namespace) -> dict[str, Any]:
+    files = parts(arguments.data or default_data())
+    queries = workload(arguments.workload)
+    results: dict[str, Any] = {"files": len(files), "cells": []}
+
+    def cell(engine: str, form: str, n: int, micro_batch: str, figures: dict[str, Any]) -> None:
+        results["cells"].append({"engine": engine, "form": form, "n": n, "micro_batch": micro_batch, **figures})
+        say(f"  {engine} {form} N={n} {micro_batch}: {figures['tuples_per_s']:,.0f} tuples/s")
+
+    for seconds in (5, 20):
+        per_batch = files_per_batch(files, seconds, 0)
+        for n in NUMBERS:
+            texts = [FORMS["W1"].cql(query) for query in queries[:n]]
+            cell("sash", "W1", n, f"{seconds} s", run_sash(texts, files, per_batch, say))
+            results[f"memory_at_{n}"] = memory()
+    for n in NUMBERS:
+        texts = [FORMS["W2"].cql(query) for query in queries[:n]]
+        cell("sash", "W2", n, "20 s", run_sash(texts, files, files_per_batch(files, 20, 0), say))
+    for seconds in (5, 20):
+        figures = run_sash(predicate_queries(), files, files_per_batch(files, seconds, 0), say)
+        cell("sash", "100 predicates, 10 key sets", 100, f"{seconds} s", figures)
+    for form in ("W1", "W2"):
+        for n, tuples in NATIVE_TUPLES.items():
+            some = files[: max(1, tuples // rows_of(files[0]))]
+            cell("native Spark", form, n, "5 s", run_native(form, queries[:n], some, files_per_batch(files, 5, 0)))
+        for n in RESCAN_NUMBERS:
+            cell("DuckDB re-scan", form, n, "-", run_rescan(form, queries[:n], files[: max(1, len(files) // 4)]))
+    OUT.mkdir(exist_ok=True)
+    (OUT / "multi_query.json").write_text(json.dumps(results, indent=1))
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", type=Path, help="a workload file (queries with w, s, w_multiple in seconds)")
+    parser.add_argument("--data", type=Path, help="a directory of Parquet files in the order of time")
+    parser.add_argument("--queries", type=int, help="run the first N queries and print one figure")
+    parser.add_argument("--form", default="W1", help="W1 (by source) or W2 (one maximum)")
+    parser.add_argument("--batch-seconds", type=float, help="event time per micro-batch")
+    parser.add_argument("--batch-rows", type=int, default=2_000_000, help="tuples per micro-batch (default 2,000,000)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON, on one line")
+    arguments = parser.parse_args()
+    if arguments.queries is not None:
+        result = one(arguments)
+        print(json.dumps(result) if arguments.json else f"{result['tuples_per_s']:,.0f} tuples/s")
+        return
+    results = table(arguments)
+    if arguments.json:
+        print(json.dumps(results))
+    else:
+        from benchmarks.report import multi_query
+
+        multi_query(results)
+
+
+if __name__ == "__main__":
+    main()
