@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,6 +14,12 @@ from sash.language import CreateStream
 
 _CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "source")
 _MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay")
+
+
+def check_name(what: str, name: str) -> None:
+    """Names become names of files and of columns: letters, digits, underscores, dots and hyphens."""
+    if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
+        raise CatalogError(f"'{name}' is no name for a {what}: take letters, digits and underscores, a letter first")
 
 
 def duration(what: str, text: str) -> Micros:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -66,6 +67,7 @@ class Runner:
 
     def _start(self, running: RunningStream, trigger: str | None) -> None:
         running.error = None
+        running.refuse_batches(False)
         on_batch = running.guarded(partial(running.on_batch, self._version))
         query = running.pipeline.start(on_batch, self._directory(running.stream.name), trigger)
         self._live[running.stream.name] = (running, query)
@@ -78,10 +80,14 @@ class Runner:
         return Path(self._scratch.name) / stream.lower()
 
     def _await(self, stream: str) -> None:
-        running, query = self._live[stream]
+        running, query = self._live.get(stream, (None, None))
+        if running is None or query is None:
+            return
         try:
             query.awaitTermination()
         except Exception as error:
+            if running.stopping:
+                return
             raise running.error or SourceError(f"stream '{stream}' stopped: {first_line(error)}") from error
         finally:
             self._live.pop(stream, None)
@@ -100,12 +106,16 @@ class Runner:
         return True
 
     def stop(self) -> None:
+        """After the micro-batch in flight. From inside one (a subscriber's callback) it is only asked for."""
+        if any(running.in_batch for running, _ in self._live.values()):
+            threading.Thread(target=self.stop, name="sash-stop", daemon=True).start()
+            return
         if self._idle is not None:
             self._idle.stop()
             self._idle = None
         for running, query in list(self._live.values()):
-            with running.between_batches():
-                query.stop()
+            running.refuse_batches(True)
+            query.stop()
             self._live.pop(running.stream.name, None)
 
     def close(self) -> None:

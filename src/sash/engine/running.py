@@ -17,7 +17,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -71,15 +70,26 @@ class RunningStream:
         self._epoch = -1
         self._lock = threading.RLock()
         self.error: SashError | None = None
+        self.stopping = False
+        self._batch_thread: int | None = None
 
     @property
     def at_start(self) -> bool:
         """No micro-batch has been taken yet, in this session or one that it continues."""
         return self._epoch < 0
 
-    def between_batches(self) -> AbstractContextManager[bool]:
-        """Hold this to keep micro-batches out: the one in flight finishes first."""
-        return self._lock
+    @property
+    def in_batch(self) -> bool:
+        """The calling thread is the one that works on a micro-batch (a subscriber's callback, say)."""
+        return self._batch_thread == threading.get_ident()
+
+    def refuse_batches(self, refuse: bool) -> None:
+        """Let no further micro-batch begin, or let them again; waits for the one in flight, unless called from it.
+
+        A refused micro-batch raises: returning would tell Spark that it was processed.
+        """
+        with self._lock:
+            self.stopping = refuse
 
     def guarded(self, on_batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
         """Remember our own error: Spark hands back only a wrapped one."""
@@ -106,11 +116,11 @@ class RunningStream:
             state.load(self.runtime, snapshot.state, snapshot.tables, self._policy)
             self._epoch = snapshot.epoch
         for entry in self._log.entries():
-            self._failed.update(entry.facts.get("failed", {}))
             self._synchronise(entry.version)
+            self._fail(entry.facts.get("failed", {}))
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
-        self._report_failures(self._failed)
+        self._report_failures(self._failed, reported=True)
 
     def _replay(self, entry: Entry) -> Progress:
         if entry.kind == "batch":
@@ -143,23 +153,31 @@ class RunningStream:
     # -- epochs ----------------------------------------------------------------------------------------
 
     def on_batch(self, version: Callable[[], int], rows: DataFrame, epoch: int) -> None:
-        if epoch <= self._epoch:
-            return
         with self._lock:
-            current = version()
-            seen = current if self._log is None else self._log.intend(epoch, current)
-            failed_before = set(self._failed)
-            with self._isolation.slide():
-                self._synchronise(seen)
-            table = self._aggregate(rows)
-            failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
-            started = time.perf_counter()
-            with self._isolation.slide():
-                progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
-            self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
-            self._epoch = epoch
-            self._report_failures(failed)
-            self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
+            if self.stopping:
+                raise SashError(f"stream '{self.stream.name}' is stopping")
+            if epoch <= self._epoch:
+                return
+            self._batch_thread = threading.get_ident()
+            try:
+                self._take_batch(version(), rows, epoch)
+            finally:
+                self._batch_thread = None
+
+    def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
+        seen = current if self._log is None else self._log.intend(epoch, current)
+        failed_before = set(self._failed)
+        with self._isolation.slide():
+            self._synchronise(seen)
+        table = self._aggregate(rows)
+        failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
+        started = time.perf_counter()
+        with self._isolation.slide():
+            progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
+        self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
+        self._epoch = epoch
+        self._report_failures(failed, reported=False)
+        self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
 
     def _aggregate(self, rows: DataFrame) -> pa.Table:
         """The one action; when an expression fails, find out whose, fail those queries alone, and go on."""
@@ -177,13 +195,17 @@ class RunningStream:
     def _fail_culprits(self, rows: DataFrame) -> bool:
         queries = [self.runtime.active[name].queries[name].compiled for name in self.runtime.active]
         culprits = {query.name: self.pipeline.failure(rows, query.periodic) for query in queries}
-        found = {name: why for name, why in culprits.items() if why is not None}
-        serials = self._serials(found)
-        self._failed.update({serials[name]: why for name, why in found.items()})
+        serials = self._serials(culprits)
+        found = {serials[name]: why for name, why in culprits.items() if why is not None}
         with self._isolation.slide():
-            for name in found:
-                self.runtime.remove(name)
+            self._fail(found)
         return bool(found)
+
+    def _fail(self, failed: dict[str, str]) -> None:
+        """Take queries, by their serial numbers, out of the runtime for good."""
+        self._failed.update(failed)
+        for serial in failed:
+            self.runtime.remove(self._wanted[serial].name)
 
     def advance(self, watermark: Micros) -> None:
         """A heartbeat: no tuple with a timestamp before this is to come."""
@@ -216,8 +238,8 @@ class RunningStream:
         self._ended.update(serials[name] for name in outcome.ended)
         self._deliver(progress, delivered)
 
-    def _report_failures(self, failed: dict[str, str]) -> None:
+    def _report_failures(self, failed: dict[str, str], reported: bool) -> None:
         report = Progress()
         names = {serial: query.name for serial, query in self._wanted.items()}
         report.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
-        self._deliver(report, True)
+        self._deliver(report, reported)

@@ -24,7 +24,7 @@ from sash.core.time import Micros, to_micros
 from sash.engine import explain as explaining
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_select
-from sash.engine.declare import check_same, checked, declared_stream, duration
+from sash.engine.declare import check_name, check_same, checked, declared_stream, duration
 from sash.engine.history import CatalogHistory, query_change, stream_change, stream_of
 from sash.engine.onetime import answer_once
 from sash.engine.query import AnswerMemory, Query
@@ -157,6 +157,7 @@ class Session:
 
         self._check_open()
         stream = checked(stream)
+        check_name("stream", stream.name)
         with self._lock:
             known = self._history.streams().get(stream.name.lower())
             if known is not None and stream.name.lower() not in self._streams:
@@ -197,6 +198,7 @@ class Session:
     def _register(self, select: Select, name: str, priority: int, lifetime: Micros | None) -> Query:
         self._check_open()
         with self._lock:
+            check_name("query", name)
             serial = self._history.version + 1
             plan = bind(select, self._catalog, periodic=True)
             compiled = CompiledQuery(name, plan, priority, lifetime, serial)
@@ -225,6 +227,7 @@ class Session:
             self._history.append({"change": "drop query", "name": query.name})
             self._restored.discard(query.name.lower())
             self.queries.pop(query.name, None)
+            self._compiled.pop(query, None)
 
     def _queries_at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
         """A stream's queries at a version of the catalog."""
@@ -236,7 +239,7 @@ class Session:
             return [self._compiled[query] for query in mine]
 
     def _take(self, progress: Progress, delivered: bool) -> None:
-        """Hand answers to their queries; record failures and ends. `delivered`: subscribers have had them before."""
+        """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
         for answer in progress.answers:
             handle = self.queries.get(answer.query)
             if handle is None:
@@ -246,7 +249,8 @@ class Session:
             if not delivered:
                 handle._deliver(answer)
         for name, why in progress.outcome.failed.items():
-            logger.error("query %s failed: %s", name, why)
+            if not delivered:
+                logger.error("query %s failed: %s", name, why)
             if name in self.queries:
                 self.queries[name].error = QueryFailedError(f"query '{name}' failed: {why}")
         for name in progress.outcome.ended:

@@ -76,9 +76,13 @@ class StreamRuntime:
         if not group.queries:
             del self.groups[group.keys]
 
+    def ordered(self) -> list[PeriodicGroup]:
+        """The groups in the order of their keys: the same queries give the same pass, whatever came before."""
+        return [self.groups[keys] for keys in sorted(self.groups, key=lambda keys: [key.sql for key in keys])]
+
     def tables(self) -> list[PaneTable]:
-        """The pane tables of the next pass, in the order of the groups."""
-        return [group.table for group in self.groups.values()]
+        """The pane tables of the next pass."""
+        return [group.table for group in self.ordered()]
 
     def covers(self, query: CompiledQuery) -> PeriodicGroup | None:
         """The group whose synopsis stores everything that a query reads, if there is one."""
@@ -92,7 +96,7 @@ class StreamRuntime:
     def apply(self, batch: BatchFacts) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due."""
         self._count(batch)
-        groups = list(self.groups.values())
+        groups = self.ordered()
         late = [0]
         for number, rows, counts in batch.lanes:
             late.append(groups[number].absorb(rows, counts))
@@ -108,14 +112,14 @@ class StreamRuntime:
         if self.watermark is not None and watermark <= self.watermark:
             return Progress()
         self.watermark = watermark
-        return self._advance({group.keys: group.closed_by(watermark) for group in self.groups.values()})
+        return self._advance({group.keys: group.closed_by(watermark) for group in self.ordered()})
 
     def finish(self) -> Progress:
         """End of input, or idleness: nothing more is expected in the panes that are open."""
         if self.latest is None:
             return Progress()
         self.watermark = max(self.latest, self.watermark or self.latest)
-        return self._advance({group.keys: group.ends_after(self.latest) for group in self.groups.values()})
+        return self._advance({group.keys: group.ends_after(self.latest) for group in self.ordered()})
 
     def _advance(self, targets: dict[KeySet, Micros]) -> Progress:
         progress = Progress()

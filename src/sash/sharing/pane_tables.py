@@ -8,13 +8,12 @@ Predicates do not separate queries: they become filtered partials of the same ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.plan.expressions import RowExpression
-from sash.plan.periodic import PeriodicAggregate, key_set
+from sash.plan.periodic import PeriodicAggregate
 from sash.synopses.answers import Finisher
 from sash.synopses.partials import Partial
 
@@ -34,14 +33,8 @@ class PaneTable:
         return f"({', '.join(key.sql for key in self.keys)})"
 
 
-def pane_tables(queries: Iterable[PeriodicAggregate]) -> list[PaneTable]:
-    """The pane tables of a stream, in a fixed order: the same queries give the same tables."""
-    by_keys: dict[KeySet, list[PeriodicAggregate]] = {}
-    for query in queries:
-        by_keys.setdefault(key_set(query), []).append(query)
-    return [pane_table(keys, by_keys[keys]) for keys in sorted(by_keys, key=lambda keys: [key.sql for key in keys])]
-
-
 def pane_table(keys: KeySet, queries: list[PeriodicAggregate]) -> PaneTable:
-    partials = dict.fromkeys(partial for query in queries for partial in Finisher(query).partials)
-    return PaneTable(keys, pane_length(query.window for query in queries), tuple(partials))
+    """The table that serves some queries; its partials are in a fixed order, so that the same queries give the same."""
+    partials = {partial for query in queries for partial in Finisher(query).partials}
+    ordered = tuple(sorted(partials, key=lambda partial: partial.signature))
+    return PaneTable(keys, pane_length(query.window for query in queries), ordered)

@@ -34,6 +34,7 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
     global _users
     # Workers must run the Python that runs now: an environment that is not activated gives them another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[*]").appName("sash").config("spark.driver.memory", memory)
     builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
     for name, value in _SETTINGS.items():
@@ -44,7 +45,7 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
         raise SourceError(
             f"Spark did not start: {error}; Sash needs Java 17 or later (JAVA_HOME, or java on the PATH)"
         ) from error
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("FATAL")
     _users += 1
     return session
 

@@ -38,7 +38,7 @@ def _operator(
 
 def _refuse_zero(left: pa.Array, right: pa.Array) -> None:
     """NULL divided by zero is NULL; any other value is an error."""
-    zero = pc.and_(pc.equal(right, pa.scalar(0).cast(right.type)), left.is_valid())
+    zero = pc.and_(pc.equal(right, pa.scalar(0, right.type)), left.is_valid())
     if pc.any(zero).as_py():
         raise ZeroDivisionError("division by zero")
 
@@ -76,10 +76,10 @@ def _modulo(type: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _machine_modulo(left: pa.Array, right: pa.Array) -> pa.Array:
-    valid = pc.and_(left.is_valid(), right.is_valid())
-    dividend, divisor = (np.asarray(side.fill_null(1)) for side in (left, right))
+    missing = np.asarray(pc.or_(left.is_null(), right.is_null()))
+    dividend, divisor = (np.where(missing, 1, np.asarray(side.fill_null(1))) for side in (left, right))
     with np.errstate(invalid="ignore"):
-        return pa.array(np.fmod(dividend, divisor), left.type, mask=~np.asarray(valid))
+        return pa.array(np.fmod(dividend, divisor), left.type, mask=missing)
 
 
 def _exact_modulo(a: int, b: int, scale: int) -> tuple[int, int]:

@@ -170,7 +170,7 @@ def _unscaled_of(number: Decimal, type: pa.Decimal128Type) -> int | None:
 
 
 def _booleans_from_numbers(array: pa.Array, type: pa.DataType) -> pa.Array:
-    return pc.not_equal(array, pa.scalar(0).cast(array.type))
+    return pc.not_equal(array, pa.scalar(0, array.type))
 
 
 def _texts_from_decimals(array: pa.Array, type: pa.DataType) -> pa.Array:
