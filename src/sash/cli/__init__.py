@@ -12,6 +12,7 @@ import typer
 from sash.cli.bench import bench
 from sash.cli.demo import demo
 from sash.cli.explain import explain
+from sash.cli.opening import leave
 from sash.cli.run import run
 
 app = typer.Typer(
@@ -45,4 +46,7 @@ def _options(
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        leave(end.code if isinstance(end.code, int) else 0)

@@ -69,19 +69,14 @@ class _LineHandler(logging.Handler):
 @contextmanager
 def logging_to(show: Callable[[Text], object]) -> Iterator[None]:
     """Sash's warnings as lines for the user; other libraries' chatter nowhere."""
-    handler = _LineHandler(show)
-    ours, chatty = logging.getLogger("sash"), [logging.getLogger("py4j"), logging.getLogger("py.warnings")]
-    before = [(logger, logger.propagate) for logger in (ours, *chatty)]
+    ours, root = logging.getLogger("sash"), logging.getLogger()
+    lines, nowhere = _LineHandler(show), logging.NullHandler()
     logging.captureWarnings(True)
-    ours.addHandler(handler)
-    for logger, _ in before:
-        logger.propagate = False
-    for logger in chatty:
-        logger.addHandler(logging.NullHandler())
+    ours.addHandler(lines)
+    root.addHandler(nowhere)
     try:
         yield
     finally:
-        ours.removeHandler(handler)
-        for logger, propagate in before:
-            logger.propagate = propagate
+        root.removeHandler(nowhere)
+        ours.removeHandler(lines)
         logging.captureWarnings(False)

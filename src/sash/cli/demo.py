@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sash.cli.charts import short
 from sash.cli.console import logging_to, reporting_errors, stderr_console, stdout_console
-from sash.cli.opening import STARTING, open_session
+from sash.cli.opening import STARTING, open_session, stop
 from sash.cli.packet_queries import BYTES_PER_SECOND, FLOODERS, TOP_TALKERS, demo_queries, expansion
 from sash.cli.packets import START, dotted, packets
 from sash.cli.pulse import Pulse, Vitals
@@ -47,13 +47,14 @@ def demo(
         if plain:
             console.print(STARTING)
         with open_session(messages) as session:
-            _register(session, rate, seed)
             with stop_requested() as stopped:
                 started = time.monotonic()
-                session.start(trigger="1 second")
+                with messages.status("Registering the queries ..."):
+                    _register(session, rate, seed)
+                    session.start(trigger="1 second")
                 watch = _watch_plain if plain else _watch_live
                 watch(session, console, duration, _Ending(session, duration, stopped))
-                session.stop()
+                stop(session, messages)
             console.print(closing_words(session.stats(), demo_queries(rate), time.monotonic() - started))
         for warning in warnings:
             messages.print(warning)
@@ -139,6 +140,8 @@ def closing_words(stats: dict[str, Any], queries: dict[str, str], seconds: float
     """What was done, and what it would have taken with a Spark job per query."""
     stream = stats["streams"]["packets"]
     tuples, batches, tables = stats["tuples"], stream["micro_batches"], stream["pane_tables"]
+    if not tuples:
+        return "Stopped before the first tuples had been read: nothing to compare."
     unfiltered = [text for text in queries.values() if " WHERE " not in text]
     copies = sum(map(expansion, unfiltered))
     in_spark, in_sash = (stream[f"seconds_in_{where}"] / max(batches, 1) for where in ("spark", "sash"))

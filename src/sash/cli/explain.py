@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sash.cli.console import logging_to, reporting_errors, stderr_console, stdout_console
 from sash.cli.opening import open_session
-from sash.cli.script import Rehearsal, declared_columns, declares_all_columns, one_line, read_script, title
+from sash.cli.script import Rehearsal, declared_columns, declares_all_columns, one_line, place, read_script, title
 from sash.engine.compiler import CompiledQuery
 from sash.engine.explain import explain as explain_query
 from sash.language import CreateStream, Statement
@@ -29,7 +29,7 @@ def explain(
     No source is read. Spark is started only when a stream leaves its columns to the source.
     """
     messages = stderr_console()
-    with reporting_errors(script), logging_to(messages.print):
+    with reporting_errors(place(script)), logging_to(messages.print):
         statements = read_script(script)
         _print(_rehearsed(statements, messages), stdout_console())
 

@@ -1,8 +1,12 @@
-"""Opening a session for a command: say that Spark takes its time, and keep its chatter off the terminal.
+"""Opening a session for a command, and leaving it.
 
-The JVM inherits file descriptor 2 when it is launched and keeps it. For the time of the launch that descriptor is a
-log file; afterwards ours is as before, and what the JVM has to say later goes to the file as well, where it
-disturbs neither a live view nor a pipe. The file is removed at the end unless something went wrong in Spark.
+Opening: say that Spark takes its time, and keep its chatter off the terminal. The JVM inherits file descriptor 2 when
+it is launched and keeps it. For the time of the launch that descriptor is a log file; afterwards ours is as before,
+and what the JVM has to say later goes to the file as well, where it disturbs neither a live view nor a pipe. The
+file is removed at the end unless something went wrong in Spark.
+
+Leaving: a stop waits for the micro-batch in flight. A user who does not want to wait for it presses Ctrl-C again,
+and the process ends without ceremony: surviving that is what checkpoints are made for.
 """
 
 from __future__ import annotations
@@ -10,16 +14,23 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
+from sash.cli.signals import raising_interrupts
 from sash.core.errors import SourceError
 from sash.engine.session import Session, connect
 
 STARTING = "Starting Spark (5 to 7 seconds) ..."
+_SOON = 1.0
+_LOOK_SECONDS = 0.2
+
+# A session that the user would not wait for: the process must not wait for it at exit either.
+_abandoned = False
 
 
 @contextmanager
@@ -31,14 +42,54 @@ def open_session(messages: Console, checkpoint: Path | None = None) -> Iterator[
         with messages.status(STARTING), log.catching():
             session = connect(checkpoint=checkpoint)
             session.spark  # noqa: B018 - starts it
-        with session:
+        try:
             yield session
+        finally:
+            stop(session, messages)
+            if not _abandoned:
+                session.close()
     except SourceError as error:
         keep = True
         raise SourceError(f"{error}\nSpark's own log: {log.path}") from error
     finally:
         if not keep:
             log.path.unlink(missing_ok=True)
+
+
+def stop(session: Session, messages: Console) -> None:
+    """Stop live streams after the micro-batch in flight; Ctrl-C ends the waiting."""
+    global _abandoned
+    if _abandoned:
+        return
+    failures: list[Exception] = []
+
+    def act() -> None:
+        try:
+            session.stop()
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=act, name="sash-stop", daemon=True)
+    thread.start()
+    with raising_interrupts():
+        _abandoned = True
+        thread.join(_SOON)
+        if thread.is_alive():
+            with messages.status("Waiting for the micro-batch in flight; Ctrl-C again does not wait ..."):
+                while thread.is_alive():
+                    thread.join(_LOOK_SECONDS)
+        _abandoned = False
+    if failures:
+        raise failures[0]
+
+
+def leave(code: int) -> None:
+    """The end of the process, also when a session has been abandoned."""
+    if _abandoned:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 class _JvmLog:

@@ -43,15 +43,7 @@ _LENGTH = (
 
 def packets(spark: SparkSession, rate: int, seed: int) -> DataFrame:
     """A streaming DataFrame of `rate` packets per second."""
-    return _projected(spark.readStream.format("rate").option("rowsPerSecond", rate).load(), rate, seed)
-
-
-def first_packets(spark: SparkSession, number: int, rate: int, seed: int) -> DataFrame:
-    """The first packets of the same stream, all at once."""
-    return _projected(spark.range(number).toDF("value"), rate, seed)
-
-
-def _projected(frame: DataFrame, rate: int, seed: int) -> DataFrame:
+    frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
     for columns in stages(rate, seed):
         frame = frame.selectExpr(*columns)
     return frame

@@ -25,9 +25,9 @@ from sash.cli.console import (
     stderr_console,
     stdout_console,
 )
-from sash.cli.opening import open_session
+from sash.cli.opening import open_session, stop
 from sash.cli.progress import showing_progress
-from sash.cli.script import one_line, read_script, rehearse, title
+from sash.cli.script import one_line, place, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
 from sash.cli.sinks import ParquetAnswers, Sink, Sinks, plain, write_json, write_json_answer
 from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
@@ -79,7 +79,7 @@ def run(
     Exit codes: 0 done, 1 an error in the script or a query that failed, 2 usage.
     """
     messages = stderr_console(quiet or json)
-    with reporting_errors(script), logging_to(stderr_console().print):
+    with reporting_errors(place(script)), logging_to(stderr_console().print):
         statements = read_script(script)
         if checkpoint is None:
             rehearse(statements)
@@ -219,7 +219,7 @@ class ScriptRun:
             with showing_progress(self._session, self._messages, "Live", answers=True):
                 while not (stopped.is_set() or self._session.wait(_LOOK_SECONDS)):
                     pass
-            self._session.stop()
+            stop(self._session, self._messages)
 
     def _failures(self) -> int:
         failed = [query for query in self._session.queries.values() if query.error is not None]

@@ -43,6 +43,11 @@ def read_script(path: str) -> list[Statement]:
     return statements
 
 
+def place(path: str) -> str:
+    """What messages call a script."""
+    return "stdin" if path == "-" else path
+
+
 def title(statement: Statement) -> str:
     """A statement in a few words.
 

@@ -7,18 +7,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from sash.engine.answer import Answer
 
 
-def answer_table(answer: Answer, limit: int) -> Table:
+def answer_table(answer: Answer, limit: int) -> RenderableType:
     state = "" if answer.complete else ", window not complete yet"
     return arrow_table(answer.table, limit, f"{answer.query} as of {moment(answer.as_of)} UTC{state}")
 
 
-def one_time_table(text: str, table: pa.Table, limit: int) -> Table:
+def one_time_table(text: str, table: pa.Table, limit: int) -> RenderableType:
     facts = metadata(table)
     as_of = datetime.fromisoformat(facts["as_of"])
     state = "" if facts["complete"] == "true" else ", window not complete yet"
@@ -29,26 +31,21 @@ def metadata(table: pa.Table) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
 
 
-def arrow_table(table: pa.Table, limit: int, title: str | None = None) -> Table:
+def arrow_table(table: pa.Table, limit: int, title: str | None = None) -> RenderableType:
     """At most `limit` rows; what is left out is said below."""
-    shown = Table(
-        title=None if title is None else Text(title, "bold"),
-        title_justify="left",
-        caption=_left_out(table.num_rows, limit),
-        caption_justify="left",
-        header_style="cyan",
-    )
+    shown = Table(box=box.ROUNDED, header_style="cyan", border_style="dim")
     for field in table.schema:
         shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
     for row in table.slice(0, limit).to_pylist():
         shown.add_row(*map(cell, row.values()))
-    return shown
+    above = [] if title is None else [Text(title, "bold")]
+    return Group(*above, shown, *_left_out(table.num_rows, limit))
 
 
-def _left_out(rows: int, limit: int) -> Text | None:
+def _left_out(rows: int, limit: int) -> list[Text]:
     if not rows:
-        return Text("no rows", "dim")
-    return Text(f"{rows - limit:,} more rows", "dim") if rows > limit else None
+        return [Text("no rows", "dim")]
+    return [Text(f"{count(rows - limit, 'more row')}", "dim")] if rows > limit else []
 
 
 def _is_number(type: pa.DataType) -> bool:

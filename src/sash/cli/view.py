@@ -15,7 +15,9 @@ from typing import Any
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.layout import Layout
+from rich.padding import Padding
 from rich.panel import Panel
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -29,6 +31,9 @@ _ACCENT = "bright_cyan"
 _PROTOCOL_STYLES = {"TCP": "blue", "UDP": "magenta", "ICMP": "yellow", "GRE": "green"}
 _LONG_CURVE = 60
 _TALL = 34
+_QUERY_COLUMNS = 2
+_MIDDLE = 12
+_LINES = 4
 
 
 class DemoView:
@@ -38,18 +43,29 @@ class DemoView:
         self._session = session
         self._duration = duration
         self._pulse = pulse
+        self._spinner = Spinner("dots", style=_ACCENT)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.height
         tall = height >= _TALL
+        queries = self._query_lines() + 2 if tall else 0
+        chart = max(3, height - _MIDDLE - queries - _LINES)
         vitals = self._pulse.take(self._session.stats())
         layout = Layout()
+        if not vitals.tuples:
+            layout.split_column(
+                Layout(self._header(vitals, options.max_width), size=1),
+                Layout(self._waiting(), size=2),
+                Layout(self._texts()),
+            )
+            yield layout
+            return
         layout.split_column(
             Layout(self._header(vitals, options.max_width), size=1),
             Layout(self._vitals(vitals), size=2),
-            Layout(self._bytes(options.max_width - 4, 5 if tall else 3), size=7 if tall else 5),
-            Layout(name="middle", size=12 if tall else None),
-            *([Layout(self._queries(options.max_width), minimum_size=3)] if tall else []),
+            Layout(self._bytes(options.max_width - 4, chart - 2), size=chart),
+            Layout(name="middle", size=_MIDDLE),
+            *([Layout(self._queries(), size=queries)] if tall else []),
             Layout(self._alert(), size=1),
         )
         layout["middle"].split_row(
@@ -90,12 +106,25 @@ class DemoView:
             _fact(f"{vitals.work_saved:.0%}", "work saved"),
         )
         grid.add_row(
-            _fact(f"{vitals.batch_in_spark * 1e3:,.0f} ms", "in Spark"),
-            _fact(f"{vitals.batch_in_sash * 1e3:,.0f} ms", "in Sash"),
-            _fact(f"{vitals.executions:,}", "scans"),
+            _fact(f"{vitals.batch_in_spark * 1e3:,.0f} ms", "Spark/batch"),
+            _fact(f"{vitals.batch_in_sash * 1e3:,.0f} ms", "Sash/batch"),
+            _fact(f"{vitals.executions:,}", "pane scans"),
             _fact(f"{vitals.joint_executions:,}", "of them joint"),
         )
         return grid
+
+    # -- before the first answer ----------------------------------------------------------------------
+
+    def _waiting(self) -> RenderableType:
+        self._spinner.update(text=Text("Spark compiles the one pass that all of them share (5 seconds or so) ..."))
+        return Padding(self._spinner, (0, 1))
+
+    def _texts(self) -> Panel:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style=_ACCENT, no_wrap=True)
+        for query in self._session.queries.values():
+            table.add_row(query.name, Text(query.text))
+        return _panel(table, "Queries", "")
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -131,36 +160,38 @@ class DemoView:
         total = sum(row["bytes"] for row in protocols) or 1
         room = max(4, width - 13)
         for row in protocols:
-            share = row["bytes"] / total
             style = _PROTOCOL_STYLES.get(row["protocol"], "white")
-            table.add_row(Text(f"{row['protocol']:<6}"), Text(bar(share, room), style), Text(f"{share:>4.0%}"))
+            table.add_row(*_share(row["protocol"], row["bytes"] / total, room, style))
         if protocols:
             table.add_row(Text("port", "dim"))
         for row in self._rows(PORTS):
-            share = row["bytes"] / total
-            table.add_row(Text(f"{row['port']:<6}"), Text(bar(share, room), "white"), Text(f"{share:>4.0%}"))
+            table.add_row(*_share(str(row["port"]), row["bytes"] / total, room, "white"))
         return _panel(table, "Protocols and ports", "")
 
-    def _queries(self, width: int) -> Panel:
-        columns = max(1, width // 40)
+    def _queries(self) -> Panel:
+        """Every query's newest answer: as of when, and its first row."""
         grid = Table.grid(expand=True, padding=(0, 1))
-        for _ in range(columns):
-            grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+        for _ in range(_QUERY_COLUMNS):
+            grid.add_column(no_wrap=True)
+            grid.add_column(no_wrap=True, justify="right", style=_ACCENT)
+            grid.add_column(no_wrap=True, ratio=1, overflow="ellipsis")
         cells = [self._query(name) for name in self._session.queries]
-        lines = -(-len(cells) // columns)
-        cells += [Text()] * (lines * columns - len(cells))
+        lines = self._query_lines()
+        cells += [("", "", Text())] * (lines * _QUERY_COLUMNS - len(cells))
         for line in range(lines):
-            grid.add_row(*cells[line::lines])
-        return _panel(grid, "Queries", "  newest answer, rows")
+            grid.add_row(*(part for cell in cells[line::lines] for part in cell))
+        return _panel(grid, "Queries", "  newest answers, their first rows")
 
-    def _query(self, name: str) -> Text:
+    def _query_lines(self) -> int:
+        return -(-len(self._session.queries) // _QUERY_COLUMNS)
+
+    def _query(self, name: str) -> tuple[str, str, Text]:
         latest = self._session.queries[name].latest()
-        text = Text(f"{name:<24}")
         if latest is None:
-            return text.append("no answer yet", "dim")
-        seconds = (latest.as_of - START).total_seconds()
-        text.append(f"{seconds:>4.0f} s", _ACCENT)
-        return text.append(f"{latest.table.num_rows:>4}", "dim")
+            return name, "", Text("no answer yet", "dim")
+        rows = latest.table.slice(0, 1).to_pylist()
+        first = Text(first_row(rows[0])) if rows else Text("no rows", "dim")
+        return name, f"{(latest.as_of - START).total_seconds():.0f} s", first
 
     def _alert(self) -> Text:
         rows = self._rows(FLOODERS)
@@ -170,8 +201,35 @@ class DemoView:
         return Text(f" flood from {who} ", "bold white on red", no_wrap=True)
 
 
+def first_row(row: dict[str, Any]) -> str:
+    """
+    >>> first_row({"src": 10 << 24, "dst": (10 << 24) + 1, "bytes": 2_500_000})
+    '2.5 MB  10.0.0.0 > 10.0.0.1'
+    """
+    ends = " > ".join(dotted(row[column]) for column in ("src", "dst") if column in row)
+    values = {column: _value(column, value) for column, value in row.items() if column not in ("src", "dst")}
+    return "  ".join(part for part in (values.pop("bytes", ""), ends, *values.values()) if part)
+
+
+def _value(column: str, value: Any) -> str:
+    match column:
+        case "bytes":
+            return short(value or 0, "B")
+        case "packets":
+            return f"{value:,} packets"
+        case "average" | "deviation" | "largest":
+            return f"{column} {value or 0:.0f}"
+        case _:
+            return str(value)
+
+
 def _fact(value: str, what: str) -> Text:
     return Text.assemble(" ", (value, "bold"), (f" {what}", "dim"))
+
+
+def _share(name: str, share: float, width: int, style: str) -> tuple[Text, Text, Text]:
+    percent = " <1%" if 0 < share < 0.005 else f"{share:>4.0%}"
+    return Text(f"{name:<6}"), Text(bar(share, width), style), Text(percent)
 
 
 def _panel(content: RenderableType, title: str, note: str) -> Panel:

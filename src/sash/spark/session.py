@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -46,6 +47,8 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
             f"Spark did not start: {error}; Sash needs Java 17 or later (JAVA_HOME, or java on the PATH)"
         ) from error
     session.sparkContext.setLogLevel("FATAL")
+    # Expressions that fail are reported as the error of their query, not as a log of Spark's.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     _users += 1
     return session
 

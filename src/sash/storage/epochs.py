@@ -15,7 +15,7 @@ that a replay after a crash sees the same queries.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class EpochLog:
         self._directory = directory
         self._manifest: dict[str, Any] = {"number": 0, "epoch": -1, "snapshot": None, "entries": []}
         if self._path("manifest.json").exists():
-            self._manifest = self._read_json("manifest.json")
+            self._manifest = self._read_json("manifest.json", self._manifest)
         self._remove_orphans()
 
     @property
@@ -71,7 +71,7 @@ class EpochLog:
         """The catalog version that a micro-batch is to see: that of its first attempt, else the given one."""
         path = self._path("intent.json")
         if path.exists():
-            before = self._read_json("intent.json")
+            before = self._read_json("intent.json", ("epoch", "version"))
             if before["epoch"] == epoch:
                 return int(before["version"])
         write_json(path, {"epoch": epoch, "version": version})
@@ -86,20 +86,23 @@ class EpochLog:
             "facts": entry.facts,
         }
         if entry.table is not None:
-            record["file"] = f"entry-{number:09d}.arrow"
-            write_table(self._path(record["file"]), entry.table)
+            record["file"] = self._write_table(f"entry-{number:09d}.arrow", entry.table)
         entries = [*self._manifest["entries"], record]
         self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
 
     def compact(self, snapshot: Snapshot) -> None:
         """Replace all entries by a snapshot of the state that they led to."""
         number = self._manifest["number"] + 1
-        files = [f"snapshot-{number:09d}-{i}.arrow" for i in range(len(snapshot.tables))]
-        for name, table in zip(files, snapshot.tables, strict=True):
-            write_table(self._path(name), table)
+        files = [
+            self._write_table(f"snapshot-{number:09d}-{i}.arrow", table) for i, table in enumerate(snapshot.tables)
+        ]
         record = {"epoch": snapshot.epoch, "version": snapshot.version, "state": snapshot.state, "files": files}
         self._commit({"number": number, "epoch": snapshot.epoch, "snapshot": record, "entries": []})
         self._remove_orphans()
+
+    def _write_table(self, name: str, table: pa.Table) -> list[Any]:
+        """The file's name and checksum, as the manifest keeps them."""
+        return [name, write_table(self._path(name), table)]
 
     def _commit(self, manifest: dict[str, Any]) -> None:
         write_json(self._path("manifest.json"), manifest)
@@ -108,9 +111,8 @@ class EpochLog:
     def _remove_orphans(self) -> None:
         """Files that no manifest names: left by a crash between a write and its commit, or compacted away."""
         snapshot = self._manifest["snapshot"]
-        named = {record.get("file") for record in self._manifest["entries"]} | set(
-            snapshot["files"] if snapshot else []
-        )
+        files = [record["file"] for record in self._manifest["entries"] if "file" in record]
+        named = {name for name, _ in files + (snapshot["files"] if snapshot else [])}
         for path in self._directory.iterdir():
             if path.suffix in (".arrow", ".draft") and path.name not in named:
                 path.unlink()
@@ -121,7 +123,7 @@ class EpochLog:
         record = self._manifest["snapshot"]
         if record is None:
             return None
-        tables = [self._read_table(name) for name in record["files"]]
+        tables = [self._read_table(file) for file in record["files"]]
         return Snapshot(record["epoch"], record["version"], record["state"], tables)
 
     def entries(self) -> Iterator[Entry]:
@@ -132,17 +134,21 @@ class EpochLog:
     def _path(self, name: str) -> Path:
         return self._directory / name
 
-    def _read_json(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str, fields: Iterable[str]) -> dict[str, Any]:
         try:
-            value = json.loads(self._path(name).read_text())
+            value = json.loads(self._path(name).read_bytes())
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {error}") from None
-        if not isinstance(value, dict):
-            raise CheckpointError(f"the checkpoint file {self._path(name)} is damaged: not an object")
+            raise self._damaged(name, error) from None
+        if not isinstance(value, dict) or any(field not in value for field in fields):
+            raise self._damaged(name, "it lacks what belongs in it")
         return value
 
-    def _read_table(self, name: str) -> pa.Table:
+    def _read_table(self, file: list[Any]) -> pa.Table:
+        name, checksum = file
         try:
-            return read_table(self._path(name))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {error}") from None
+            return read_table(self._path(name), checksum)
+        except (OSError, ValueError) as error:
+            raise self._damaged(name, error) from None
+
+    def _damaged(self, name: str, reason: object) -> CheckpointError:
+        return CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {reason}")

@@ -14,6 +14,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from sash.core.errors import CheckpointError
 
@@ -32,24 +33,32 @@ class Fence:
             raise CheckpointError(
                 f"the checkpoint {directory} is in use by another session; close it, or choose another directory"
             ) from None
-        self._wait_for_the_dying(directory)
-        self._write({"pid": os.getpid()})
+        try:
+            self._wait_for_the_dying(directory)
+            self._write({"pid": os.getpid()})
+        except BaseException:
+            # The record stays: whoever comes next has to wait for the same process.
+            self._file.close()
+            raise
 
     def _wait_for_the_dying(self, directory: Path) -> None:
-        self._file.seek(0)
-        try:
-            previous = json.loads(self._file.read() or "{}")
-        except ValueError:
+        previous = self._read()
+        jvm, started = previous.get("jvm", 0), previous.get("jvm_started")
+        if started is None or previous.get("pid") == os.getpid():
             return
-        jvm, started = previous.get("jvm"), previous.get("jvm_started")
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while jvm and jvm != os.getpid() and started is not None and process_start(jvm) == started:
-            if previous.get("pid") == os.getpid():
-                return
+        while process_start(jvm) == started:
             if time.monotonic() > deadline:
-                self.release()
                 raise CheckpointError(f"process {jvm} still writes the checkpoint {directory}; end it first")
             time.sleep(0.05)
+
+    def _read(self) -> dict[str, Any]:
+        self._file.seek(0)
+        try:
+            owner = json.loads(self._file.read())
+        except ValueError:
+            return {}
+        return owner if isinstance(owner, dict) else {}
 
     def record_jvm(self, pid: int) -> None:
         """Name the JVM that writes into the checkpoint on our behalf."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,22 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, json.dumps(value).encode())
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_table(path: Path, table: pa.Table) -> int:
+    """Write an Arrow file; its checksum, to be kept elsewhere: a flipped bit in a column is valid Arrow."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    write_bytes(path, memoryview(sink.getvalue()))
+    data = memoryview(sink.getvalue())
+    write_bytes(path, data)
+    return zlib.crc32(data)
 
 
-def read_table(path: Path) -> pa.Table:
-    with pa.OSFile(str(path), "rb") as file:
-        return pa.ipc.open_file(file).read_all()
+def read_table(path: Path, checksum: int) -> pa.Table:
+    """OSError when the file cannot be read, ValueError when it is not what was written."""
+    data = path.read_bytes()
+    if zlib.crc32(data) != checksum:
+        raise ValueError("its checksum is wrong")
+    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
 
 def sync_directory(directory: Path) -> None:

@@ -139,6 +139,10 @@ class PaneRing:
         """How many panes end at or before a time."""
         return bisect_right(self._ends, end)
 
+    def cuts(self, panes: list[int]) -> NDArray[np.int64]:
+        """Where panes begin among the rows of the slice that starts with the last one given."""
+        return np.array([self._bounds[pane] for pane in panes], dtype=np.int64) - self._bounds[panes[-1]]
+
     def codes(self, first: int, last: int) -> Codes:
         """The codes of panes first .. last - 1."""
         return self._codes[self._bounds[first] : self._bounds[last]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.storage.keys import Codes, ValueDictionary
-from sash.synopses.kernels import FOLDS, fold_moments
+from sash.synopses.kernels import FOLDS, SCANS, fold_moments
 from sash.synopses.partials import Combine, Component, Partial
 
 Slot = tuple[Partial, int]
@@ -97,17 +97,78 @@ class Accumulator:
         fold_moments(codes, counts, column((partial, 0)), column((partial, 1)), self._counts[partial], mean, square)
 
     def merged(self, partial: Partial, groups: NDArray[np.int64] | None) -> list[Component] | pa.Array:
-        """A copy of a partial's components for some groups (None: all); a ranked one as its values."""
-        picked = [
-            self.slots[partial, i].copy() if groups is None else self.slots[partial, i][groups]
-            for i in range(len(partial.dtypes))
-        ]
+        """A partial's components for some groups (None: all); a ranked one as its values."""
+        picked = [self.slots[partial, i] for i in range(len(partial.dtypes))]
+        if groups is not None:
+            picked = [component[groups] for component in picked]
         return self._ranked[partial].values(picked[0], int(partial.identity())) if partial.ranked else picked
 
     def stored(self, partial: Partial) -> list[Component]:
         """The components as a pane stores them."""
         parts = [self.slots[partial, i] for i in range(len(partial.dtypes))]
         return [self._ranked[partial].codes(parts[0], int(partial.identity()))] if partial.ranked else parts
+
+
+def scan(
+    size: int,
+    needs: Sequence[Sequence[Partial]],
+    cuts: NDArray[np.int64],
+    codes: Codes,
+    column: Callable[[Slot], Component],
+    ranked: Mapping[Partial, RankedValues],
+) -> list[Accumulator]:
+    """One accumulator per window, the shortest first, from one pass over the rows.
+
+    `needs` says which partials each window wants; window i has the rows from cuts[i + 1] on, up to cuts[0].
+    """
+    windows = {partial: i + 1 for i, partials in enumerate(needs) for partial in partials}
+    results = [Accumulator(size, (), ranked) for _ in needs]
+    for partial, count in windows.items():
+        if partial.combine is Combine.MOMENTS:
+            filled = _scan_moments(size, partial, cuts[: count + 1], codes, column, ranked)
+        else:
+            filled = _scan_components(size, partial, cuts[: count + 1], codes, column, ranked)
+        for i in range(count):
+            for place, out in enumerate(filled):
+                results[i].slots[partial, place] = out[i]
+    return results
+
+
+def _scan_components(
+    size: int,
+    partial: Partial,
+    cuts: NDArray[np.int64],
+    codes: Codes,
+    column: Callable[[Slot], Component],
+    ranked: Mapping[Partial, RankedValues],
+) -> list[Component]:
+    filled: list[Component] = []
+    for i, dtype in enumerate(partial.dtypes):
+        values = column((partial, i))
+        if partial.ranked:
+            values = ranked[partial].ranks(values, int(partial.identity()))
+        out = np.empty((len(cuts) - 1, size), dtype=dtype)
+        out[:1] = partial.identity(i)
+        SCANS[partial.combine](codes, values, cuts, out)
+        filled.append(out)
+    return filled
+
+
+def _scan_moments(
+    size: int,
+    partial: Partial,
+    cuts: NDArray[np.int64],
+    codes: Codes,
+    column: Callable[[Slot], Component],
+    ranked: Mapping[Partial, RankedValues],
+) -> list[Component]:
+    """Moments are rarer than sums: window by window, each on a copy of the one before."""
+    accumulator = Accumulator(size, (partial,), ranked)
+    rows = []
+    for low, high in zip(cuts[1:], cuts[:-1], strict=True):
+        accumulator.fold((partial,), codes[low:high], lambda slot, low=low, high=high: column(slot)[low:high])  # type: ignore[misc]
+        rows.append([accumulator.slots[partial, i].copy() for i in (0, 1)])
+    return [np.stack([row[i] for row in rows]) for i in (0, 1)]
 
 
 def counted(partial: Partial) -> Partial:

@@ -30,7 +30,7 @@ from sash.core.time import Micros
 from sash.core.window import TimeWindow
 from sash.storage.keys import KeyDictionary
 from sash.storage.ring import Pane, PaneRing
-from sash.synopses.accumulator import Accumulator, RankedValues, counted
+from sash.synopses.accumulator import Accumulator, RankedValues, counted, scan
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
 
@@ -38,6 +38,8 @@ from sash.synopses.snapshot import panes_to_table, table_to_panes
 MOST_CONTRIBUTIONS = 8
 # Dictionaries smaller than this keep what they have.
 LEAST_COMPACTED = 1024
+# Windows are scanned together as long as windows x groups stay below this many numbers per component.
+MOST_SCANNED = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class BatchFacts:
 
 @dataclass(frozen=True)
 class WindowView:
-    """The groups of one window while the scan stands at its oldest pane; copy what you keep.
+    """The groups of one window.
 
     `later` folds only the panes that start at or after a time, for readers of partials that came later.
     """
@@ -262,41 +264,55 @@ class BasicIntervalSynopsis:
             yield from self._scan_from(now - lag, [(window, needs[window]) for window in windows])
 
     def _scan_from(self, newest: Micros, windows: list[tuple[TimeWindow, list[Partial]]]) -> Iterator[WindowView]:
-        longest = {partial: window.length for window, partials in windows for partial in partials}
-        accumulator = Accumulator(len(self._keys), longest, self._ranked)
-        youngest = young = self._ring.position(newest)
-        for window, partials in windows:
-            edge = newest - window.length
-            if self._ring.nested:
-                accumulator = Accumulator(len(self._keys), longest, self._ranked)
-                young = youngest
-            wanted = [partial for partial, length in longest.items() if length >= window.length]
-            for first, last in self._runs(edge, young):
-                self._fold(accumulator, wanted, first, last)
-                young = first
-            later = functools.cache(functools.partial(self._folded_since, youngest, partials))
-            yield WindowView(window, young == youngest, accumulator, self._keys, edge, self.since, later)
+        youngest = self._ring.position(newest)
+        most = max(1, MOST_SCANNED // max(1, len(self._keys)))
+        for start in range(0, len(windows), most):
+            some = windows[start : start + most]
+            for (window, partials), accumulator in zip(some, self._accumulators(newest, youngest, some), strict=True):
+                edge = newest - window.length
+                later = functools.partial(self._folded_since, youngest, partials)
+                empty = self._ring.position(edge) >= youngest
+                yield WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
+
+    def _accumulators(
+        self, newest: Micros, youngest: int, windows: list[tuple[TimeWindow, list[Partial]]]
+    ) -> Iterable[Accumulator]:
+        """One per window, the shortest first: in one pass over the panes, unless some lie inside others."""
+        needs = [needed for _, needed in windows]
+        if self._ring.nested:
+            edges = [newest - window.length for window, _ in windows]
+            return (self._folded(self._runs(edge, youngest), need) for edge, need in zip(edges, needs, strict=True))
+        firsts = [youngest, *(self._first_whole(newest - window.length, youngest) for window, _ in windows)]
+        cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
+        column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
+        return scan(len(self._keys), needs, cuts, codes, column, self._ranked)
 
     def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
         """The partials that are whole since a time, over the panes that start at or after it."""
-        whole = [p for p in partials if (start := self.since[p]) is None or start <= since]
-        accumulator = Accumulator(len(self._keys), whole, self._ranked)
-        for first, last in self._runs(since, youngest):
-            self._fold(accumulator, whole, first, last)
-        return accumulator
+        whole = [p for p in dict.fromkeys(partials) if (start := self.since[p]) is None or start <= since]
+        return self._folded(self._runs(since, youngest), whole)
 
-    def _fold(self, accumulator: Accumulator, partials: list[Partial], first: int, last: int) -> None:
-        codes = self._ring.codes(first, last)
-        accumulator.fold(partials, codes, lambda slot: self._ring.column(slot, first, last))
+    def _folded(self, runs: list[tuple[int, int]], partials: list[Partial]) -> Accumulator:
+        accumulator = Accumulator(len(self._keys), partials, self._ranked)
+        for first, last in runs:
+            column = functools.partial(self._ring.column, first=first, last=last)
+            accumulator.fold(partials, self._ring.codes(first, last), column)
+        return accumulator
 
     def _runs(self, edge: Micros, young: int) -> list[tuple[int, int]]:
         """The runs of panes before `young` that lie wholly after an edge, youngest first; none that it cuts."""
-        first = min(self._ring.position(edge), young)
         if not self._ring.nested:
-            while first < young and self._ring.span(first)[0] < edge:
-                first += 1
+            first = self._first_whole(edge, young)
             return [(first, young)] if first < young else []
+        first = min(self._ring.position(edge), young)
         return [(i, i + 1) for i in range(young - 1, first - 1, -1) if self._ring.span(i)[0] >= edge]
+
+    def _first_whole(self, edge: Micros, young: int) -> int:
+        """The oldest pane before `young` that lies wholly after an edge."""
+        first = min(self._ring.position(edge), young)
+        while first < young and self._ring.span(first)[0] < edge:
+            first += 1
+        return first
 
     # -- recovery ------------------------------------------------------------------------------------
 

@@ -81,6 +81,47 @@ def _reference_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any
             mean[g], n[g] = new_mean, total
 
 
+# A scan fills one row of `out` per window, the shortest first: the row before it, and the rows of panes between
+# cuts[i + 1] and cuts[i] on top. One call serves all windows, so its cost does not grow with their number.
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_scan_add(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i, :] = out[i - 1, :]
+        _kernel_add(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_scan_min(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i, :] = out[i - 1, :]
+        _kernel_min(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_scan_max(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i, :] = out[i - 1, :]
+        _kernel_max(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+def reference_scan(combine: Combine, codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    """What every scan kernel does, in NumPy."""
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i] = out[i - 1]
+        REFERENCES[combine][1](codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+SCANS: dict[Combine, Any] = {
+    Combine.ADD: _kernel_scan_add,
+    Combine.MIN: _kernel_scan_min,
+    Combine.MAX: _kernel_scan_max,
+}
 FOLDS: dict[Combine, Any] = {Combine.ADD: _kernel_add, Combine.MIN: _kernel_min, Combine.MAX: _kernel_max}
 fold_moments = _kernel_moments
 REFERENCES: dict[Combine, tuple[Any, Any]] = {

@@ -58,18 +58,23 @@ def split_decimal(array: pa.Array) -> list[Ints]:
 def join_decimal(limbs: list[Ints], type: pa.Decimal128Type, valid: NDArray[np.bool_]) -> pa.Array:
     """A decimal128 array of the carried limbs; OverflowError when a valid value needs more digits than `type` has."""
     done = carry([np.where(valid, limb, np.int64(0)) for limb in limbs])
-    if not _fits(done[-1]):
+    if not _fits(done[-1]) or not _has_digits(done, type.precision):
         raise OverflowError(f"the sum does not fit into {type}")
     table = np.empty((len(valid), 4), dtype=np.uint32)
     for i, limb in enumerate(done):
         table[:, i] = (limb & _MASK).astype(np.uint32)
-    # |value| < 10^precision is checked on float64 first; only values near the edge need the exact comparison.
-    size = sum(limb.astype(np.float64) * 2.0 ** (32 * i) for i, limb in enumerate(done))
-    bound = 10**type.precision
-    if np.any(np.abs(size) >= bound * (1 - 1e-9)) and any(
-        abs(sum(int(limb[row]) << (32 * i) for i, limb in enumerate(done))) >= bound
-        for row in np.flatnonzero(np.abs(size) >= bound * (1 - 1e-9))
-    ):
-        raise OverflowError(f"the sum does not fit into {type}")
     mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
     return pa.Array.from_buffers(type, len(valid), [mask, pa.py_buffer(table.tobytes())])
+
+
+def _has_digits(limbs: list[Ints], precision: int) -> bool:
+    """Whether |value| < 10^precision everywhere. Nearly all values fit into an int64; the others are few."""
+    low = (limbs[1] << np.int64(32)) | limbs[0]
+    sign = low >> np.int64(63)
+    wide = (limbs[2] != (sign & _MASK)) | (limbs[3] != sign)
+    bound = 10**precision
+    if bound < 2**63 and np.any(~wide & ((low >= bound) | (low <= -bound))):
+        return False
+    return all(
+        abs(sum(int(limb[row]) << (32 * i) for i, limb in enumerate(limbs))) < bound for row in np.flatnonzero(wide)
+    )

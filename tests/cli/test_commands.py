@@ -1,0 +1,123 @@
+"""The command line as far as it needs no Spark: help, exit codes, mistakes in scripts."""
+
+import pytest
+
+import sash as package
+from tests.cli.examples import CREATE, LARGEST, TOTALS
+
+STREAM = CREATE.format(path="nowhere")
+
+
+def test_version(sash):
+    assert sash("--version").stdout == f"sash {package.__version__}\n"
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["explain"], ["demo"], ["bench"]])
+def test_every_command_has_help(sash, command):
+    result = sash(*command, "--help")
+    assert result.exit_code == 0 and "Usage" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["fly"], ["run", "x.sql", "--answer", "d"], ["demo", "--rate", "few"]])
+def test_usage_errors_are_2(sash, arguments):
+    assert sash(*arguments).exit_code == 2
+
+
+def test_a_trigger_that_is_no_duration_is_a_usage_error(sash, script):
+    result = sash("run", script(STREAM), "--trigger", "soon")
+    assert result.exit_code == 2 and "soon" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+class TestMistakesInScripts:
+    def test_no_such_script(self, sash, command):
+        result = sash(command, "no.sql")
+        assert result.exit_code == 1 and result.stdout == ""
+        assert result.stderr == "error: no.sql: cannot read the script: No such file or directory\n"
+
+    def test_not_text(self, sash, command, tmp_path):
+        path = tmp_path / "binary.sql"
+        path.write_bytes(b"\xff\xfe\x00")
+        result = sash(command, path)
+        assert result.exit_code == 1 and "UTF-8" in result.stderr
+
+    def test_nothing_in_it(self, sash, command, script):
+        result = sash(command, script("-- later\n"))
+        assert result.exit_code == 1 and "no statements" in result.stderr
+
+    def test_a_word_that_is_wrong_is_marked(self, sash, command, script):
+        result = sash(command, script(STREAM + TOTALS.replace("SUM(v)", "SUM(w)")))
+        message, line, caret = result.stderr.splitlines()
+        assert result.exit_code == 1 and result.stdout == ""
+        assert "unknown column 'w'" in message and "line 2" in message
+        assert line[caret.index("^")] == "w"
+
+    def test_a_name_that_is_taken(self, sash, command, script):
+        result = sash(command, script(STREAM + TOTALS + TOTALS))
+        assert result.exit_code == 1 and "totals" in result.stderr and "registered already" in result.stderr
+
+    def test_the_script_comes_from_stdin(self, sash, command):
+        result = sash(command, "-", input="CREATE STREM s")
+        assert result.exit_code == 1 and result.stderr.startswith("error: stdin: expected STREAM")
+
+
+def test_mistakes_after_a_stream_of_unknown_columns_wait_for_spark():
+    from sash.cli.script import rehearse
+    from sash.language import parse_script
+
+    rehearse(parse_script("CREATE STREAM s FROM parquet OPTIONS (path 'p') TIMESTAMP ts; DROP QUERY unknown"))
+
+
+class TestExplain:
+    def test_each_query_with_the_others_as_neighbours(self, sash, script):
+        more = "REGISTER QUERY means AS SELECT k, AVG(v) AS a FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k;\n"
+        result = sash("explain", script(STREAM + TOTALS + LARGEST + more))
+        assert result.exit_code == 0
+        totals, largest, means = result.stdout.split("\n\n")[:3]
+        assert totals.startswith("totals: SELECT k,") and "shared with means" in totals
+        assert largest.startswith("largest:") and "shared with" not in largest
+        assert "shared with totals" in means
+
+    def test_one_time_questions_too(self, sash, script):
+        result = sash("explain", script(STREAM + LARGEST + "SELECT MAX(v) FROM s [WINDOW 4 sec];"))
+        assert "One-time" in result.stdout
+
+    def test_a_dropped_query_is_nobodys_neighbour(self, sash, script):
+        result = sash("explain", script(STREAM + TOTALS + LARGEST + "DROP QUERY totals;"))
+        assert "totals" not in result.stdout and "largest" in result.stdout
+
+    def test_nothing_to_explain(self, sash, script):
+        assert sash("explain", script(STREAM)).stdout == "The script has no queries.\n"
+
+
+class TestBench:
+    @pytest.fixture(autouse=True)
+    def checkout(self, tmp_path, monkeypatch):
+        (tmp_path / "src" / "sash").mkdir(parents=True)
+        monkeypatch.setattr(package, "__file__", str(tmp_path / "src" / "sash" / "__init__.py"))
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    def test_lists_what_there_is(self, sash, checkout):
+        (checkout / "benchmarks").mkdir()
+        (checkout / "benchmarks" / "run_many.py").write_text('"""Many queries.\n\nMore."""\n')
+        result = sash("bench")
+        assert result.exit_code == 0 and "many  Many queries." in result.stdout and "More" not in result.stdout
+
+    def test_starts_one_and_passes_on_arguments_and_exit_code(self, sash, checkout):
+        (checkout / "benchmarks").mkdir()
+        (checkout / "benchmarks" / "run_many.py").write_text(
+            "import pathlib, sys\npathlib.Path('seen').write_text(' '.join(sys.argv[1:]))\nsys.exit(3)\n"
+        )
+        assert sash("bench", "many", "--queries", "8").exit_code == 3
+        assert (checkout / "seen").read_text() == "--queries 8"
+
+    def test_unknown_name(self, sash, checkout):
+        (checkout / "benchmarks").mkdir()
+        (checkout / "benchmarks" / "run_many.py").touch()
+        result = sash("bench", "manny")
+        assert result.exit_code == 2 and "did you mean 'many'?" in result.stderr
+
+    def test_without_a_checkout(self, sash):
+        result = sash("bench")
+        assert result.exit_code == 1 and "source checkout" in result.stderr

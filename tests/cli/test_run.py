@@ -1,0 +1,92 @@
+"""`sash run` and `sash demo` on Spark."""
+
+import json
+from collections import defaultdict
+
+import pyarrow.parquet as pq
+import pytest
+
+from sash.cli import packets as packet_stream
+from tests.cli.examples import CREATE, LARGEST, TOTALS, moment
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+FAILING = "REGISTER QUERY shares AS SELECT SUM(v / (v - 7)) AS x FROM s [WINDOW 5 sec SLIDE 5 sec];\n"
+
+
+def test_tables_answers_and_a_one_time_question(sash, script, packets, tmp_path):
+    text = (
+        CREATE.format(path=packets) + TOTALS + LARGEST + "SELECT MAX(v) AS newest FROM s [WINDOW 2 sec];\nSHOW QUERIES;"
+    )
+    result = sash("run", script(text), "--until-drained", "--answers", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    question, queries, rest = result.stdout.partition("SELECT MAX(v)")[2].partition("last_as_of")
+    assert "newest" in question and "100" in question and queries
+    assert "totals as of 2026-01-01 00:00:10 UTC" in rest and "100 tuples in" in rest
+    assert "REGISTER QUERY totals: done" in result.stderr
+    table = pq.read_table(tmp_path / "out" / "totals").sort_by([("as_of", "ascending"), ("k", "ascending")])
+    assert table.to_pylist() == [
+        {"as_of": moment(5), "k": 0, "total": 650},
+        {"as_of": moment(5), "k": 1, "total": 625},
+        {"as_of": moment(10), "k": 0, "total": 1900},
+        {"as_of": moment(10), "k": 1, "total": 1875},
+    ]
+
+
+def test_json_and_a_query_that_fails(sash, script, packets):
+    result = sash("run", script(CREATE.format(path=packets) + LARGEST + FAILING), "--until-drained", "--json")
+    assert result.exit_code == 1 and "shares" in result.stderr and "Traceback" not in result.stderr
+    answers = defaultdict(list)
+    for line in result.stdout.splitlines():
+        record = json.loads(line)
+        answers[record["query"]].append(record)
+    assert [a["rows"] for a in answers["largest"]] == [[{"m": v}] for v in (20, 40, 60, 80, 100)]
+    assert answers["largest"][-1] | {"rows": []} == {
+        "query": "largest",
+        "as_of": "2026-01-01T00:00:10+00:00",
+        "complete": True,
+        "scheduled": True,
+        "rows": [],
+    }
+
+
+def test_the_same_command_continues_from_its_checkpoint(sash, script, packets, tmp_path):
+    first = packets / "0.parquet"
+    second = (packets / "1.parquet").rename(tmp_path / "1.parquet")
+    command = [
+        "run",
+        script(CREATE.format(path=packets) + TOTALS),
+        "--until-drained",
+        "--json",
+        "--checkpoint",
+        tmp_path / "ck",
+    ]
+    assert len(sash(*command).stdout.splitlines()) == 1 and first.exists()
+    second.rename(packets / "1.parquet")
+    (line,) = sash(*command).stdout.splitlines()
+    assert json.loads(line)["as_of"] == "2026-01-01T00:00:10+00:00"
+
+
+def test_a_source_that_is_not_there(sash, script, tmp_path):
+    result = sash("run", script(CREATE.format(path=tmp_path / "none") + TOTALS), "--until-drained")
+    assert result.exit_code == 1 and "none" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_packets_depend_on_the_seed_alone(spark):
+    def some(seed):
+        frame = spark.range(2000).toDF("value")
+        for columns in packet_stream.stages(100, seed):
+            frame = frame.selectExpr(*columns)
+        return frame.orderBy("ts").toArrow()
+
+    once, again, other = some(1), some(1), some(2)
+    assert once.equals(again) and not once.equals(other)
+    assert once.column_names == ["ts", "src", "dst", "protocol", "port", "length"]
+    assert once["ts"][-1].as_py().replace(tzinfo=None) == moment(20).replace(tzinfo=None)
+    assert {"TCP", "UDP"} <= set(once["protocol"].to_pylist()) and once["length"].null_count == 0
+
+
+def test_the_demo_ends_by_itself(sash):
+    result = sash("demo", "--plain", "--duration", "2", "--rate", "1000")
+    assert result.exit_code == 0, result.output
+    assert "21 queries over one stream" in result.stdout and "a Spark job per query" in result.stdout

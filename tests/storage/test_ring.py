@@ -1,0 +1,188 @@
+"""The ring of panes against a plain list of panes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sash.storage import ring as ring_module
+from sash.storage.ring import Pane, PaneRing
+
+
+@dataclass
+class Plain:
+    """A pane as the oracle keeps it: rows of (code, values by column)."""
+
+    start: int
+    end: int
+    codes: list[int]
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+
+FILLS: dict[str, int | float] = {"sum": 0, "min": 2**63 - 1, "max": float("-inf")}
+DTYPES: dict[str, type[np.int64] | type[np.float64]] = {"sum": np.int64, "min": np.int64, "max": np.float64}
+
+
+class RingMachine(RuleBasedStateMachine):
+    """Panes come in order or late, of any length, some inside others; columns come and go; old panes expire."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ring = PaneRing()
+        self.panes: list[Plain] = []
+        self.columns: set[str] = set()
+        self.now = -30
+
+    @rule(name=st.sampled_from(sorted(FILLS)))
+    def toggle_column(self, name: str) -> None:
+        if name in self.columns:
+            self.columns.discard(name)
+            self.ring.drop_column(name)
+            for pane in self.panes:
+                del pane.values[name]
+            return
+        self.columns.add(name)
+        self.ring.add_column(name, DTYPES[name], FILLS[name])
+        for pane in self.panes:
+            pane.values[name] = [FILLS[name]] * len(pane.codes)
+
+    @rule(late=st.integers(0, 12), length=st.integers(1, 6), size=st.integers(1, 5), data=st.data())
+    def insert(self, late: int, length: int, size: int, data: st.DataObject) -> None:
+        end = self.now - late
+        self.now += data.draw(st.integers(0, 4))
+        codes = data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size))
+        given_columns = data.draw(st.sets(st.sampled_from(sorted(FILLS))))
+        numbers = {
+            name: data.draw(st.lists(st.integers(-5, 5), min_size=size, max_size=size)) for name in given_columns
+        }
+        columns = {name: np.array(values, dtype=DTYPES[name]) for name, values in numbers.items()}
+        self.ring.insert(Pane(end - length, end, np.array(codes, dtype=np.int32), columns))
+        values = {name: [*numbers.get(name, [FILLS[name]] * size)] for name in self.columns}
+        place = sum(pane.end <= end for pane in self.panes)
+        self.panes.insert(place, Plain(end - length, end, codes, values))
+
+    @precondition(lambda self: self.panes)
+    @rule(ahead=st.integers(0, 8))
+    def expire(self, ahead: int) -> None:
+        before = self.panes[0].start + ahead
+        gone = 0
+        while self.panes and self.panes[0].start < before:
+            self.panes.pop(0)
+            gone += 1
+        assert self.ring.expire(before) == gone
+
+    @rule(shift=st.integers(1, 3))
+    def recode(self, shift: int) -> None:
+        self.ring.recode(((np.arange(10) + shift) % 10).astype(np.int32))
+        for pane in self.panes:
+            pane.codes = [(code + shift) % 10 for code in pane.codes]
+
+    @invariant()
+    def the_same_panes(self) -> None:
+        assert len(self.ring) == len(self.panes)
+        assert self.ring.rows == sum(len(pane.codes) for pane in self.panes)
+        assert set(self.ring.columns) == self.columns
+        for i, plain in enumerate(self.panes):
+            pane = self.ring.pane(i)
+            assert (pane.start, pane.end) == (plain.start, plain.end) == self.ring.span(i)
+            assert pane.codes.tolist() == plain.codes == self.ring.codes(i, i + 1).tolist()
+            assert {name: column.tolist() for name, column in pane.columns.items()} == plain.values
+
+    @invariant()
+    def slices(self) -> None:
+        last = len(self.panes)
+        for first in range(0, last + 1, 3):
+            rows = self.panes[first:last]
+            assert self.ring.codes(first, last).tolist() == [code for pane in rows for code in pane.codes]
+            for name in self.columns:
+                stored = self.ring.column(name, first, last).tolist()
+                assert stored == [value for pane in rows for value in pane.values[name]]
+
+    @invariant()
+    def positions(self) -> None:
+        for edge in range(self.now - 20, self.now + 2, 3):
+            assert self.ring.position(edge) == sum(pane.end <= edge for pane in self.panes)
+
+    @invariant()
+    def nesting_is_noticed(self) -> None:
+        starts = [pane.start for pane in self.panes]
+        assert self.ring.nested or starts == sorted(starts)
+
+
+RingMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+test_ring = RingMachine.TestCase
+
+
+def pane(start: int, end: int, rows: int = 1) -> Pane:
+    return Pane(start, end, np.zeros(rows, dtype=np.int32), {})
+
+
+@pytest.mark.parametrize("origin", [-8, 0, 1_700_000_000])
+def test_nesting_ends_when_the_panes_inside_others_expire(origin: int) -> None:
+    """
+    (0    2]
+          (2    4]
+    (0          4]     came late, from a time of longer panes
+                (4    6]
+    """
+    ring = PaneRing()
+    for start, end in ((0, 2), (2, 4)):
+        ring.insert(pane(origin + start, origin + end))
+    assert not ring.nested
+    ring.insert(pane(origin, origin + 4))
+    ring.insert(pane(origin + 4, origin + 6))
+    assert ring.nested
+    ring.expire(origin + 3)
+    assert not ring.nested and ring.span(0) == (origin + 4, origin + 6)
+
+
+def test_panes_of_one_end_keep_their_order_of_arrival() -> None:
+    ring = PaneRing()
+    for rows in (1, 2, 3):
+        ring.insert(pane(0, 10, rows))
+    assert [len(ring.pane(i).codes) for i in range(3)] == [1, 2, 3]
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 6))
+@settings(max_examples=20)
+def test_room_follows_the_rows(sizes: list[int], kept: int) -> None:
+    """However many panes pass through, the arrays stay within a small multiple of what is alive."""
+    least = ring_module._LEAST_CAPACITY
+    ring_module._LEAST_CAPACITY = 8
+    try:
+        ring = PaneRing()
+        ring.add_column("sum", np.int64, 0)
+        for i, size in enumerate(sizes):
+            ring.insert(Pane(i, i + 1, np.full(size, i, dtype=np.int32), {"sum": np.arange(size)}))
+            ring.expire(i + 1 - kept)
+            assert ring.codes(0, len(ring)).tolist() == [
+                n for n in range(max(0, i + 1 - kept), i + 1) for _ in range(sizes[n])
+            ]
+            assert len(ring._codes) <= max(8, 4 * max(sum(sizes[j : j + kept + 1]) for j in range(i + 1)))
+    finally:
+        ring_module._LEAST_CAPACITY = least
+
+
+def test_a_burst_gives_its_room_back() -> None:
+    ring = PaneRing()
+    ring.insert(pane(0, 1, 1_000_000))
+    ring.expire(1)
+    for i in range(1, 3_000):
+        ring.insert(pane(i, i + 1, 1_000))
+        ring.expire(i)
+        if len(ring._codes) < 10_000:
+            return
+    pytest.fail(f"still room for {len(ring._codes)} rows")
+
+
+def test_a_column_is_a_view() -> None:
+    ring = PaneRing()
+    ring.add_column("sum", np.int64, 0)
+    ring.insert(Pane(0, 1, np.array([4], dtype=np.int32), {"sum": np.array([7])}))
+    ring.column("sum", 0, 1)[:] = 9
+    assert ring.pane(0).columns["sum"].tolist() == [9]
