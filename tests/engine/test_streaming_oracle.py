@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 
 import sash
 from sash.core.time import SECOND, format_duration
+from sash.spark.pipeline import Pipeline
 from tests.support.checks import check_answers, check_schedule
+from tests.support.oracle import same_rows
 from tests.support.streams import SCHEMA, START, Registered, batches, query_sets, stream, to_table
 
 pytestmark = pytest.mark.spark
@@ -97,3 +99,61 @@ def test_many_predicates_and_key_sets(spark: Any, tmp_path: Path) -> None:
     check_answers(queries, [a for handle in handles for a in handle.answers()], parts, stream())
     assert len(session.stats()["streams"]["s"]["pane_tables"]) == len(keys)
     session.close()
+
+
+def test_one_pass_whatever_the_queries(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark counts the rows that a micro-batch reads: with a second pass it would count them twice."""
+    started: list[Any] = []
+    start = Pipeline.start
+    monkeypatch.setattr(Pipeline, "start", lambda *arguments: started.append(start(*arguments)) or started[-1])
+    rows = [(START + i * 10_000, i % 3, "ab"[i % 2], i % 50, i, float(i)) for i in range(1_000)]
+    write([to_table(rows[:500]), to_table(rows[500:])], tmp_path / "data")
+    session = sash.connect(spark=spark)
+    declare(session, tmp_path / "data", 0)
+    for i, key in enumerate(["k", "g", "k, g", "v % 5"] * 8):
+        session.register(
+            f"SELECT {key}, SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 2 sec] WHERE v > {i} GROUP BY {key}", f"q{i}"
+        )
+    session.run()
+    (query,) = started
+    assert [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]] == [500, 500]
+    session.close()
+
+
+KEY_TYPES = [
+    f"CASE WHEN id % 5 = 4 THEN NULL ELSE CAST(id % 3 AS {name}) END"
+    for name in ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "STRING", "BOOLEAN")
+] + [
+    "date_add(DATE'2026-01-01', CAST(id % 3 AS INT))",
+    "timestamp_seconds(id % 3)",
+    "CAST(timestamp_seconds(id % 3) AS TIMESTAMP_NTZ)",
+    "CASE WHEN id % 3 = 0 THEN double('NaN') WHEN id % 3 = 1 THEN -0.0D ELSE 0.0D END",
+]
+
+
+def test_every_type_as_key_and_as_extreme(spark: Any) -> None:
+    """Groups, minima and maxima of every type, all key sets in one pass, against Spark's own batch aggregation."""
+    columns = [f"{text} AS c{i}" for i, text in enumerate(KEY_TYPES)]
+    frame = spark.range(300).selectExpr(f"timestamp_micros({START} + id * 10000) AS ts", "id", *columns)
+    session = sash.connect(spark=spark)
+    session.create_stream("s", frame, timestamp="ts")
+    for i in range(len(KEY_TYPES)):
+        other = (i + 1) % len(KEY_TYPES)
+        extremes = f"COUNT(*) AS n, MIN(c{other}) AS lo, MAX(c{other}) AS hi"
+        session.register(f"SELECT c{i}, {extremes} FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY c{i}", f"q{i}")
+    session.run()
+    for i in range(len(KEY_TYPES)):
+        other = (i + 1) % len(KEY_TYPES)
+        ours = session.queries[f"q{i}"].latest()
+        assert ours is not None
+        expected = frame.groupBy(f"c{i}").agg(*_exprs("count(1) AS n", f"min(c{other}) AS lo", f"max(c{other}) AS hi"))
+        theirs = expected.toArrow()
+        assert [field.type for field in ours.table.schema] == [field.type for field in theirs.schema]
+        assert same_rows(ours.table.to_pylist(), theirs.to_pylist()), KEY_TYPES[i]
+    session.close()
+
+
+def _exprs(*texts: str) -> list[Any]:
+    from pyspark.sql.functions import expr
+
+    return [expr(text) for text in texts]

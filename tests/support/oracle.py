@@ -51,9 +51,15 @@ def same_rows(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], ordered:
 
 
 def _sortable(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(
-        (0, "") if v is None else (1, round(float(v), 6)) if isinstance(v, int | float) else (2, str(v)) for v in row
-    )
+    return tuple(_placed(value) for value in row)
+
+
+def _placed(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return (0, "")
+    if isinstance(value, float) and math.isnan(value):
+        return (2, "")
+    return (1, round(float(value), 6)) if isinstance(value, int | float) else (3, str(value))
 
 
 def same_value(a: Any, b: Any) -> bool:

@@ -20,7 +20,8 @@ from sash.plan.expressions import Field, RowExpression
 from sash.plan.nodes import AggregateCall, Key, Output
 from sash.plan.periodic import PeriodicAggregate
 from sash.synopses.aggregates import AGGREGATES
-from sash.synopses.basic_interval import PaneRows
+from sash.synopses.answers import Finisher
+from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
 from sash.synopses.partials import Lifted, Partial
 
 
@@ -272,3 +273,21 @@ def check_answer(query: PeriodicAggregate, answer: pa.Table, rows: list[Row]) ->
     assert len(answer) == len(ours) and ours.keys() == theirs.keys(), (ours, theirs)
     for key, values in ours.items():
         assert all(same(a, b, 1e4) for a, b in zip(values, theirs[key], strict=True)), (key, values, theirs[key])
+
+
+def row(**values: Any) -> Row:
+    return {"k": None, "g": None, "n": None, "f": None, "s": None, "m": None, "p": None, **values}
+
+
+def answer(synopsis: BasicIntervalSynopsis, asked: PeriodicAggregate, now: int) -> list[dict[str, Any]]:
+    finisher = Finisher(asked)
+    (view,) = synopsis.scan({asked.window: finisher.partials}, now)
+    return finisher.answer(view, {}).to_pylist()
+
+
+def filled(asked: PeriodicAggregate, tuples: list[Tuple], length: int = 1) -> BasicIntervalSynopsis:
+    keys = [key.expression for key in asked.keys]
+    synopsis = BasicIntervalSynopsis([key.type for key in keys])
+    synopsis.require(Finisher(asked).partials, None)
+    synopsis.absorb(lift_rows(tuples, length, keys, Finisher(asked).partials))
+    return synopsis

@@ -21,7 +21,23 @@ from sash.synopses import basic_interval
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynopsis
 from sash.synopses.partials import Partial
-from tests.synopses.raw import F, G, K, M, N, P, Row, S, Tuple, check_answer, lift_rows, query
+from tests.synopses.raw import (
+    F,
+    G,
+    K,
+    M,
+    N,
+    P,
+    Row,
+    S,
+    Tuple,
+    answer,
+    check_answer,
+    filled,
+    lift_rows,
+    query,
+    row,
+)
 
 NAN = math.nan
 ROWS = st.fixed_dictionaries(
@@ -210,24 +226,6 @@ def test_windows_over_tuples(batches: list[list[Tuple]], windows: list[TimeWindo
 MAX_S = Partial("max", S)
 
 
-def row(**values: Any) -> Row:
-    return {"k": None, "g": None, "n": None, "f": None, "s": None, "m": None, "p": None, **values}
-
-
-def answer(synopsis: BasicIntervalSynopsis, asked: PeriodicAggregate, now: int) -> list[dict[str, Any]]:
-    finisher = Finisher(asked)
-    (view,) = synopsis.scan({asked.window: finisher.partials}, now)
-    return finisher.answer(view, {}).to_pylist()
-
-
-def filled(asked: PeriodicAggregate, tuples: list[Tuple], length: int = 1) -> BasicIntervalSynopsis:
-    keys = [key.expression for key in asked.keys]
-    synopsis = BasicIntervalSynopsis([key.type for key in keys])
-    synopsis.require(Finisher(asked).partials, None)
-    synopsis.absorb(lift_rows(tuples, length, keys, Finisher(asked).partials))
-    return synopsis
-
-
 def test_open_panes_are_not_read() -> None:
     asked = query((), [("count", None)], TimeWindow(10))
     synopsis = filled(asked, [(1, row()), (2, row()), (3, row())])
@@ -333,6 +331,21 @@ def test_a_ranked_partial_may_go_and_come_back_while_a_pane_is_open() -> None:
     synopsis.close(8)
     assert answer(synopsis, ranked, 8) == [{"max(s)": "b"}]
     assert answer(synopsis, count, 4) == [{"count(*)": 4}]
+
+
+def test_many_windows_are_scanned_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = [TimeWindow(length) for length in (2, 4, 6, 10)]
+    asked = [query((K,), [("max", S), ("sum", N), ("stddev_pop", F)], window) for window in windows]
+    tuples = [(ts, row(k="ab"[ts % 2], n=ts, s=f"{ts % 7}", f=float(ts % 5))) for ts in range(1, 11)]
+    synopsis = filled(asked[0], tuples)
+    synopsis.close(10)
+    needs = {window: Finisher(asked[0]).partials for window in windows}
+    for most in (1, 5, 1_000):
+        monkeypatch.setattr(basic_interval, "MOST_SCANNED", most)
+        views = list(synopsis.scan(needs, 10))
+        assert [view.window for view in views] == windows
+        for each, view in zip(asked, views, strict=True):
+            check_answer(each, Finisher(each).answer(view, {}), [r for ts, r in tuples if ts > 10 - view.window.length])
 
 
 def test_expired_panes_are_gone() -> None:

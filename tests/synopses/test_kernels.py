@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.synopses.kernels import FOLDS, REFERENCES, fold_moments
+from sash.synopses.kernels import FOLDS, REFERENCES, SCANS, fold_moments, reference_scan
 from sash.synopses.partials import Combine
 
 GROUPS = 4
@@ -44,6 +44,24 @@ def test_a_kernel_is_its_reference(combine: Combine, dtype: type, data: st.DataO
     kernel(codes, values, ours)
     with np.errstate(invalid="ignore", over="ignore"):
         reference(codes, values, theirs)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("combine", SIMPLE)
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+@given(data=st.data())
+@settings(max_examples=25)
+def test_a_scan_is_its_reference(combine: Combine, dtype: type, data: st.DataObject) -> None:
+    """Windows of any lengths, some of them equal, some without rows."""
+    drawn = data.draw(rows(INTS if dtype is np.int64 else FLOATS))
+    codes = np.array([code for code, _ in drawn], dtype=np.int32)
+    values = np.array([value for _, value in drawn], dtype=dtype)
+    edges = data.draw(st.lists(st.integers(0, len(drawn)), min_size=1, max_size=5))
+    cuts = np.array([len(drawn), *sorted(edges, reverse=True)], dtype=np.int64)
+    ours, theirs = (np.full((len(edges), GROUPS), IDENTITIES[combine, dtype], dtype=dtype) for _ in range(2))
+    SCANS[combine](codes, values, cuts, ours)
+    with np.errstate(invalid="ignore", over="ignore"):
+        reference_scan(combine, codes, values, cuts, theirs)
     np.testing.assert_array_equal(ours, theirs)
 
 

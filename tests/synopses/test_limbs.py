@@ -75,7 +75,8 @@ def test_sums_of_decimals(numbers: list[int]) -> None:
 @pytest.mark.parametrize("precision", [5, 17, 18, 20, 37, 38])
 def test_the_edge_of_a_precision(precision: int) -> None:
     type, edge = pa.decimal128(precision, 2), 10**precision
-    for number, fits in ((edge - 1, True), (-edge + 1, True), (edge, False), (-edge, False)):
+    far = [(n, abs(n) < edge) for k in (31, 32, 63, 64, 95, 96, 126) for n in (2**k, -(2**k), 2**k - 1, -(2**k) - 1)]
+    for number, fits in ((edge - 1, True), (-edge + 1, True), (edge, False), (-edge, False), *far):
         limbs = [np.array([(number >> 32 * i) & 0xFFFFFFFF], np.int64) for i in range(3)]
         limbs.append(np.array([number >> 96], np.int64))
         if fits:

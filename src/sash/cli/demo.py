@@ -24,10 +24,11 @@ from sash.engine.session import Session
 
 _LOOK_SECONDS = 0.25
 _PLAIN_SECONDS = 2.0
+_LONGEST_WAIT = 120.0
 
 
 def demo(
-    duration: Annotated[int, typer.Option(min=2, metavar="SECONDS", help="How much of the stream to show.")] = 20,
+    duration: Annotated[int, typer.Option(min=2, metavar="SECONDS", help="How long to show it, once it runs.")] = 20,
     rate: Annotated[int, typer.Option(min=100, metavar="N", help="Packets per second.")] = 20_000,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Another seed, other packets; the same seed, the same.")
@@ -67,22 +68,21 @@ def _register(session: Session, rate: int, seed: int) -> None:
 
 
 class _Ending:
-    """True when the stream has come to the end of the demo, when the user has had enough, or when it takes too long."""
+    """True when the demo has been shown for long enough, when the user has had enough, or when nothing comes."""
 
     def __init__(self, session: Session, duration: int, stopped: threading.Event) -> None:
         self._session = session
         self._duration = duration
         self._stopped = stopped
-        self._deadline = time.monotonic() + 2 * duration + 30
+        self._deadline = time.monotonic() + _LONGEST_WAIT
+        self._shown = False
 
     def __call__(self) -> bool:
-        ended = self._session.wait(_LOOK_SECONDS) or self._stopped.is_set() or time.monotonic() > self._deadline
-        return ended or event_seconds(self._session.stats()) >= self._duration
-
-
-def event_seconds(stats: dict[str, Any]) -> float:
-    watermark = stats["streams"]["packets"]["watermark"]
-    return 0.0 if watermark is None else (watermark - START).total_seconds()
+        ended = self._session.wait(_LOOK_SECONDS)
+        if not self._shown and self._session.stats()["tuples"]:
+            self._shown = True
+            self._deadline = time.monotonic() + self._duration
+        return ended or self._stopped.is_set() or time.monotonic() >= self._deadline
 
 
 # -- watching ------------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ _RECENT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Vitals:
-    """`tuples_per_s` over the last seconds; batch times of the newest micro-batches."""
+    """`running` is the time since the first tuples came; `tuples_per_s` is over the last seconds; batch times are those
+    of the newest micro-batches."""
 
+    running: float
     tuples: int
     tuples_per_s: float
     answers: int
@@ -37,12 +39,14 @@ class Pulse:
     >>> times = iter([0.0, 1.0])
     >>> pulse = Pulse(lambda: next(times))
     >>> _ = pulse.take(stats(100))
-    >>> pulse.take(stats(300)).tuples_per_s, pulse.take.__self__ is pulse
-    (200.0, True)
+    >>> vitals = pulse.take(stats(300))
+    >>> vitals.tuples_per_s, vitals.running
+    (200.0, 1.0)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._began: float | None = None
         self._samples: deque[tuple[float, int]] = deque()
         self._batches = (0, 0.0, 0.0)
         self._batch_times = (0.0, 0.0)
@@ -51,9 +55,13 @@ class Pulse:
         """Vitals from the counters as they are now."""
         (stream,) = stats["streams"].values()
         self._time_batches(stream)
+        now = self._clock()
+        if self._began is None and stats["tuples"]:
+            self._began = now
         return Vitals(
+            0.0 if self._began is None else now - self._began,
             stats["tuples"],
-            self._speed(stats["tuples"]),
+            self._speed(now, stats["tuples"]),
             stats["refreshes"],
             stats["executions"],
             stats["joint_executions"],
@@ -63,8 +71,7 @@ class Pulse:
             stream["watermark"],
         )
 
-    def _speed(self, tuples: int) -> float:
-        now = self._clock()
+    def _speed(self, now: float, tuples: int) -> float:
         self._samples.append((now, tuples))
         while self._samples[0][0] < now - _RECENT_SECONDS:
             self._samples.popleft()

@@ -29,7 +29,7 @@ from sash.cli.opening import open_session, stop
 from sash.cli.progress import showing_progress
 from sash.cli.script import one_line, place, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
-from sash.cli.sinks import ParquetAnswers, Sink, Sinks, plain, write_json, write_json_answer
+from sash.cli.sinks import ParquetAnswers, Sink, Sinks, write_json, write_json_answer
 from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
 from sash.core.errors import CatalogError
 from sash.core.time import parse_duration
@@ -142,7 +142,7 @@ class JsonOutput:
             if "as_of" in facts:
                 record |= {"as_of": facts["as_of"], "complete": facts["complete"] == "true"}
             record["rows"] = result.to_pylist()
-        write_json(plain(record))
+        write_json(record)
 
     def end(self, session: Session) -> None:
         pass

@@ -77,13 +77,12 @@ class DemoView:
     # -- numbers ---------------------------------------------------------------------------------------
 
     def _header(self, vitals: Vitals, width: int) -> RenderableType:
-        seconds = 0.0 if vitals.watermark is None else (vitals.watermark - START).total_seconds()
         left = Text.assemble((" Sash ", f"bold black on {_ACCENT}"), (" one stream, ", "bold"))
         left.append(f"{len(self._session.queries)} queries, one pass", "bold")
-        done = min(1.0, seconds / self._duration)
+        seconds = min(vitals.running, self._duration)
         length = min(20, max(0, width - 64))
         right = Text.assemble(
-            (bar(done, length), _ACCENT), f"  {min(seconds, self._duration):.0f} of {self._duration} s "
+            (bar(seconds / self._duration, length), _ACCENT), f"  {seconds:.0f} of {self._duration} s "
         )
         grid = Table.grid(expand=True)
         grid.add_column()

@@ -119,9 +119,11 @@ def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
         if lane.table < 0:
             continue
         mine = (number_of == number) & (panes > UNPARSABLE_PANE)
-        rows = result if mine.all() else result.filter(pa.array(mine))
+        names = {p: program.value_columns(number, p) for p in lane.partials}
+        wanted = {*program.key_columns(number), *(name for columns in names.values() for name in columns)}
+        rows = result if mine.all() else result.select(sorted(wanted)).filter(pa.array(mine))
         keys = [_column(rows, name) for name in program.key_columns(number)]
-        lifted = {p: [_column(rows, c) for c in program.value_columns(number, p)] for p in lane.partials}
+        lifted = {p: [_column(rows, name) for name in columns] for p, columns in names.items()}
         lanes.append((lane.table, PaneRows(lane.length, panes[mine], keys, lifted), counts[mine]))
     return BatchFacts(
         rows=int(counts[first].sum()),

@@ -87,7 +87,6 @@ class WindowView:
 
 class BasicIntervalSynopsis:
     def __init__(self, key_types: list[pa.DataType]) -> None:
-        self._key_types = key_types
         self._keys = KeyDictionary(key_types)
         self._ring = PaneRing()
         self._open: dict[tuple[Micros, Micros], list[Pane]] = {}
@@ -270,7 +269,7 @@ class BasicIntervalSynopsis:
             some = windows[start : start + most]
             for (window, partials), accumulator in zip(some, self._accumulators(newest, youngest, some), strict=True):
                 edge = newest - window.length
-                later = functools.partial(self._folded_since, youngest, partials)
+                later = functools.cache(functools.partial(self._folded_since, youngest, partials))
                 empty = self._ring.position(edge) >= youngest
                 yield WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
 
@@ -289,10 +288,11 @@ class BasicIntervalSynopsis:
 
     def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
         """The partials that are whole since a time, over the panes that start at or after it."""
-        whole = [p for p in dict.fromkeys(partials) if (start := self.since[p]) is None or start <= since]
+        whole = [p for p in partials if (start := self.since[p]) is None or start <= since]
         return self._folded(self._runs(since, youngest), whole)
 
-    def _folded(self, runs: list[tuple[int, int]], partials: list[Partial]) -> Accumulator:
+    def _folded(self, runs: list[tuple[int, int]], needed: list[Partial]) -> Accumulator:
+        partials = list(dict.fromkeys(needed))
         accumulator = Accumulator(len(self._keys), partials, self._ranked)
         for first, last in runs:
             column = functools.partial(self._ring.column, first=first, last=last)
