@@ -132,9 +132,9 @@ class Machine(RuleBasedStateMachine):
             # a longer pane that ends at a closed time is late as a whole
             tuples = [t for t in tuples if multiple_at_or_after(t[0], self.length) > self.closed]
         self.synopsis.absorb(lift_rows(tuples, self.length, self._sorted_keys(), self.partials), closed_until)
-        for ts, row in tuples:
+        for ts, each in tuples:
             end = multiple_at_or_after(ts, self.length)
-            self.held.append(Held(end - self.length, end, row))
+            self.held.append(Held(end - self.length, end, each))
             self.latest = ts if self.latest is None else max(ts, self.latest)
 
     def _sorted_keys(self) -> list[RowExpression]:
