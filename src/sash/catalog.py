@@ -25,7 +25,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds."""
+    """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
+
+    `serial` is the catalog's version that it came with.
+    """
 
     name: str
     schema: pa.Schema
@@ -37,6 +40,12 @@ class Stream:
     late_revise: bool = False
     idle_after: Micros | None = None
     source: Source | None = None
+    serial: int = 0
+
+    @property
+    def directory(self) -> str:
+        """Where its files are kept: a stream that is created again under the same name begins anew."""
+        return f"{self.name.lower()}-{self.serial}"
 
     def column(self, name: str) -> pa.Field | None:
         """A column by its name in any case, as Spark resolves it."""

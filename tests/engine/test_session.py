@@ -422,3 +422,46 @@ def test_statements_about_what_is_there(session: sash.Session, tmp_path: Path) -
     session.sql("DROP STREAM s")
     with pytest.raises(sash.SashError, match="nothing to run"):
         session.run()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_stream_created_again_begins_anew(session: sash.Session, tmp_path: Path, kept: bool) -> None:
+    ten_files(tmp_path / "old")
+    write(tmp_path / "new", 0, [(0.5, 1, 1), (1.5, 1, 1)])
+    with sash.connect(spark=session.spark, checkpoint=tmp_path / "c" if kept else None) as opened:
+        for directory, last in (("old", 40), ("new", 2)):
+            create(opened, tmp_path / directory)
+            query = opened.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", name="q")
+            opened.run()
+            assert seconds(query.answers())[-1] == last
+            opened.sql("DROP QUERY q")
+            opened.sql("DROP STREAM s")
+
+
+def test_a_restored_stream_may_change_options_but_not_its_place(session: sash.Session, tmp_path: Path) -> None:
+    ten_files(tmp_path / "data")
+    ten_files(tmp_path / "other")
+    spark, columns = session.spark, "(ts TIMESTAMP, k INT, v INT) FROM parquet"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c") as first:
+        create(first, tmp_path / "data")
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c") as again:
+        with pytest.raises(sash.CheckpointError, match="is read from parquet path"):
+            create(again, tmp_path / "other")
+        again.sql(
+            f"CREATE STREAM s {columns} OPTIONS (path '{tmp_path / 'data'}', maxFilesPerTrigger '5') TIMESTAMP ts"
+        )
+        again.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", name="q")
+        again.run()
+        assert again.stats()["streams"]["s"]["micro_batches"] == 2
+
+
+def test_explain_of_a_question_says_whether_it_is_answered(session: sash.Session, tmp_path: Path) -> None:
+    ten_files(tmp_path / "data")
+    create(session, tmp_path / "data")
+    session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k", name="q")
+    answered = session.explain("SELECT k, AVG(v) AS m FROM s [WINDOW 5 sec] GROUP BY k")
+    assert "One-time: answered from pane table s by (k), panes of 5 sec" in answered
+    assert "refused, pane table s by (k) keeps 10 sec in panes of 5 sec" in session.explain(
+        "SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k"
+    )
+    assert "keeps max(v)" in session.explain("SELECT k, MAX(v) AS t FROM s [WINDOW 5 sec] GROUP BY k")

@@ -185,7 +185,7 @@ class ScriptRun:
             self._drain()
         known = set(self._session.queries)
         try:
-            result = self._session._execute(statement)
+            result = self._session.execute(statement)
         except CatalogError as error:
             raise CatalogError(f"{title(statement)}: {error}") from None
         if isinstance(result, Query):

@@ -3,15 +3,17 @@
 sash.json        format of the checkpoint
 owner.lock       who writes here (storage/fence.py)
 catalog.jsonl    the catalog's history
-streams/NAME/    epoch log: manifest, entries, snapshots (storage/epochs.py)
-spark/NAME/      Spark's own offsets and commits
+streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N tells streams of one name apart
+spark/NAME-N/    Spark's own offsets and commits
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+from sash.catalog import Stream
 from sash.core.errors import CheckpointError
 from sash.engine.history import CatalogHistory
 from sash.storage.epochs import EpochLog
@@ -56,11 +58,16 @@ class Checkpoint:
                 "use the version that wrote it, or another directory"
             )
 
-    def log(self, stream: str) -> EpochLog:
-        return EpochLog(self._root / "streams" / stream.lower())
+    def log(self, stream: Stream) -> EpochLog:
+        return EpochLog(self._root / "streams" / stream.directory)
 
-    def spark_directory(self, stream: str) -> Path:
-        return self._root / "spark" / stream.lower()
+    def spark_directory(self, stream: Stream) -> Path:
+        return self._root / "spark" / stream.directory
+
+    def forget(self, stream: Stream) -> None:
+        """A dropped stream's files are of no use to a later one of the same name."""
+        for directory in (self._root / "streams" / stream.directory, self.spark_directory(stream)):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def record_jvm(self, pid: int) -> None:
         self._fence.record_jvm(pid)

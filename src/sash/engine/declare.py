@@ -59,8 +59,23 @@ def check_same(stream: Stream, known: Stream) -> None:
                 f"stream '{stream.name}' has {name} {ours} here and {theirs} in the checkpoint; "
                 "declare it as before, or use another checkpoint"
             )
+    ours, theirs = (_place(each) for each in (stream, known))
+    if ours != theirs:
+        raise CheckpointError(
+            f"stream '{stream.name}' is read from {ours} here and from {theirs} in the checkpoint; "
+            "declare it as before, or use another checkpoint"
+        )
     if not stream.schema.equals(known.schema):
         raise CheckpointError(
             f"stream '{stream.name}' has other columns here ({', '.join(stream.schema.names)}) than in the checkpoint "
             f"({', '.join(known.schema.names)}); use another checkpoint"
         )
+
+
+def _place(stream: Stream) -> str:
+    """Where a stream is read from; other options of a source may change between two runs."""
+    if stream.source is None:
+        return "a DataFrame"
+    options = {name.lower(): value for name, value in stream.source.options.items()}
+    places = [f"{name} {options[name]}" for name in ("path", "subscribe", "host", "port") if name in options]
+    return " ".join([stream.source.format.lower(), *places])

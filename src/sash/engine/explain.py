@@ -28,16 +28,35 @@ def explain(
     policy: str,
     unreduced: Mapping[str, float],
 ) -> str:
-    mates = [other for other in registered if key_set(other.periodic) == key_set(query.periodic)]
     keys = key_set(query.periodic)
-    table = pane_table(keys, [mate.periodic for mate in mates] + [query.periodic])
+    mates = [other for other in registered if key_set(other.periodic) == keys]
     lines = ["Plan"]
     lines += [f"  {'  ' * depth}{node.describe()}" for depth, node in enumerate(chain(query.plan))]
+    if query.periodic.window.slide is None:
+        return "\n".join([*lines, _one_time_line(query, mates, stream)])
+    table = pane_table(keys, [mate.periodic for mate in mates] + [query.periodic])
     lines += _pane_lines(query, mates, table, stream)
     if table.label in unreduced:
         lines.append(f"  note: these groups are {unreduced[table.label]:.0%} of the tuples; panes save little")
     lines += _schedule_lines(query, mates, table, policy)
     return "\n".join(lines)
+
+
+def _one_time_line(query: CompiledQuery, mates: list[CompiledQuery], stream: Stream) -> str:
+    """A question changes nothing: it reads the panes that registered queries have, or is refused."""
+    window, keys = query.periodic.window, key_set(query.periodic)
+    label = f"({', '.join(key.sql for key in keys)})"
+    stored = {partial for mate in mates for partial in mate.finisher.partials}
+    if missing := [p for p in query.finisher.partials if p not in stored]:
+        what = ", ".join(map(_partial_text, missing))
+        return f"One-time: refused, no registered query over {stream.name} by {label} keeps {what}"
+    table = pane_table(keys, [mate.periodic for mate in mates])
+    reach = max(mate.periodic.window.reach for mate in mates)
+    if window.reach > reach or window.resolution % table.length:
+        kept = f"{format_duration(reach)} in panes of {format_duration(table.length)}"
+        return f"One-time: refused, pane table {stream.name} by {table.label} keeps {kept}"
+    panes = f"panes of {format_duration(table.length)}"
+    return f"One-time: answered from pane table {stream.name} by {table.label}, {panes}, as of the newest closed one"
 
 
 def _pane_lines(query: CompiledQuery, mates: list[CompiledQuery], table: PaneTable, stream: Stream) -> list[str]:
@@ -62,18 +81,16 @@ def _partial_text(partial: Partial) -> str:
 
 def _schedule_lines(query: CompiledQuery, mates: list[CompiledQuery], table: PaneTable, policy: str) -> list[str]:
     window = query.periodic.window
-    if window.slide is None:
-        return ["One-time: answered as of the newest closed pane"]
+    assert window.slide is not None
     same = [mate.name for mate in mates if _task(mate.periodic.window) == _task(window)]
     together = [mate.periodic.window.length for mate in mates if mate.name in same] + [window.length]
     period = f"{'EXACTLY ' if window.exactly else ''}{format_duration(window.slide)}"
     company = f"with {_names(same)}" if same else "alone in it"
-    alone = joint_cost([window.length], table.length)
-    joint, separate = joint_cost(together, table.length), separate_cost(together, table.length)
-    lines = [
-        f"Schedule: policy {policy}, sub-group SLIDE {period}, {company}",
-        f"Expected cost per execution: {alone} pane values combined per group; the sub-group {joint}, not {separate}",
-    ]
+    cost = f"{joint_cost([window.length], table.length)} combinations of pane values per group"
+    if same:
+        joint, separate = joint_cost(together, table.length), separate_cost(together, table.length)
+        cost += f"; with its sub-group {joint} in all, {separate} one by one"
+    lines = [f"Schedule: policy {policy}, sub-group SLIDE {period}, {company}", f"Expected cost per execution: {cost}"]
     if window.slide > window.length:
         gap = format_duration(window.slide - window.length)
         lines.append(

@@ -39,6 +39,7 @@ class ActiveQuery:
     valid_from: Micros | None = None
     ends_at: Micros | None = None
     resting: bool = False
+    lateness: int = 0
     window: TimeWindow = field(init=False)
     span: TimeWindow = field(init=False)
 
@@ -212,6 +213,10 @@ class PeriodicGroup:
 
     def _execute(self, execution: Execution, target: Micros, outcome: Outcome) -> Iterator[Answer]:
         awake = []
+        for due in execution.tasks:
+            if not due.on_time:
+                for name in due.task.members:
+                    self.queries[name].lateness += due.latency(self.length)
         for active in map(self.queries.__getitem__, execution.members):
             empty = self.synopsis.is_empty(active.span, execution.as_of)
             if not (empty and active.resting):

@@ -12,6 +12,7 @@ from sash.core.time import format_duration, to_datetime
 from sash.engine.query import Query
 from sash.engine.running import RunningStream
 from sash.engine.statistics import GroupStatistics
+from sash.language.types import spark_name
 
 
 def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
@@ -54,7 +55,7 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
         hint = nearest(name, [s.name for s in catalog.streams] + [q.name for q in catalog.queries])
         raise CatalogError(f"unknown stream or query '{name}'{hint}")
     schema = known[name.lower()].schema
-    return pa.table({"column": schema.names, "type": [str(field.type) for field in schema]})
+    return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
 
 
 def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int) -> dict[str, Any]:
@@ -72,11 +73,17 @@ def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Que
                 "answers": query.answered,
                 "error": None if query.error is None else str(query.error),
                 "subscriber_errors": query.subscriber_errors,
-                "lateness": 0,
+                "lateness": _lateness(query.name, streams) / max(1, query.answered),
             }
             for query in list(queries.values())
         },
     }
+
+
+def _lateness(name: str, streams: dict[str, RunningStream]) -> int:
+    """Updates beyond SLIDE, summed over the executions of a query (thesis 8.5.1)."""
+    groups = [running.runtime.active.get(name) for running in list(streams.values())]
+    return sum(group.queries[name].lateness for group in groups if group is not None)
 
 
 def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sash.catalog import Stream
 from sash.core.clock import Clock
 from sash.core.errors import SashError, SourceError
 from sash.engine.checkpoint import Checkpoint
@@ -42,11 +43,14 @@ class Runner:
         """Read what is there, stream by stream, and close the last panes."""
         self.check_stopped()
         for running in streams:
+            running.refuse_batches(False)
             if running.pipeline.is_streaming:
                 self._start(running, None)
                 self._await(running.stream.name)
             else:
                 self._read_once(running)
+            if running.stopping:
+                return
             running.finish()
 
     def start(self, streams: list[RunningStream], trigger: str) -> None:
@@ -69,15 +73,15 @@ class Runner:
         running.error = None
         running.refuse_batches(False)
         on_batch = running.guarded(partial(running.on_batch, self._version))
-        query = running.pipeline.start(on_batch, self._directory(running.stream.name), trigger)
+        query = running.pipeline.start(on_batch, self._directory(running.stream), trigger)
         self._live[running.stream.name] = (running, query)
 
-    def _directory(self, stream: str) -> Path:
+    def _directory(self, stream: Stream) -> Path:
         if self._checkpoint is not None:
             return self._checkpoint.spark_directory(stream)
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="sash-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name) / stream.lower()
+        return Path(self._scratch.name) / stream.directory
 
     def _await(self, stream: str) -> None:
         running, query = self._live.get(stream, (None, None))

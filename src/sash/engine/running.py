@@ -73,6 +73,11 @@ class RunningStream:
         self.stopping = False
         self._batch_thread: int | None = None
 
+    def redeclare(self, stream: Stream, pipeline: Pipeline) -> None:
+        """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
+        with self._lock:
+            self.stream, self.pipeline = stream, pipeline
+
     @property
     def at_start(self) -> bool:
         """No micro-batch has been taken yet, in this session or one that it continues."""

@@ -73,6 +73,10 @@ class Session:
         self._policy_name = policy
         self._isolation = isolation_named(isolation)
         self._borrowed = spark
+        if spark is not None:
+            from sash.spark.session import check_borrowed
+
+            check_borrowed(spark)
         self._own: SparkSession | None = None
         self._keep_answers = keep_answers
         self._memory = AnswerMemory(answer_memory)
@@ -141,12 +145,16 @@ class Session:
         self._open_stream(stream, frame)
 
     def _create_declared_stream(self, statement: CreateStream) -> None:
+        from sash.spark.pipeline import Pipeline
         from sash.spark.sources import open_source, schema_of
 
         key = f"stream {statement.name.lower()}"
         if key in self._restored:
             known = self._catalog.stream(statement.name)
-            check_same(declared_stream(statement, statement.schema or known.schema), known)
+            stream = replace(declared_stream(statement, statement.schema or known.schema), serial=known.serial)
+            check_same(stream, known)
+            frame = open_source(self.spark, statement.source, stream.schema)
+            self._streams[known.name.lower()].redeclare(stream, Pipeline(stream, frame))
             self._restored.discard(key)
             return
         frame = open_source(self.spark, statement.source, statement.schema)
@@ -162,8 +170,10 @@ class Session:
             known = self._history.streams().get(stream.name.lower())
             if known is not None and stream.name.lower() not in self._streams:
                 check_same(stream, stream_of(known))
+            serial = self._history.version + 1 if known is None else stream_of(known).serial
+            stream = replace(stream, serial=serial)
             self._catalog.add_stream(stream)
-            log = None if self._checkpoint is None else self._checkpoint.log(stream.name)
+            log = None if self._checkpoint is None else self._checkpoint.log(stream)
             running = RunningStream(
                 stream,
                 Pipeline(stream, frame),
@@ -187,6 +197,9 @@ class Session:
             self._catalog.drop_stream(name, users)
             del self._streams[stream.name.lower()]
             self._history.append({"change": "drop stream", "name": stream.name})
+            self._restored.discard(f"stream {stream.name.lower()}")
+            if self._checkpoint is not None:
+                self._checkpoint.forget(stream)
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -336,13 +349,14 @@ class Session:
 
     def sql(self, text: str) -> pa.Table | Query | str | None:
         """Execute one statement. SELECT, SHOW and DESCRIBE return a table, REGISTER a query, EXPLAIN a string."""
-        return self._execute(parse(text))
+        return self.execute(parse(text))
 
     def script(self, text: str) -> list[pa.Table | Query | str | None]:
         """Execute a script of statements in order; nothing is executed if one of them cannot be parsed."""
-        return [self._execute(statement) for statement in parse_script(text)]
+        return [self.execute(statement) for statement in parse_script(text)]
 
-    def _execute(self, statement: Statement) -> pa.Table | Query | str | None:
+    def execute(self, statement: Statement) -> pa.Table | Query | str | None:
+        """Execute a statement that was parsed already; its errors show their place in the whole script."""
         handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
             CreateStream: self._create_declared_stream,
             RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime),

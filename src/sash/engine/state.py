@@ -1,7 +1,6 @@
 """A stream runtime's state as a snapshot: JSON for the small things, one Arrow table per group for its panes.
 
-Rows of panes are stored with their key values, not with dictionary codes, and each partial in the form in which
-Spark lifts it where that is possible: the format does not depend on how a synopsis lays them out in memory.
+Rows of panes are stored with their key values, not with dictionary codes (synopses/snapshot.py).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def _save_group(group: PeriodicGroup) -> dict[str, Any]:
         "scheduler": group.scheduler.snapshot(),
         "statistics": vars(group.statistics).copy(),
         "queries": {
-            name: {"valid_from": active.valid_from, "ends_at": active.ends_at, "resting": active.resting}
+            name: {field: getattr(active, field) for field in ("valid_from", "ends_at", "resting", "lateness")}
             for name, active in group.queries.items()
         },
     }

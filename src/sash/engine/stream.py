@@ -154,7 +154,7 @@ class StreamRuntime:
         if late and not self._warned_late and not self.stream.late_revise:
             self._warned_late = True
             logger.warning(
-                "stream %s: %d late tuples dropped; a longer DELAY waits for them, LATE REVISE merges them "
+                "stream %s: late tuples dropped (%d); a longer DELAY waits for them, LATE REVISE merges them "
                 "(said once; stats() counts on)",
                 self.stream.name,
                 late,

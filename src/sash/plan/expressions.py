@@ -48,7 +48,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of `synopses.evaluate.FUNCTIONS` by its lower-case name; operators have names too (`add`, `eq`).
+    """A function that `synopses.evaluate` knows, by its lower-case name; operators have names too (`add`, `eq`).
 
     `type` is the result's type: the evaluator casts to it.
     """

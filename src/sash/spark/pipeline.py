@@ -53,7 +53,9 @@ class Pipeline:
         if self._stream.source is not None:
             # Spark takes a directory that has gone for one without new files.
             open_source(self._frame.sparkSession, self._stream.source, self._stream.schema)
-        writer = self._frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
+        writer = self._frame.writeStream.foreachBatch(on_batch).option(
+            "checkpointLocation", checkpoint.resolve().as_uri()
+        )
         writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
         try:
             self._query = writer.start()

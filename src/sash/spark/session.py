@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from sash.core.errors import SourceError
 
+logger = logging.getLogger("sash.spark")
+
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -28,14 +30,19 @@ _SETTINGS = {
 
 
 _users = 0
+_ours: SparkSession | None = None
 
 
 def acquire_local_session(memory: str = "2g") -> SparkSession:
     """The Spark session on all cores of this machine, shared by the Sash sessions of this process."""
-    global _users
+    global _users, _ours
     # Workers must run the Python that runs now: an environment that is not activated gives them another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    existing = SparkSession.getActiveSession()
+    if existing is not None and existing is not _ours and _users == 0:
+        # Somebody else's session in this process: used as it is, and never ended by us.
+        return existing
     builder = SparkSession.builder.master("local[*]").appName("sash").config("spark.driver.memory", memory)
     builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
     for name, value in _SETTINGS.items():
@@ -50,16 +57,27 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
     # Expressions that fail are reported as the error of their query, not as a log of Spark's.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     _users += 1
+    _ours = session
     return session
 
 
 def release_local_session() -> None:
     """End the shared session when its last user leaves."""
-    global _users
+    global _users, _ours
+    if _ours is None:
+        return
     _users -= 1
-    active = SparkSession.getActiveSession()
-    if _users == 0 and active is not None:
-        active.stop()
+    if _users == 0:
+        _ours.stop()
+        _ours = None
+
+
+def check_borrowed(session: SparkSession) -> None:
+    """Answers are finished in UTC and by ANSI rules; a borrowed session that differs is worth a warning."""
+    wanted = {"spark.sql.session.timeZone": ("UTC", "Etc/UTC"), "spark.sql.ansi.enabled": ("true",)}
+    for name, values in wanted.items():
+        if (found := session.conf.get(name)) not in values:
+            logger.warning("the Spark session has %s = %s; Sash expects %s", name, found, values[0])
 
 
 def jvm_process(session: SparkSession) -> int:

@@ -6,7 +6,7 @@
 Python's locks promise no order: a stream of readers could keep a slide waiting for ever, or the reverse. So
 whoever comes draws a ticket, and a transaction that ends hands the window to the oldest ticket.
 
-A thread that holds the window may enter again at no cost: an answer's callback may ask a one-time query.
+A thread that holds the window may enter again at no cost: an execution reads inside the slide that it follows.
 """
 
 from __future__ import annotations
