@@ -88,3 +88,23 @@ def test_state_does_not_grow_with_time() -> None:
         sizes.append((group.synopsis.groups, group.synopsis.rows))
     assert max(groups for groups, _ in sizes) < 2_500
     assert max(rows for _, rows in sizes) <= 800
+
+
+def test_a_query_that_comes_at_the_edge_of_a_left_closed_pane() -> None:
+    """The newest tuple lies on a multiple: with CLOSED LEFT its pane has only begun, and it was seen before."""
+    declared = stream(closed_left=True)
+    first = Registered("first", "SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec]", 2 * SECOND, SECOND)
+    later = Registered("later", "SELECT SUM(v) AS t FROM s [WINDOW 1 sec SLIDE 1 sec]", SECOND, SECOND)
+    runtime = StreamRuntime(declared, policy("conservative"))
+    old, new = compiled([first, later], declared)
+    runtime.synchronise([old])
+    parts = [to_table([(START + i * SECOND, 1, None, 100, None, None)]) for i in range(4)]
+    answers = []
+    for i, part in enumerate(parts):
+        if i == 2:
+            runtime.synchronise([old, new])
+        answers += runtime.apply(aggregate(declared, runtime.tables(), part)).answers
+    answers += runtime.finish().answers
+    mine = [answer for answer in answers if answer.query == "later" and answer.complete]
+    check_answers([later], mine, parts, declared)
+    assert len(mine) == 2

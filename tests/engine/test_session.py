@@ -409,6 +409,12 @@ def test_a_frame_stream_of_a_checkpoint_must_be_created_again(session: sash.Sess
         assert again.queries["q"].latest().complete  # type: ignore[union-attr]
 
 
+def test_columns_whose_names_sash_uses_are_refused(session: sash.Session) -> None:
+    frame = session.spark.range(1).selectExpr("timestamp_seconds(id) AS ts", "id AS _Mask")
+    with pytest.raises(sash.CatalogError, match="'_Mask' of stream 's' has a name that Sash uses"):
+        session.create_stream("s", frame, timestamp="ts")
+
+
 def test_statements_about_what_is_there(session: sash.Session, tmp_path: Path) -> None:
     ten_files(tmp_path / "data")
     create(session, tmp_path / "data")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,7 @@ class Case:
     def bad(self) -> list[tuple[Any, ...]]:
         return [row for row in self.rows if row[-1] is ERROR]
 
+    @cached_property
     def bound(self) -> tuple[Expression, list[str]]:
         """The expression as the binder gives it, and the names of the fields that stand for a, b, c."""
         catalog = Catalog()

@@ -16,7 +16,7 @@ from tests.synopses.expression_cases import CASES, Case
 
 
 def run(case: Case, rows: list[tuple[Any, ...]]) -> pa.Array:
-    expression, names = case.bound()
+    expression, names = case.bound
     columns = case.inputs(rows).columns
     fields = {name: column.combine_chunks() for name, column in zip(names, columns, strict=True)}
     return evaluate(expression, fields, len(rows))
@@ -34,7 +34,7 @@ def label(case: Case) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=label)
 def test_values(case: Case) -> None:
-    expression, _ = case.bound()
+    expression, _ = case.bound
     ours = run(case, case.good)
     assert isinstance(ours, pa.Array) and ours.type == expression.type
     ours.validate(full=True)
@@ -53,22 +53,18 @@ def test_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=label)
 def test_no_rows(case: Case) -> None:
-    expression, _ = case.bound()
+    expression, _ = case.bound
     assert run(case, []).type == expression.type
 
 
-@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("case", [case for case in CASES if case.good], ids=label)
 def test_slices(case: Case) -> None:
     """Columns that are slices of longer ones: an offset into their buffers."""
-    expression, names = case.bound()
-    padded = case.inputs([case.good[0], *case.good] if case.good else [])
-    if case.good:
-        fields = {name: column.combine_chunks()[1:] for name, column in zip(names, padded.columns, strict=True)}
-        assert evaluate(expression, fields, len(case.good)).equals(run(case, case.good)) or _nan(run(case, case.good))
-
-
-def _nan(column: pa.Array) -> bool:
-    return any(isinstance(value, float) and math.isnan(value) for value in column.to_pylist())
+    expression, names = case.bound
+    padded = case.inputs([case.good[0], *case.good]).columns
+    fields = {name: column.combine_chunks()[1:] for name, column in zip(names, padded, strict=True)}
+    ours = evaluate(expression, fields, len(case.good)).to_pylist()
+    assert all(same(value, row[-1]) for value, row in zip(ours, case.good, strict=True))
 
 
 def functions_in(expression: Expression) -> set[str]:
@@ -78,7 +74,7 @@ def functions_in(expression: Expression) -> set[str]:
 
 
 def test_every_function_has_a_case() -> None:
-    tested = set().union(*(functions_in(case.bound()[0]) for case in CASES))
+    tested = set().union(*(functions_in(case.bound[0]) for case in CASES))
     assert tested == FUNCTIONS.keys() | LAZY.keys()
 
 

@@ -57,7 +57,7 @@ def answers(spark: Any) -> pa.Table:
 def test_values(answers: pa.Table, number: int) -> None:
     case = ASKED[number]
     theirs = answers[f"v{number}"]
-    assert spark_name(theirs.type) == spark_name(case.bound()[0].type)
+    assert spark_name(theirs.type) == spark_name(case.bound[0].type)
     for row, value in zip(case.good, theirs.to_pylist()[: len(case.good)], strict=True):
         assert same(value, row[-1]), (row, value)
 

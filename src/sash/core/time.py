@@ -50,13 +50,13 @@ def parse_duration(text: str) -> Micros:
 def format_duration(micros: Micros) -> str:
     """The shortest exact spelling.
 
-    >>> format_duration(90_000_000), format_duration(7_200_000_000)
-    ('90 sec', '2 hour')
+    >>> format_duration(90_000_000), format_duration(7_200_000_000), format_duration(1_234_567)
+    ('90 sec', '2 hour', '1234.567 ms')
     """
     for name, unit in _SPELT:
         if micros % unit == 0 and micros:
             return f"{micros // unit} {name}"
-    return f"{micros / 1000:g} ms" if micros else "0 sec"
+    return f"{micros // 1000}.{micros % 1000:03d}".rstrip("0") + " ms" if micros else "0 sec"
 
 
 def unit_list() -> str:

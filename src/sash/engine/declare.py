@@ -13,6 +13,8 @@ from sash.core.time import Micros, format_duration, parse_duration
 from sash.language import CreateStream
 
 _CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "source")
+# The columns that the pass over a micro-batch adds (spark/lanes.py).
+_RESERVED = re.compile(r"_(t|bad|lane|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
 _MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay")
 
 
@@ -42,6 +44,8 @@ def checked(stream: Stream) -> Stream:
         raise CatalogError(f"stream '{stream.name}' has no column '{stream.timestamp}' for its TIMESTAMP{hint}")
     if not pa.types.is_timestamp(column.type):
         raise CatalogError(f"TIMESTAMP {column.name} of stream '{stream.name}' is {column.type}, not a timestamp")
+    if taken := [name for name in stream.schema.names if _RESERVED.fullmatch(name.lower())]:
+        raise CatalogError(f"column '{taken[0]}' of stream '{stream.name}' has a name that Sash uses itself; rename it")
     if stream.granule <= 0 or stream.delay < 0:
         raise CatalogError(
             f"stream '{stream.name}': GRANULE must be positive and DELAY not negative, not "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +88,7 @@ class PeriodicGroup:
         """Take a query in; `latest` is the greatest timestamp seen before it came."""
         active = self.queries[compiled.name] = ActiveQuery(compiled)
         self._cut_finer_or_coarser(latest)
-        since = None if latest is None else multiple_at_or_after(latest, self.length, self._stream.offset)
+        since = None if latest is None else self.ends_after(latest)
         self.synopsis.require(compiled.finisher.partials, since)
         if self.origin is None:
             return
@@ -106,7 +107,7 @@ class PeriodicGroup:
         self.reach = max(active.window.reach for active in self.queries.values())
         length = pane_length(active.window for active in self.queries.values())
         if length != self.length and latest is not None and self.origin is not None:
-            self.coarse.append((self.length, multiple_at_or_after(latest, self.length, self._stream.offset)))
+            self.coarse.append((self.length, self.ends_after(latest)))
         self.length = length
 
     def valid_from(self, active: ActiveQuery) -> Micros | None:
@@ -246,7 +247,7 @@ class PeriodicGroup:
         for active in queries:
             by_window.setdefault(active.span, []).append(active)
         needs = {window: _partials(members) for window, members in by_window.items()}
-        ready: dict[str, Answer] = {}
+        moment, ready = to_datetime(as_of), dict[str, Answer]()
         for view in self.synopsis.scan(needs, as_of):
             found, tables = dict[Partial, Groups](), dict[Shape, pa.Table]()
             for active in by_window[view.window]:
@@ -255,17 +256,17 @@ class PeriodicGroup:
                     if table is None:
                         table = active.compiled.finisher.answer(view, found)
                         tables[active.compiled.periodic.shape] = table
-                    ready[active.compiled.name] = self._answer(active, table, as_of)
+                    ready[active.compiled.name] = self._answer(active, table, as_of, moment)
                 except QueryFailedError as error:
                     outcome.failed[active.compiled.name] = str(error)
                     self._unschedule(active.compiled.name)
         yield from (ready[active.compiled.name] for active in queries if active.compiled.name in ready)
 
-    def _answer(self, active: ActiveQuery, table: pa.Table, as_of: Micros) -> Answer:
+    def _answer(self, active: ActiveQuery, table: pa.Table, as_of: Micros, moment: datetime) -> Answer:
         window = active.window
         scheduled = window.slide is not None and (as_of - self._stream.offset) % window.slide == 0
         complete = self.is_complete(active, as_of - window.reach)
-        return Answer(active.compiled.name, to_datetime(as_of), complete, scheduled, table)
+        return Answer(active.compiled.name, moment, complete, scheduled, table)
 
     def is_complete(self, active: ActiveQuery, edge: Micros) -> bool:
         assert self.retained_from is not None

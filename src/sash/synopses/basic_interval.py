@@ -269,7 +269,7 @@ class BasicIntervalSynopsis:
             some = windows[start : start + most]
             for (window, partials), accumulator in zip(some, self._accumulators(newest, youngest, some), strict=True):
                 edge = newest - window.length
-                later = functools.cache(functools.partial(self._folded_since, youngest, partials))
+                later = functools.partial(self._folded_since, youngest, partials)
                 empty = self._ring.position(edge) >= youngest
                 yield WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
 
