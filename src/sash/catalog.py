@@ -1,7 +1,7 @@
-"""What the system knows by name: streams and registered queries, under one version number.
+"""What the system knows by name: streams and registered queries.
 
-The version grows with every change. It is stored with each epoch, so that a micro-batch that is
-replayed after a crash sees the queries that it saw before.
+Its versions are counted by its history (engine/history.py): a version is stored with each epoch, so that a
+micro-batch that is replayed after a crash sees the queries that it saw before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Source:
 class Stream:
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
 
-    `serial` is the catalog's version that it came with.
+    `inferred`: the columns are the source's own, none were declared. `serial` is the catalog's version that it
+    came with.
     """
 
     name: str
@@ -40,7 +41,13 @@ class Stream:
     late_revise: bool = False
     idle_after: Micros | None = None
     source: Source | None = None
+    inferred: bool = False
     serial: int = 0
+
+    @property
+    def declared(self) -> pa.Schema | None:
+        """The columns to ask a source for; None where it has its own."""
+        return None if self.inferred else self.schema
 
     @property
     def directory(self) -> str:
@@ -71,7 +78,6 @@ class Catalog:
     """Names are case-insensitive, as in Spark, and keep the spelling they were given."""
 
     def __init__(self) -> None:
-        self.version = 0
         self._streams: dict[str, Stream] = {}
         self._queries: dict[str, RegisteredQuery] = {}
 
@@ -104,14 +110,12 @@ class Catalog:
         if stream.name.lower() in self._streams:
             raise CatalogError(f"stream '{stream.name}' exists already; DROP STREAM {stream.name} first")
         self._streams[stream.name.lower()] = stream
-        self.version += 1
 
     def drop_stream(self, name: str, users: list[str]) -> None:
         stream = self.stream(name)
         if users:
             raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
         del self._streams[name.lower()]
-        self.version += 1
 
     def add_query(self, query: RegisteredQuery) -> None:
         if query.name.lower() in self._queries:
@@ -120,10 +124,8 @@ class Catalog:
                 f"DROP QUERY {query.name} first, or choose another name"
             )
         self._queries[query.name.lower()] = query
-        self.version += 1
 
     def drop_query(self, name: str) -> RegisteredQuery:
         query = self.query(name)
         del self._queries[name.lower()]
-        self.version += 1
         return query

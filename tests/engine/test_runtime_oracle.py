@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.time import SECOND, to_micros
+from sash.engine import state
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.stream import StreamRuntime
@@ -108,3 +111,51 @@ def test_a_query_that_comes_at_the_edge_of_a_left_closed_pane() -> None:
     mine = [answer for answer in answers if answer.query == "later" and answer.complete]
     check_answers([later], mine, parts, declared)
     assert len(mine) == 2
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> tuple[Stream, list[Registered], list[tuple[int, int]]]:
+    """A stream, queries, and for each query between which micro-batches it lives."""
+    declared = stream(
+        delay=draw(st.sampled_from([0, SECOND])),
+        closed_left=draw(st.booleans()),
+        offset=draw(st.sampled_from([0, SECOND // 2])),
+        late_revise=draw(st.booleans()),
+    )
+    queries = draw(query_sets(5))
+    lives = [(draw(st.integers(0, 4)), draw(st.integers(2, 7))) for _ in queries]
+    return declared, queries, lives
+
+
+@settings(max_examples=120)
+@given(stories(), batches(most=40, start=-4 * SECOND), st.integers(0, 6), st.booleans())
+def test_queries_that_come_and_go(
+    story: tuple[Stream, list[Registered], list[tuple[int, int]]], parts: list[pa.Table], saved_at: int, beats: bool
+) -> None:
+    """Complete answers are right whoever comes and goes, around time 0, through heartbeats and a snapshot."""
+    declared, queries, lives = story
+    every = compiled(queries, declared)
+    runtime, answers = StreamRuntime(declared, policy("conservative")), list[Answer]()
+    for i, part in enumerate(parts):
+        runtime.synchronise([query for query, (first, last) in zip(every, lives, strict=True) if first <= i < last])
+        for query in every:
+            group = runtime.covers(query)
+            if group is not None and not group.cuts(query.periodic.window):
+                answers += [answer for answer in [runtime.probe(query, group)] if answer is not None]
+        answers += runtime.apply(aggregate(declared, runtime.tables(), part)).answers
+        if beats and runtime.latest is not None:
+            answers += runtime.advance(runtime.latest - declared.delay).answers
+        if i == saved_at:
+            runtime = restored(runtime)
+    answers += runtime.finish().answers
+    assert runtime.statistics.late_tuples == 0
+    check_answers(queries, [answer for answer in answers if answer.complete], parts, declared)
+
+
+def restored(runtime: StreamRuntime) -> StreamRuntime:
+    """The runtime after a snapshot, and back."""
+    saved, tables = state.save(runtime)
+    again = StreamRuntime(runtime.stream, policy("conservative"))
+    again.synchronise([group.queries[name].compiled for name, group in runtime.active.items()])
+    state.load(again, json.loads(json.dumps(saved)), tables, policy("conservative"))
+    return again

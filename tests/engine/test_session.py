@@ -161,6 +161,59 @@ def test_null_timestamps_and_unparsable_rows_are_counted_and_kept_out(session: s
     assert query.latest().table.to_pylist() == [{"t": 4, "n": 2}]  # type: ignore[union-attr]
 
 
+def test_unparsable_rows_do_not_move_the_watermark(session: sash.Session, tmp_path: Path) -> None:
+    directory = tmp_path / "json"
+    directory.mkdir()
+    for number, lines in enumerate(
+        [
+            ['{"ts": "2026-01-01T00:00:01Z", "v": 1}', '{"ts": "2999-01-01T00:00:00Z", "v": "no number"}'],
+            ['{"ts": "2026-01-01T00:00:02Z", "v": 2}'],
+        ]
+    ):
+        (directory / f"{number}.json").write_text("\n".join(lines))
+        os.utime(directory / f"{number}.json", (1_600_000_000 + number,) * 2)
+    session.sql(
+        "CREATE STREAM s (ts TIMESTAMP, v INT) FROM json "
+        f"OPTIONS (path '{directory}', maxFilesPerTrigger '1') TIMESTAMP ts"
+    )
+    query = session.register("SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]", name="q")
+    session.run()
+    counted = session.stats()["streams"]["s"]
+    assert (counted["late_tuples"], counted["unparsable"]) == (0, 1)
+    assert query.latest().table.to_pylist() == [{"t": 3}]  # type: ignore[union-attr]
+
+
+def test_literals_reach_spark_as_they_are(session: sash.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark substitutes ${...} in statements: an environment variable must not get into a query that way."""
+    monkeypatch.setenv("SASH_SECRET", "leaked")
+    texts = ["${env:SASH_SECRET}", "leaked", 'it\'s \\ `quoted` "twice"']
+    frame = session.spark.createDataFrame([(i, text) for i, text in enumerate(texts)], "i INT, g STRING")
+    frame = frame.selectExpr(f"timestamp_seconds({START // SECOND} + i) AS ts", "g")
+    session.create_stream("s", frame, timestamp="ts")
+    queries = []
+    for i, text in enumerate(texts):
+        literal = text.replace("\\", "\\\\").replace("'", "\\'")
+        queries.append(
+            session.register(f"SELECT COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 1 sec] WHERE g = '{literal}'", f"q{i}")
+        )
+    session.run()
+    assert [query.latest().table["n"][0].as_py() for query in queries] == [1, 1, 1]  # type: ignore[union-attr]
+
+
+def test_a_source_with_its_own_columns_starts_and_starts_again(session: sash.Session, tmp_path: Path) -> None:
+    for attempt in range(2):
+        with sash.connect(spark=session.spark, checkpoint=tmp_path / "c") as opened:
+            opened.sql("CREATE STREAM r FROM rate OPTIONS (rowsPerSecond '50') TIMESTAMP timestamp")
+            query = opened.register("SELECT COUNT(*) AS n FROM r [WINDOW 1 sec SLIDE 1 sec]", name="q")
+            before = opened.stats()["tuples"]
+            assert (before > 0) == (attempt > 0)
+            opened.start(trigger="0 seconds")
+            while opened.stats()["tuples"] < before + 60:
+                assert not opened.wait(0.05)
+            opened.stop()
+            assert query.error is None
+
+
 def test_gaps_answer_once_and_rest(session: sash.Session, tmp_path: Path) -> None:
     write(tmp_path / "data", 0, [(0.5, 1, 1), (1.5, 1, 1)])
     write(tmp_path / "data", 1, [(1_000_000.5, 1, 1)])
@@ -315,6 +368,43 @@ def test_a_subscriber_that_raises_is_reported_and_others_are_served(
     assert any("subscriber of query q raised" in record.message for record in caplog.records)
 
 
+def test_a_subscriber_may_stop_the_session(session: sash.Session, tmp_path: Path) -> None:
+    ten_files(tmp_path / "data")
+    create(session, tmp_path / "data")
+    query = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 4 sec]", name="q")
+    refused: list[str] = []
+
+    def stop(answer: sash.Answer) -> None:
+        try:
+            session.close()
+        except sash.SashError as error:
+            refused.append(str(error))
+        session.stop()
+
+    query.subscribe(stop)
+    session.start(trigger="0 seconds")
+    assert session.wait(60)
+    assert refused
+    assert len(query.answers()) < 10
+
+
+def test_a_query_of_the_same_name_gets_nothing_of_the_old_one(session: sash.Session, tmp_path: Path) -> None:
+    ten_files(tmp_path / "data")
+    create(session, tmp_path / "data")
+    old = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec]", name="q")
+    new: list[sash.Query] = []
+
+    def act(answer: sash.Answer) -> None:
+        if seconds([answer])[0] == 9:
+            old.drop()
+            new.append(session.register("SELECT MAX(v) AS m FROM s [WINDOW 4 sec SLIDE 4 sec]", name="q"))
+
+    old.subscribe(act)
+    session.run()
+    assert all(answer.table.column_names == ["m"] for answer in new[0].answers())
+    assert new[0].latest() is not None
+
+
 def test_a_source_that_is_not_there_or_disappears(session: sash.Session, tmp_path: Path) -> None:
     with pytest.raises(sash.SourceError, match="cannot open the source 'parquet'"):
         create(session, tmp_path / "nowhere")
@@ -341,6 +431,11 @@ def test_mistakes_disturb_nothing_that_runs(session: sash.Session, tmp_path: Pat
         "SELECT COUNT(*) FROM s [WINDOW 0 sec SLIDE 1 sec]",
         "SELECT COUNT(*) FROM s [WINDOW -4 sec SLIDE 1 sec]",
         "SELECT COUNT(*) FROM s [WINDOW 900000 days SLIDE 1 sec]",
+        "SELECT COUNT(*) FROM s [WINDOW 4 sec SLIDE 1500 ms]",
+        "SELECT COUNT(*) FROM s [WINDOW 4 sec SLIDE 0 sec]",
+        "SELECT COUNT(*) FROM s [WINDOW 4 sec SLIDE -1 sec]",
+        "SELECT COUNT(*) FROM s [WINDOW 4 sec SLIDE 900000 days]",
+        "SELECT SUM(CAST(v AS STRING)) FROM s [WINDOW 4 sec SLIDE 4 sec]",
     ]
 
     def act(answer: sash.Answer) -> None:

@@ -85,9 +85,9 @@ _VALUES = st.tuples(
 
 
 @st.composite
-def batches(draw: st.DrawFn, disorder: int = 0, most: int = 60) -> list[pa.Table]:
+def batches(draw: st.DrawFn, disorder: int = 0, most: int = 60, start: int = START) -> list[pa.Table]:
     """Micro-batches of a stream in which no tuple is more than `disorder` microseconds behind the greatest before."""
-    now = START + draw(st.integers(0, 5 * SECOND))
+    now = start + draw(st.integers(0, 5 * SECOND))
     stamps = []
     for _ in range(draw(st.integers(1, most))):
         # a tie, a step to an exact multiple, a small step, a gap

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sash
+from sash.engine.history import CatalogHistory
 from sash.spark.pipeline import Pipeline
 
 QUERIES = {
@@ -45,6 +46,7 @@ def main(data: str, checkpoint: str, out: str, kill_at: int | None) -> None:
         return call
 
     os.replace = around(os.replace)  # type: ignore[assignment]
+    CatalogHistory.append = around(CatalogHistory.append)  # type: ignore[method-assign]
     Pipeline.aggregate = around(Pipeline.aggregate)  # type: ignore[method-assign]
     with open(out, "a") as file:
 

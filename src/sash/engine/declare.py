@@ -33,7 +33,7 @@ def duration(what: str, text: str) -> Micros:
 
 def declared_stream(statement: CreateStream, schema: pa.Schema) -> Stream:
     clauses = {clause: getattr(statement, clause) for clause in _CLAUSES}
-    return checked(Stream(statement.name, schema, statement.timestamp, **clauses))
+    return checked(Stream(statement.name, schema, statement.timestamp, inferred=statement.schema is None, **clauses))
 
 
 def checked(stream: Stream) -> Stream:

@@ -147,10 +147,12 @@ class PeriodicGroup:
         """Take a micro-batch's rows in; how many tuples were late."""
         if not len(rows.ends):
             return 0
-        if self.origin is None:
-            self._begin(int(rows.ends.min()) - rows.length)
         late = rows.ends <= self.now if self.now is not None else np.zeros(len(rows.ends), dtype=bool)
         tuples = int(counts[late].sum())
+        if self.origin is None:
+            if late.all():
+                return tuples
+            self._begin(int(rows.ends[~late].min()) - rows.length)
         if not tuples:
             self.synopsis.absorb(rows)
         elif self._stream.late_revise:
@@ -183,7 +185,10 @@ class PeriodicGroup:
 
     def advance(self, target: Micros, outcome: Outcome) -> Iterator[Answer]:
         """Close panes up to a time in order, running what is due after each."""
-        if self.origin is None or (self.now is not None and target <= self.now):
+        if self.now is not None and target <= self.now:
+            return
+        if self.origin is None:
+            self.now = target
             return
         while (due := self.scheduler.next_due(target)) is not None:
             self.synopsis.close(due)
@@ -257,7 +262,7 @@ class PeriodicGroup:
                         table = active.compiled.finisher.answer(view, found)
                         tables[active.compiled.periodic.shape] = table
                     ready[active.compiled.name] = self._answer(active, table, as_of, moment)
-                except QueryFailedError as error:
+                except (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError) as error:
                     outcome.failed[active.compiled.name] = str(error)
                     self._unschedule(active.compiled.name)
         yield from (ready[active.compiled.name] for active in queries if active.compiled.name in ready)
@@ -270,11 +275,17 @@ class PeriodicGroup:
 
     def is_complete(self, active: ActiveQuery, edge: Micros) -> bool:
         assert self.retained_from is not None
-        return edge >= max(self.retained_from, active.valid_from or self.retained_from)
+        known_from = self.retained_from if active.valid_from is None else max(self.retained_from, active.valid_from)
+        return edge >= known_from
+
+    def cuts(self, window: TimeWindow) -> bool:
+        """Some stored pane lies across an edge of a window as of now: the window cannot be put together."""
+        edges = [] if self.now is None else [self.now - window.lag, self.now - window.reach]
+        return any(self.synopsis.straddles(edge) for edge in edges)
 
     def answer_now(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
-        if self.now is None:
+        if self.now is None or self.origin is None:
             return None
         outcome = Outcome()
         for answer in self._answers([active], self.now, outcome):

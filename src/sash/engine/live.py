@@ -25,7 +25,8 @@ class IdleWatch:
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _loop(self) -> None:
         shortest = min(running.stream.idle_after or SECOND for running in self._streams)

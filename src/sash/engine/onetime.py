@@ -35,8 +35,7 @@ def _check_edges(query: CompiledQuery, group: PeriodicGroup) -> None:
             f"the synopsis over {query.stream} by {group.label} keeps {format_duration(group.reach)}, "
             f"the question looks back {format_duration(window.reach)}; register a query with such a window first"
         )
-    edges = [] if group.now is None else [group.now - window.lag, group.now - window.reach]
-    if any(group.synopsis.straddles(edge) for edge in edges):
+    if group.cuts(window):
         raise SashError(
             f"{window} does not fit the stored panes of {format_duration(group.length)}; "
             f"take multiples of {format_duration(group.length)}"

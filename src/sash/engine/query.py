@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, SashError
 from sash.engine.answer import Answer
 
@@ -16,43 +18,67 @@ if TYPE_CHECKING:
 logger = logging.getLogger("sash.engine")
 
 
+# What an answer takes besides the bytes of its columns.
+ANSWER_OVERHEAD = 1_500
+
+
 class AnswerMemory:
-    """Bounds what all queries together remember: the oldest answers go first, each query's latest one stays."""
+    """Bounds what all queries together remember: a query that adds beyond it gives up its own oldest answers."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._used = 0
-        self._order: deque[tuple[Query, Answer]] = deque()
-        # Answers of queries that were computed together may share a table: it is counted once.
+        # Answers of queries that were computed together may share a table: its bytes are counted once.
         self._holders: dict[int, int] = {}
+        self._lock = threading.Lock()
         self.forgotten = 0
 
-    def add(self, query: Query, answer: Answer) -> None:
+    @property
+    def used(self) -> int:
+        return self._used
+
+    def add(self, answers: deque[Answer], answer: Answer) -> None:
+        """Remember an answer of a query; `answers` are those it has, oldest first."""
+        with self._lock:
+            if answers.maxlen is not None and len(answers) == answers.maxlen:
+                self._release(answers.popleft())
+            answers.append(answer)
+            self._hold(answer)
+            while self._used > self._limit and len(answers) > 1:
+                self._release(answers.popleft())
+                self.forgotten += 1
+
+    def forget(self, answers: deque[Answer]) -> None:
+        """A dropped query's answers are its holder's own business."""
+        with self._lock:
+            for answer in answers:
+                self._release(answer)
+
+    def _hold(self, answer: Answer) -> None:
         key = id(answer.table)
         if key not in self._holders:
             self._used += answer.table.nbytes
         self._holders[key] = self._holders.get(key, 0) + 1
-        self._order.append((query, answer))
-        while self._used > self._limit and len(self._order) > 1:
-            self._forget_oldest()
+        self._used += ANSWER_OVERHEAD
 
-    def _forget_oldest(self) -> None:
-        owner, oldest = self._order.popleft()
-        key = id(oldest.table)
+    def _release(self, answer: Answer) -> None:
+        key = id(answer.table)
+        self._used -= ANSWER_OVERHEAD
         self._holders[key] -= 1
         if not self._holders[key]:
             del self._holders[key]
-            self._used -= oldest.table.nbytes
-        self.forgotten += owner._forget(oldest)
+            self._used -= answer.table.nbytes
 
 
 class Query:
     """What `register` returns. Safe to use from any thread."""
 
-    def __init__(self, session: Session, name: str, text: str, keep: int) -> None:
+    def __init__(self, session: Session, query: RegisteredQuery, keep: int, memory: AnswerMemory) -> None:
         self._session = session
-        self.name = name
-        self.text = text
+        self._memory = memory
+        self.name = query.name
+        self.text = query.text
+        self.serial = query.serial
         self.error: SashError | None = None
         self._answers: deque[Answer] = deque(maxlen=keep)
         self._subscribers: list[Callable[[Answer], None]] = []
@@ -81,14 +107,11 @@ class Query:
         self._session.drop_query(self.name)
 
     def _remember(self, answer: Answer) -> None:
-        self._answers.append(answer)
+        self._memory.add(self._answers, answer)
         self.answered += 1
 
-    def _forget(self, answer: Answer) -> bool:
-        if len(self._answers) > 1 and self._answers[0] is answer:
-            self._answers.popleft()
-            return True
-        return False
+    def _dropped(self) -> None:
+        self._memory.forget(self._answers)
 
     def _deliver(self, answer: Answer) -> None:
         """A subscriber that raises is reported; the others are still served."""

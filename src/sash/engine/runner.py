@@ -98,7 +98,7 @@ class Runner:
 
     def wait(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while any(query.isActive for _, query in self._live.values()):
+        while any(query.isActive for _, query in list(self._live.values())):
             for stream, (_, query) in list(self._live.items()):
                 if not query.isActive:
                     self._await(stream)
@@ -111,7 +111,7 @@ class Runner:
 
     def stop(self) -> None:
         """After the micro-batch in flight. From inside one (a subscriber's callback) it is only asked for."""
-        if any(running.in_batch for running, _ in self._live.values()):
+        if any(running.in_batch for running, _ in list(self._live.values())):
             threading.Thread(target=self.stop, name="sash-stop", daemon=True).start()
             return
         if self._idle is not None:

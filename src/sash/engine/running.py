@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -71,6 +72,7 @@ class RunningStream:
         self._lock = threading.RLock()
         self.error: SashError | None = None
         self.stopping = False
+        self._broken = False
         self._batch_thread: int | None = None
 
     def redeclare(self, stream: Stream, pipeline: Pipeline) -> None:
@@ -153,21 +155,21 @@ class RunningStream:
         """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
         with self._isolation.read():
             group = self.runtime.covers(query)
-            return None if group is None else self.runtime.probe(query, group)
+            if group is None or group.cuts(query.periodic.window):
+                return None
+            return self.runtime.probe(query, group)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
     def on_batch(self, version: Callable[[], int], rows: DataFrame, epoch: int) -> None:
         with self._lock:
+            self._check_whole()
             if self.stopping:
                 raise SashError(f"stream '{self.stream.name}' is stopping")
             if epoch <= self._epoch:
                 return
-            self._batch_thread = threading.get_ident()
-            try:
+            with self._working():
                 self._take_batch(version(), rows, epoch)
-            finally:
-                self._batch_thread = None
 
     def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
         seen = current if self._log is None else self._log.intend(epoch, current)
@@ -177,12 +179,38 @@ class RunningStream:
         table = self._aggregate(rows)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started = time.perf_counter()
-        with self._isolation.slide():
-            progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
-        self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
-        self._epoch = epoch
-        self._report_failures(failed, reported=False)
-        self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
+        with self._all_or_broken():
+            with self._isolation.slide():
+                progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
+            self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
+            self._epoch = epoch
+            self._report_failures(failed, reported=False)
+            self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """This thread works for the stream: what subscribers ask for meanwhile must not wait for it."""
+        before, self._batch_thread = self._batch_thread, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._batch_thread = before
+
+    @contextmanager
+    def _all_or_broken(self) -> Iterator[None]:
+        """From the first change to the commit: what fails in between leaves a state that only the log can mend."""
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _check_whole(self) -> None:
+        if self._broken:
+            raise SashError(
+                f"stream '{self.stream.name}' failed in the middle of a micro-batch; connect again"
+                + (" with the checkpoint to go on" if self._log is not None else " and read it anew")
+            )
 
     def _aggregate(self, rows: DataFrame) -> pa.Table:
         """The one action; when an expression fails, find out whose, fail those queries alone, and go on."""
@@ -214,17 +242,19 @@ class RunningStream:
 
     def advance(self, watermark: Micros) -> None:
         """A heartbeat: no tuple with a timestamp before this is to come."""
-        with self._lock:
-            with self._isolation.slide():
-                progress = self.runtime.advance(watermark)
-            self._commit(Entry("heartbeat", self._epoch, self._version, {"watermark": watermark}), progress)
+        self._move("heartbeat", {"watermark": watermark}, lambda: self.runtime.advance(watermark))
 
     def finish(self) -> None:
         """End of input (or IDLE AFTER): close the panes that are open."""
-        with self._lock:
-            with self._isolation.slide():
-                progress = self.runtime.finish()
-            self._commit(Entry("end", self._epoch, self._version, {}), progress)
+        self._move("end", {}, self.runtime.finish)
+
+    def _move(self, kind: str, facts: dict[str, Any], change: Callable[[], Progress]) -> None:
+        with self._lock, self._working():
+            self._check_whole()
+            with self._all_or_broken():
+                with self._isolation.slide():
+                    progress = change()
+                self._commit(Entry(kind, self._epoch, self._version, facts), progress)
 
     def _commit(self, entry: Entry, progress: Progress) -> None:
         self._finish(progress, delivered=False)
@@ -241,10 +271,14 @@ class RunningStream:
         serials = self._serials([*outcome.failed, *outcome.ended])
         self._failed.update({serials[name]: why for name, why in outcome.failed.items()})
         self._ended.update(serials[name] for name in outcome.ended)
+        self._hand_over(progress, delivered)
+
+    def _hand_over(self, progress: Progress, delivered: bool) -> None:
+        progress.serials = {query.name: query.serial for query in self._wanted.values()}
         self._deliver(progress, delivered)
 
     def _report_failures(self, failed: dict[str, str], reported: bool) -> None:
         report = Progress()
         names = {serial: query.name for serial, query in self._wanted.items()}
         report.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
-        self._deliver(report, reported)
+        self._hand_over(report, reported)

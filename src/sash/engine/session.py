@@ -74,7 +74,7 @@ class Session:
         self._isolation = isolation_named(isolation)
         self._borrowed = spark
         if spark is not None:
-            from sash.spark.session import check_borrowed
+            from sash.spark.session import check_borrowed, jvm_process
 
             check_borrowed(spark)
         self._own: SparkSession | None = None
@@ -90,7 +90,13 @@ class Session:
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         self._history = self._checkpoint.history if self._checkpoint else CatalogHistory()
         self._runner = Runner(self._checkpoint, clock or SystemClock(), lambda: self._history.version)
-        self._restore_catalog()
+        try:
+            if spark is not None and self._checkpoint is not None:
+                self._checkpoint.record_jvm(jvm_process(spark))
+            self._restore_catalog()
+        except BaseException:
+            self.close()
+            raise
 
     # -- Spark -----------------------------------------------------------------------------------------
 
@@ -153,7 +159,7 @@ class Session:
             known = self._catalog.stream(statement.name)
             stream = replace(declared_stream(statement, statement.schema or known.schema), serial=known.serial)
             check_same(stream, known)
-            frame = open_source(self.spark, statement.source, stream.schema)
+            frame = open_source(self.spark, statement.source, stream.declared)
             self._streams[known.name.lower()].redeclare(stream, Pipeline(stream, frame))
             self._restored.discard(key)
             return
@@ -184,9 +190,14 @@ class Session:
                 log,
             )
             self._streams[stream.name.lower()] = running
+            try:
+                running.recover()
+            except BaseException:
+                del self._streams[stream.name.lower()]
+                self._catalog.drop_stream(stream.name, [])
+                raise
             if known is None:
                 self._history.append(stream_change(stream))
-            running.recover()
 
     def drop_stream(self, name: str) -> None:
         with self._lock:
@@ -224,22 +235,27 @@ class Session:
             self._catalog.add_query(query)
             self._history.append(query_change(query))
             self._compiled[query] = compiled
-            handle = self.queries[name] = Query(self, name, query.text, self._keep_answers)
+            handle = self.queries[name] = Query(self, query, self._keep_answers, self._memory)
         self._answer_at_once(compiled)
         return handle
 
     def _answer_at_once(self, compiled: CompiledQuery) -> None:
         """Where the stream has begun and its synopsis has what the query needs, nobody waits for a slide."""
-        answer = self._streams[compiled.stream.lower()].first_answer(compiled)
+        try:
+            answer = self._streams[compiled.stream.lower()].first_answer(compiled)
+        except QueryFailedError:
+            # It fails again when it is due, and is reported then.
+            return
         if answer is not None and (answer.scheduled or not compiled.periodic.window.exactly):
-            self._take(Progress([answer]), False)
+            self._take(Progress({compiled.name: compiled.serial}, [answer]), False)
 
     def drop_query(self, name: str) -> None:
         with self._lock:
             query = self._catalog.drop_query(name)
             self._history.append({"change": "drop query", "name": query.name})
             self._restored.discard(query.name.lower())
-            self.queries.pop(query.name, None)
+            if (handle := self.queries.pop(query.name, None)) is not None:
+                handle._dropped()
             self._compiled.pop(query, None)
 
     def _queries_at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
@@ -254,22 +270,26 @@ class Session:
     def _take(self, progress: Progress, delivered: bool) -> None:
         """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
         for answer in progress.answers:
-            handle = self.queries.get(answer.query)
+            handle = self._handle(answer.query, progress)
             if handle is None:
                 continue
             handle._remember(answer)
-            self._memory.add(handle, answer)
             if not delivered:
                 handle._deliver(answer)
         for name, why in progress.outcome.failed.items():
             if not delivered:
                 logger.error("query %s failed: %s", name, why)
-            if name in self.queries:
-                self.queries[name].error = QueryFailedError(f"query '{name}' failed: {why}")
+            if (handle := self._handle(name, progress)) is not None:
+                handle.error = QueryFailedError(f"query '{name}' failed: {why}")
         for name in progress.outcome.ended:
             logger.info("query %s has reached the end of its lifetime", name)
-            if not delivered and name in self.queries:
+            if not delivered and self._handle(name, progress) is not None:
                 self.drop_query(name)
+
+    def _handle(self, name: str, progress: Progress) -> Query | None:
+        """The query that a name meant in some progress, if it is still registered."""
+        handle = self.queries.get(name)
+        return handle if handle is not None and handle.serial == progress.serials.get(name) else None
 
     # -- recovery --------------------------------------------------------------------------------------
 
@@ -278,13 +298,13 @@ class Session:
         for query in self._history.queries().values():
             self._catalog.add_query(query)
             self._restored.add(query.name.lower())
-            self.queries[query.name] = Query(self, query.name, query.text, self._keep_answers)
+            self.queries[query.name] = Query(self, query, self._keep_answers, self._memory)
         for change in self._history.streams().values():
             stream = stream_of(change)
             if stream.source is not None:
                 from sash.spark.sources import open_source
 
-                self._open_stream(stream, open_source(self.spark, stream.source, stream.schema))
+                self._open_stream(stream, open_source(self.spark, stream.source, stream.declared))
                 self._restored.add(f"stream {stream.name.lower()}")
 
     # -- running ---------------------------------------------------------------------------------------
@@ -324,6 +344,8 @@ class Session:
         """Stop, and end the Spark session if it is ours (never a borrowed one)."""
         if self._closed:
             return
+        if any(running.in_batch for running in self._streams.values()):
+            raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
         self._runner.close()
         self._closed = True
         if self._own is not None:
@@ -362,12 +384,16 @@ class Session:
             RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime),
             DropQuery: lambda s: self.drop_query(s.name),
             DropStream: lambda s: self.drop_stream(s.name),
-            ShowQueries: lambda s: show_queries(self._catalog, self.queries),
-            Describe: lambda s: describe(s.name, self._catalog, self.queries),
+            ShowQueries: lambda s: self._locked(show_queries, self._catalog, self.queries),
+            Describe: lambda s: self._locked(describe, s.name, self._catalog, self.queries),
             Explain: lambda s: self._explain(s.select),
             SelectStatement: lambda s: self._query(s.select),
         }
         return handlers[type(statement)](statement)
+
+    def _locked(self, function: Callable[..., pa.Table], *arguments: Any) -> pa.Table:
+        with self._lock:
+            return function(*arguments)
 
     def query(self, text: str) -> pa.Table:
         """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata."""

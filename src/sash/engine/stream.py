@@ -31,8 +31,12 @@ _ENOUGH_TO_JUDGE = 1_000
 
 @dataclass
 class Progress:
-    """Answers in the order of time, and queries that failed or ended on the way."""
+    """Answers in the order of time, and queries that failed or ended on the way.
 
+    `serials` tells which query each name meant: one of the same name may have come since.
+    """
+
+    serials: dict[str, int] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
 
@@ -62,11 +66,12 @@ class StreamRuntime:
 
     def _add(self, query: CompiledQuery) -> None:
         keys = key_set(query.periodic)
-        group = self.groups.get(keys)
-        if group is None:
-            group = self.groups[keys] = PeriodicGroup(keys, self.stream, self._policy)
+        fresh = keys not in self.groups
+        group = self.groups.setdefault(keys, PeriodicGroup(keys, self.stream, self._policy))
         self.active[query.name] = group
         group.add(query, self.latest)
+        if fresh and self.watermark is not None:
+            group.now = group.closed_by(self.watermark)
 
     def remove(self, name: str) -> None:
         group = self.active.pop(name, None)
@@ -118,7 +123,7 @@ class StreamRuntime:
         """End of input, or idleness: nothing more is expected in the panes that are open."""
         if self.latest is None:
             return Progress()
-        self.watermark = max(self.latest, self.watermark or self.latest)
+        self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
         return self._advance({group.keys: group.ends_after(self.latest) for group in self.ordered()})
 
     def _advance(self, targets: dict[KeySet, Micros]) -> Progress:

@@ -35,9 +35,9 @@ def unquote(written: str) -> str:
 
 
 def quote(value: str) -> str:
-    r"""A literal that Spark reads back as the value.
+    r"""A literal that Spark reads back as the value; a dollar sign is escaped, or Spark would substitute `${...}`.
 
     >>> quote(r"it's \d")
     "'it\\'s \\\\d'"
     """
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"

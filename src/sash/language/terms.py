@@ -39,10 +39,6 @@ class Term:
         """The columns it reads, in order of first use."""
         return tuple(dict.fromkeys(str(term.value) for term in self.walk() if term.op == "column"))
 
-    @property
-    def is_constant(self) -> bool:
-        return not any(term.op in ("column", "aggregate") for term in self.walk())
-
 
 # How tightly an operator binds; an operand that binds less is put in parentheses.
 _OR, _AND, _NOT, _PREDICATE, _BITS, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(9)

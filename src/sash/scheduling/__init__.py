@@ -6,7 +6,7 @@ The engine applies an update to the synopses, then asks `LocalScheduler.decide(n
             of one SLIDE each      EDF, absolute       conservative: equal d, same group
 """
 
-from sash.scheduling.cost import intervals_scanned, joint_cost, separate_cost, work_saved
+from sash.scheduling.cost import intervals_scanned, joint_cost, separate_cost
 from sash.scheduling.local import LocalScheduler
 from sash.scheduling.policies import POLICIES, Conservative, EarliestDeadlineFirst, Policy, policy
 from sash.scheduling.task import Due, Execution, Task, TaskKey
@@ -25,5 +25,4 @@ __all__ = [
     "joint_cost",
     "policy",
     "separate_cost",
-    "work_saved",
 ]

@@ -7,7 +7,7 @@ combine counts the same). Maintenance costs are left out: they are the same unde
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sash.core.time import Micros
 
@@ -33,12 +33,3 @@ def joint_cost(windows: Iterable[Micros], s: Micros) -> int:
 def separate_cost(windows: Iterable[Micros], s: Micros) -> int:
     """Cost of executing each of these queries on its own."""
     return sum(joint_cost((window,), s) for window in windows)
-
-
-def work_saved(windows: Collection[Micros], s: Micros) -> int:
-    """What executing these queries together spares.
-
-    >>> work_saved([10, 5, 6], s=1)
-    9
-    """
-    return separate_cost(windows, s) - joint_cost(windows, s)

@@ -52,7 +52,7 @@ class Pipeline:
         """Start the Spark query: at a processing-time interval, or (None) over what is available now."""
         if self._stream.source is not None:
             # Spark takes a directory that has gone for one without new files.
-            open_source(self._frame.sparkSession, self._stream.source, self._stream.schema)
+            open_source(self._frame.sparkSession, self._stream.source, self._stream.declared)
         writer = self._frame.writeStream.foreachBatch(on_batch).option(
             "checkpointLocation", checkpoint.resolve().as_uri()
         )
@@ -129,7 +129,7 @@ def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
         lanes.append((lane.table, PaneRows(lane.length, panes[mine], keys, lifted), counts[mine]))
     return BatchFacts(
         rows=int(counts[first].sum()),
-        latest=pc.max(result["_latest"]).as_py(),
+        latest=pc.max(result["_latest"].filter(pa.array(panes > UNPARSABLE_PANE))).as_py(),
         null_timestamps=int(counts[first & (panes == NULL_TIMESTAMP_PANE)].sum()),
         unparsable=int(counts[first & (panes == UNPARSABLE_PANE)].sum()),
         lanes=lanes,

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sash.core.errors import SourceError
@@ -39,9 +40,10 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
     # Workers must run the Python that runs now: an environment that is not activated gives them another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    existing = SparkSession.getActiveSession()
-    if existing is not None and existing is not _ours and _users == 0:
+    if _users == 0 and SparkContext._active_spark_context is not None:
         # Somebody else's session in this process: used as it is, and never ended by us.
+        existing = SparkSession.builder.getOrCreate()
+        check_borrowed(existing)
         return existing
     builder = SparkSession.builder.master("local[*]").appName("sash").config("spark.driver.memory", memory)
     builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
