@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,12 @@ FORMS = {
 }
 
 
+@cache
+def shared_session() -> Any:
+    """One Spark session for the whole run: what the JVM has compiled stays compiled."""
+    return acquire_local_session()
+
+
 def stage(files: list[Path], directory: str) -> str:
     """A directory with just these files. Spark reads files by modification time: names must be in the same order."""
     times = [path.stat().st_mtime for path in files]
@@ -63,7 +70,7 @@ def run_sash(
     for attempt in ("warm-up", "measured"):
         progress(f"sash, {len(texts)} queries, {attempt}")
         with tempfile.TemporaryDirectory() as directory:
-            session = sash.connect(spark=acquire_local_session())
+            session = sash.connect(spark=shared_session())
             session.sql(
                 f"CREATE STREAM packets ({DDL}) FROM parquet OPTIONS (path '{stage(files, directory)}', "
                 f"maxFilesPerTrigger '{files_per_batch}') TIMESTAMP ts"
@@ -98,7 +105,7 @@ def run_native(form: str, queries: list[Query], files: list[Path], files_per_bat
     """N streaming queries with window(), each reading the source for itself, as people do today."""
     from pyspark.sql import functions as f
 
-    spark = acquire_local_session()
+    spark = shared_session()
     tuples = sum(map(rows_of, files))
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as checkpoints:
         stage(files, directory)

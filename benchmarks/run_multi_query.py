@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash
+from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash, shared_session
 from benchmarks.packets import generate, parts, rows_of, seconds_of
-from sash.spark.session import acquire_local_session, jvm_process
+from sash.spark.session import jvm_process
 
 OUT = Path(__file__).parent / "out"
 NUMBERS = (1, 8, 40, 240, 1_000)
-# What the others need per query is known to be long: they get fewer files, and large N only on demand.
+# Native Spark needs minutes to hours for many queries over all files: it gets fewer tuples, and large N on demand.
 NATIVE_TUPLES = {1: 4_000_000, 8: 2_000_000, 40: 1_000_000}
 RESCAN_NUMBERS = (40, 240)
 
@@ -74,14 +75,30 @@ def predicate_queries(sets: int = 10, each: int = 10) -> list[str]:
     return texts
 
 
-def memory() -> dict[str, float]:
-    """Peak resident memory of this process and of its JVM, in MB."""
+def processes() -> dict[str, int]:
+    return {"python": os.getpid(), "jvm": jvm_process(shared_session())}
 
-    def peak(pid: int | str) -> float:
+
+def forget_peaks() -> None:
+    """Let the system measure peak memory from now on."""
+    for pid in processes().values():
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def memory() -> dict[str, float]:
+    """Peak resident memory of this process and of its JVM since `forget_peaks`, in MB."""
+
+    def peak(pid: int) -> float:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
-    return {"python_peak_mb": peak("self"), "jvm_peak_mb": peak(jvm_process(acquire_local_session()))}
+    return {f"{name}_peak_mb": peak(pid) for name, pid in processes().items()}
+
+
+def measured(texts: list[str], files: list[Path], per_batch: int) -> dict[str, Any]:
+    """Sash's figures for some queries, with the memory that they took."""
+    forget_peaks()
+    return {**run_sash(texts, files, per_batch, say), **memory()}
 
 
 def say(text: str) -> None:
@@ -98,8 +115,8 @@ def one(arguments: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit(f"the workload has only {len(queries)} queries")
     if arguments.form not in FORMS:
         raise SystemExit(f"not supported yet: form {arguments.form}; available: {', '.join(FORMS)}")
-    result = run_sash([FORMS[arguments.form].cql(query) for query in queries], files, per_batch, say)
-    return {"form": arguments.form, "queries": len(queries), "files_per_batch": per_batch, **result, **memory()}
+    result = measured([FORMS[arguments.form].cql(query) for query in queries], files, per_batch)
+    return {"form": arguments.form, "queries": len(queries), "files_per_batch": per_batch, **result}
 
 
 def default_data() -> Path:
@@ -120,17 +137,17 @@ def table(arguments: argparse.Namespace) -> dict[str, Any]:
         per_batch = files_per_batch(files, seconds, 0)
         for n in NUMBERS:
             texts = [FORMS["W1"].cql(query) for query in queries[:n]]
-            cell("sash", "W1", n, f"{seconds} s", run_sash(texts, files, per_batch, say))
-            results[f"memory_at_{n}"] = memory()
+            cell("sash", "W1", n, f"{seconds} s", measured(texts, files, per_batch))
     for n in NUMBERS:
         texts = [FORMS["W2"].cql(query) for query in queries[:n]]
-        cell("sash", "W2", n, "20 s", run_sash(texts, files, files_per_batch(files, 20, 0), say))
+        cell("sash", "W2", n, "20 s", measured(texts, files, files_per_batch(files, 20, 0)))
     for seconds in (5, 20):
-        figures = run_sash(predicate_queries(), files, files_per_batch(files, seconds, 0), say)
+        figures = measured(predicate_queries(), files, files_per_batch(files, seconds, 0))
         cell("sash", "100 predicates, 10 key sets", 100, f"{seconds} s", figures)
+    run_native("W1", queries[:1], files[:2], 1)  # warm-up
     for form in ("W1", "W2"):
-        for n, tuples in NATIVE_TUPLES.items():
-            some = files[: max(1, tuples // rows_of(files[0]))]
+        for n in arguments.native:
+            some = files[: max(1, NATIVE_TUPLES.get(n, rows_of(files[0])) // rows_of(files[0]))]
             cell("native Spark", form, n, "5 s", run_native(form, queries[:n], some, files_per_batch(files, 5, 0)))
         for n in RESCAN_NUMBERS:
             cell("DuckDB re-scan", form, n, "-", run_rescan(form, queries[:n], files[: max(1, len(files) // 4)]))
@@ -147,6 +164,9 @@ def main() -> None:
     parser.add_argument("--form", default="W1", help="W1 (by source) or W2 (one maximum)")
     parser.add_argument("--batch-seconds", type=float, help="event time per micro-batch")
     parser.add_argument("--batch-rows", type=int, default=2_000_000, help="tuples per micro-batch (default 2,000,000)")
+    parser.add_argument(
+        "--native", type=int, nargs="*", default=list(NATIVE_TUPLES), help="N for native Spark (default 1 8 40)"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON, on one line")
     arguments = parser.parse_args()
     if arguments.queries is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -69,8 +70,16 @@ class Accumulator:
     Needs: combine is associative and commutative. Time: one kernel call per component and slice.
     """
 
-    def __init__(self, size: int, partials: Iterable[Partial], ranked: Mapping[Partial, RankedValues]) -> None:
+    def __init__(
+        self,
+        size: int,
+        partials: Iterable[Partial],
+        ranked: Mapping[Partial, RankedValues],
+        block: Block | None = None,
+        window: int = 0,
+    ) -> None:
         self._ranked = ranked
+        self.block, self.window = block, window
         self.slots: dict[Slot, Component] = {}
         self._counts: dict[Partial, NDArray[np.int64]] = {}
         for partial in partials:
@@ -109,66 +118,80 @@ class Accumulator:
         return [self._ranked[partial].codes(parts[0], int(partial.identity()))] if partial.ranked else parts
 
 
-def scan(
-    size: int,
-    needs: Sequence[Sequence[Partial]],
-    cuts: NDArray[np.int64],
-    codes: Codes,
-    column: Callable[[Slot], Component],
-    ranked: Mapping[Partial, RankedValues],
-) -> list[Accumulator]:
-    """One accumulator per window, the shortest first, from one pass over the rows.
+@dataclass(frozen=True)
+class Rows:
+    """The rows of panes that a scan goes over: codes, components by slot, and where its windows begin.
 
-    `needs` says which partials each window wants; window i has the rows from cuts[i + 1] on, up to cuts[0].
+    Window i has the rows from cuts[i + 1] on, up to cuts[0]: the shortest window is the first.
     """
+
+    groups: int
+    cuts: NDArray[np.int64]
+    codes: Codes
+    column: Callable[[Slot], Component]
+    ranked: Mapping[Partial, RankedValues]
+
+
+class Block:
+    """Windows that were scanned together: one matrix per slot, a row per window, a column per group.
+
+    What depends on a whole matrix (which windows have all groups, an aggregate's lowered column) is computed once for
+    all windows and kept here: an answer is then a slice.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+        self.slots: dict[Slot, Component] = {}
+        self.lowered: dict[tuple[str, tuple[Partial, ...]], pa.Array | None] = {}
+        self._full: dict[Partial, NDArray[np.bool_]] = {}
+
+    def is_full(self, presence: Partial, window: int) -> bool:
+        """Every group has tuples in a window."""
+        if presence not in self._full:
+            self._full[presence] = np.asarray((self.slots[presence, 0] > 0).all(axis=1))
+        return bool(self._full[presence][window])
+
+    def flat(self, partial: Partial, windows: int) -> list[Component]:
+        """A partial's components over the first windows, one after the other."""
+        return [self.slots[partial, i][:windows].ravel() for i in range(len(partial.dtypes))]
+
+
+def scan(needs: Sequence[Sequence[Partial]], rows: Rows) -> list[Accumulator]:
+    """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants."""
     windows = {partial: i + 1 for i, partials in enumerate(needs) for partial in partials}
-    results = [Accumulator(size, (), ranked) for _ in needs]
+    block = Block(rows.groups)
+    results = [Accumulator(rows.groups, (), rows.ranked, block, i) for i in range(len(needs))]
     for partial, count in windows.items():
-        if partial.combine is Combine.MOMENTS:
-            filled = _scan_moments(size, partial, cuts[: count + 1], codes, column, ranked)
-        else:
-            filled = _scan_components(size, partial, cuts[: count + 1], codes, column, ranked)
-        for i in range(count):
-            for place, out in enumerate(filled):
+        fill = _scan_moments if partial.combine is Combine.MOMENTS else _scan_components
+        for place, out in enumerate(fill(partial, rows, rows.cuts[: count + 1])):
+            block.slots[partial, place] = out
+            for i in range(count):
                 results[i].slots[partial, place] = out[i]
     return results
 
 
-def _scan_components(
-    size: int,
-    partial: Partial,
-    cuts: NDArray[np.int64],
-    codes: Codes,
-    column: Callable[[Slot], Component],
-    ranked: Mapping[Partial, RankedValues],
-) -> list[Component]:
+def _scan_components(partial: Partial, rows: Rows, cuts: NDArray[np.int64]) -> list[Component]:
     filled: list[Component] = []
     for i, dtype in enumerate(partial.dtypes):
-        values = column((partial, i))
+        values = rows.column((partial, i))
         if partial.ranked:
-            values = ranked[partial].ranks(values, int(partial.identity()))
-        out = np.empty((len(cuts) - 1, size), dtype=dtype)
+            values = rows.ranked[partial].ranks(values, int(partial.identity()))
+        out = np.empty((len(cuts) - 1, rows.groups), dtype=dtype)
         out[:1] = partial.identity(i)
-        SCANS[partial.combine](codes, values, cuts, out)
+        SCANS[partial.combine](rows.codes, values, cuts, out)
         filled.append(out)
     return filled
 
 
-def _scan_moments(
-    size: int,
-    partial: Partial,
-    cuts: NDArray[np.int64],
-    codes: Codes,
-    column: Callable[[Slot], Component],
-    ranked: Mapping[Partial, RankedValues],
-) -> list[Component]:
+def _scan_moments(partial: Partial, rows: Rows, cuts: NDArray[np.int64]) -> list[Component]:
     """Moments are rarer than sums: window by window, each on a copy of the one before."""
-    accumulator = Accumulator(size, (partial,), ranked)
-    rows = []
-    for low, high in zip(cuts[1:], cuts[:-1], strict=True):
-        accumulator.fold((partial,), codes[low:high], lambda slot, low=low, high=high: column(slot)[low:high])  # type: ignore[misc]
-        rows.append([accumulator.slots[partial, i].copy() for i in (0, 1)])
-    return [np.stack([row[i] for row in rows]) for i in (0, 1)]
+    accumulator = Accumulator(rows.groups, (partial,), rows.ranked)
+    copies = []
+    for low, high in zip(cuts[1:].tolist(), cuts[:-1].tolist(), strict=True):
+        between = slice(low, high)
+        accumulator.fold((partial,), rows.codes[between], lambda slot, part=between: rows.column(slot)[part])  # type: ignore[misc]
+        copies.append([accumulator.slots[partial, i].copy() for i in (0, 1)])
+    return [np.stack([copy[i] for copy in copies]) for i in (0, 1)]
 
 
 def counted(partial: Partial) -> Partial:

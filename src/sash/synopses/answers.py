@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
 from sash.plan.expressions import Field
-from sash.plan.nodes import SortKey
+from sash.plan.nodes import AggregateCall, SortKey
 from sash.plan.periodic import PeriodicAggregate, key_set
 from sash.storage.keys import KeyDictionary
 from sash.synopses.accumulator import Accumulator
@@ -79,12 +79,9 @@ class Finisher:
             if accumulator is view.accumulator:
                 found[self.presence] = groups
         fields = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
-        merged = {partial: accumulator.merged(partial, groups.places) for partial in self.partials}
         for call, parts in zip(self.query.calls, self.lifted, strict=True):
-            try:
-                fields[call.name] = AGGREGATES[call.function].lower(parts, merged)
-            except OverflowError as error:
-                raise QueryFailedError(f"{call}: {error}") from None
+            column = _shared(call.function, parts, accumulator) if groups.places is None else None
+            fields[call.name] = _lowered(call, parts, accumulator, groups.places) if column is None else column
         return self._finish(fields, groups.count)
 
     def _finish(self, fields: dict[str, pa.Array], rows: int) -> pa.Table:
@@ -106,9 +103,43 @@ class Finisher:
         return pa.Table.from_arrays(columns, schema=query.schema)
 
 
+def _lowered(
+    call: AggregateCall, parts: tuple[Partial, ...], accumulator: Accumulator, places: NDArray[np.int64] | None
+) -> pa.Array:
+    """An aggregate's column over some groups of one window."""
+    try:
+        merged = {partial: accumulator.merged(partial, places) for partial in parts}
+        return AGGREGATES[call.function].lower(parts, merged)
+    except OverflowError as error:
+        raise QueryFailedError(f"{call}: {error}") from None
+
+
+def _shared(function: str, parts: tuple[Partial, ...], accumulator: Accumulator) -> pa.Array | None:
+    """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
+
+    None where that is not possible: values that go through a dictionary, or an overflow in some window, which must
+    fail only the queries over that window.
+    """
+    block = accumulator.block
+    if block is None or any(partial.ranked for partial in parts):
+        return None
+    key = (function, parts)
+    if key not in block.lowered:
+        windows = min(len(block.slots[partial, 0]) for partial in parts)
+        try:
+            block.lowered[key] = AGGREGATES[function].lower(parts, {p: block.flat(p, windows) for p in parts})
+        except OverflowError:
+            block.lowered[key] = None
+    column, first = block.lowered[key], accumulator.window * block.groups
+    return None if column is None or first >= len(column) else column.slice(first, block.groups)
+
+
 def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> Groups:
     if not grouped:
         return Groups(1, None, [])
+    block = accumulator.block
+    if block is not None and block.is_full(presence, accumulator.window):
+        return Groups(block.groups, None, keys.decode_all())
     there = accumulator.slots[presence, 0] > 0
     if there.all():
         return Groups(len(there), None, keys.decode_all())

@@ -30,7 +30,7 @@ from sash.core.time import Micros
 from sash.core.window import TimeWindow
 from sash.storage.keys import KeyDictionary
 from sash.storage.ring import Pane, PaneRing
-from sash.synopses.accumulator import Accumulator, RankedValues, counted, scan
+from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
 
@@ -284,7 +284,7 @@ class BasicIntervalSynopsis:
         firsts = [youngest, *(self._first_whole(newest - window.length, youngest) for window, _ in windows)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
-        return scan(len(self._keys), needs, cuts, codes, column, self._ranked)
+        return scan(needs, Rows(len(self._keys), cuts, codes, column, self._ranked))
 
     def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
         """The partials that are whole since a time, over the panes that start at or after it."""
