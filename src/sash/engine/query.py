@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, SashError
 from sash.engine.answer import Answer
@@ -20,6 +22,8 @@ logger = logging.getLogger("sash.engine")
 
 # What an answer takes besides the bytes of its columns.
 ANSWER_OVERHEAD = 1_500
+# Up to this many rows a table's size is estimated.
+SMALL = 10_000
 
 
 class AnswerMemory:
@@ -57,7 +61,7 @@ class AnswerMemory:
     def _hold(self, answer: Answer) -> None:
         key = id(answer.table)
         if key not in self._holders:
-            self._used += answer.table.nbytes
+            self._used += size_of(answer.table)
         self._holders[key] = self._holders.get(key, 0) + 1
         self._used += ANSWER_OVERHEAD
 
@@ -67,7 +71,12 @@ class AnswerMemory:
         self._holders[key] -= 1
         if not self._holders[key]:
             del self._holders[key]
-            self._used -= answer.table.nbytes
+            self._used -= size_of(answer.table)
+
+
+def size_of(table: pa.Table) -> int:
+    """About the bytes of a table: exact sizes take longer to find out than small answers take to make."""
+    return table.num_rows * table.num_columns * 8 if table.num_rows < SMALL else table.nbytes
 
 
 class Query:
