@@ -24,6 +24,8 @@ FORMAT = 1
 
 
 class Checkpoint:
+    """A checkpoint directory that is ours: checked, fenced, with its catalog read."""
+
     def __init__(self, directory: str | Path) -> None:
         self._root = Path(directory)
         self._check_directory()

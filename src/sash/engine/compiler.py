@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sash.catalog import Catalog, RegisteredQuery
+from sash.core.errors import CqlError, Span
 from sash.core.time import Micros
 from sash.language import Select, SelectStatement, bind, parse
 from sash.plan.nodes import Project
@@ -48,7 +49,5 @@ def as_select(text: str) -> Select:
     """The SELECT of a text that is nothing else."""
     statement = parse(text)
     if not isinstance(statement, SelectStatement):
-        from sash.core.errors import CqlError, Span
-
         raise CqlError("expected a SELECT", text, Span(0, len(text.split(maxsplit=1)[0])))
     return statement.select

@@ -12,7 +12,7 @@ from sash.language import Select, has_slide
 from sash.plan.nodes import chain
 from sash.plan.periodic import key_set
 from sash.scheduling import joint_cost, separate_cost
-from sash.sharing.pane_tables import PaneTable, pane_table
+from sash.sharing.pane_tables import PaneTable, key_label, pane_table
 from sash.synopses.partials import Partial
 
 
@@ -45,11 +45,10 @@ def explain(
 def _one_time_line(query: CompiledQuery, mates: list[CompiledQuery], stream: Stream) -> str:
     """A question changes nothing: it reads the panes that registered queries have, or is refused."""
     window, keys = query.periodic.window, key_set(query.periodic)
-    label = f"({', '.join(key.sql for key in keys)})"
     stored = {partial for mate in mates for partial in mate.finisher.partials}
     if missing := [p for p in query.finisher.partials if p not in stored]:
         what = ", ".join(map(_partial_text, missing))
-        return f"One-time: refused, no registered query over {stream.name} by {label} keeps {what}"
+        return f"One-time: refused, no registered query over {stream.name} by {key_label(keys)} keeps {what}"
     table = pane_table(keys, [mate.periodic for mate in mates])
     reach = max(mate.periodic.window.reach for mate in mates)
     if window.reach > reach or window.resolution % table.length:

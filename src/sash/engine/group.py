@@ -26,7 +26,7 @@ from sash.engine.compiler import CompiledQuery
 from sash.engine.statistics import GroupStatistics
 from sash.plan.periodic import Shape
 from sash.scheduling import Execution, LocalScheduler, Policy
-from sash.sharing.pane_tables import KeySet, PaneTable, pane_table
+from sash.sharing.pane_tables import KeySet, PaneTable, key_label, pane_table
 from sash.synopses.answers import Groups
 from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
 from sash.synopses.partials import Partial
@@ -58,6 +58,8 @@ class Outcome:
 
 
 class PeriodicGroup:
+    """The queries of one pane table. `advance` is where panes close and answers come from."""
+
     def __init__(self, keys: KeySet, stream: Stream, policy: Policy) -> None:
         self.keys = keys
         self._stream = stream
@@ -78,7 +80,7 @@ class PeriodicGroup:
 
     @property
     def label(self) -> str:
-        return f"({', '.join(key.sql for key in self.keys)})"
+        return key_label(self.keys)
 
     @property
     def table(self) -> PaneTable:

@@ -22,6 +22,8 @@ Change = dict[str, Any]
 
 
 class CatalogHistory:
+    """Changes in order; the version is their number."""
+
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self.changes: list[Change] = []

@@ -13,6 +13,8 @@ logger = logging.getLogger("sash.engine")
 
 
 class IdleWatch:
+    """A thread that looks a few times per IDLE AFTER whether tuples have come."""
+
     def __init__(self, streams: list[RunningStream], clock: Clock) -> None:
         self._streams = [running for running in streams if running.stream.idle_after is not None]
         self._clock = clock

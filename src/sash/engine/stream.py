@@ -42,6 +42,8 @@ class Progress:
 
 
 class StreamRuntime:
+    """One stream: its watermark and its groups of queries, by key set."""
+
     def __init__(self, stream: Stream, policy: Policy) -> None:
         self.stream = stream
         self._policy = policy

@@ -22,6 +22,8 @@ Urgency = tuple[Micros, int, TaskKey]
 
 
 class DeadlineQueue(Generic[Item]):
+    """A heap whose entries may be replaced or discarded; the outdated ones are skipped when they come up."""
+
     def __init__(self) -> None:
         self._heap: list[tuple[Urgency, int, Item]] = []
         self._current: dict[Item, tuple[Urgency, int]] = {}

@@ -30,7 +30,12 @@ class PaneTable:
 
     @property
     def label(self) -> str:
-        return f"({', '.join(key.sql for key in self.keys)})"
+        return key_label(self.keys)
+
+
+def key_label(keys: KeySet) -> str:
+    """How a key set is written for people."""
+    return f"({', '.join(key.sql for key in keys)})"
 
 
 def pane_table(keys: KeySet, queries: list[PeriodicAggregate]) -> PaneTable:

@@ -48,6 +48,8 @@ class Snapshot:
 
 
 class EpochLog:
+    """The log of one stream. An entry counts when the manifest that names it is in place."""
+
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory

@@ -22,6 +22,8 @@ _PATIENCE_SECONDS = 30.0
 
 
 class Fence:
+    """Ownership of a checkpoint directory, from construction to `release` or the death of the process."""
+
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / "owner.lock"

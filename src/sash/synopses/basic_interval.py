@@ -86,6 +86,8 @@ class WindowView:
 
 
 class BasicIntervalSynopsis:
+    """The panes of one pane table: fill, close, expire, scan. Not safe for several threads: the engine isolates."""
+
     def __init__(self, key_types: list[pa.DataType]) -> None:
         self._keys = KeyDictionary(key_types)
         self._ring = PaneRing()
