@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -566,3 +568,16 @@ def test_explain_of_a_question_says_whether_it_is_answered(session: sash.Session
         "SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k"
     )
     assert "keeps max(v)" in session.explain("SELECT k, MAX(v) AS t FROM s [WINDOW 5 sec] GROUP BY k")
+
+
+def test_a_closed_session_is_not_kept_alive_by_the_jvm(spark: Any, tmp_path: Path) -> None:
+    ten_files(tmp_path / "data")
+    session = sash.connect(spark=spark)
+    create(session, tmp_path / "data")
+    session.register("SELECT COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 4 sec]", name="q")
+    session.run()
+    session.close()
+    gone = weakref.ref(session)
+    del session
+    gc.collect()
+    assert gone() is None

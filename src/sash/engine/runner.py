@@ -15,7 +15,7 @@ from sash.core.clock import Clock
 from sash.core.errors import SashError, SourceError
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.live import IdleWatch
-from sash.engine.running import RunningStream
+from sash.engine.running import Relay, RunningStream
 from sash.spark.sources import first_line
 
 _POLL_SECONDS = 0.2
@@ -29,6 +29,7 @@ class Runner:
         self._clock = clock
         self._version = version
         self._live: dict[str, tuple[RunningStream, Any]] = {}
+        self._relays: dict[str, Relay] = {}
         self._idle: IdleWatch | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -72,9 +73,10 @@ class Runner:
     def _start(self, running: RunningStream, trigger: str | None) -> None:
         running.error = None
         running.refuse_batches(False)
-        on_batch = running.guarded(partial(running.on_batch, self._version))
-        query = running.pipeline.start(on_batch, self._directory(running.stream), trigger)
+        relay = Relay(running, self._version)
+        query = running.pipeline.start(relay, self._directory(running.stream), trigger)
         self._live[running.stream.name] = (running, query)
+        self._relays[running.stream.name] = relay
 
     def _directory(self, stream: Stream) -> Path:
         if self._checkpoint is not None:
@@ -94,7 +96,7 @@ class Runner:
                 return
             raise running.error or SourceError(f"stream '{stream}' stopped: {first_line(error)}") from error
         finally:
-            self._live.pop(stream, None)
+            self._ended(stream)
 
     def wait(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -120,7 +122,12 @@ class Runner:
         for running, query in list(self._live.values()):
             running.refuse_batches(True)
             query.stop()
-            self._live.pop(running.stream.name, None)
+            self._ended(running.stream.name)
+
+    def _ended(self, stream: str) -> None:
+        self._live.pop(stream, None)
+        if (relay := self._relays.pop(stream, None)) is not None:
+            relay.cut()
 
     def close(self) -> None:
         self.stop()
