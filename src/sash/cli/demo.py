@@ -152,7 +152,7 @@ def closing_words(stats: dict[str, Any], queries: dict[str, str], seconds: float
         f"  passes over source   {1:<15,} {len(queries):,}",
         f"  tuples read          {tuples:<15,} {tuples * len(queries):,}",
         f"  rows to aggregate    {tuples * len(tables):<15,} at least {tuples * copies:,}",
-        f"  scans of the panes   {stats['executions']:<15,} {stats['refreshes']:,}",
+        f"  scans of the panes   {stats['executions']:<15,} {stats['refreshes']:,} (one by one)",
         "",
         f"Rows to aggregate: a tuple counts once per pane table, of which there are {len(tables)};",
         f"Spark's window() copies it into each of its windows, {copies} times for the",

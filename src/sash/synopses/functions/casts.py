@@ -46,7 +46,7 @@ def _caster(source: pa.DataType, target: pa.DataType) -> Callable[[pa.Array, pa.
             for is_source, caster in casters:
                 if is_source(source):
                     return caster
-    raise NotImplementedError(f"no cast from {source} to {target}")
+    raise ValueError(f"no cast from {source} to {target}")
 
 
 def _each(convert: Callable[[Any, pa.DataType], Any]) -> Callable[[pa.Array, pa.DataType], pa.Array]:
