@@ -24,22 +24,39 @@ Query = dict[str, int]
 
 
 @dataclass(frozen=True)
-class Form:
-    """A form of the workload: its SELECT around the window, for Sash and for SQL engines alike."""
+class Question:
+    """One SELECT around the window, for Sash, and in the words of an SQL engine where they differ."""
 
-    name: str
     select: str
     group: str = ""
+    sql_select: str = ""
+    sql_group: str = ""
 
-    def cql(self, query: Query, where: str = "") -> str:
+    def cql(self, query: Query) -> str:
         window = f"[WINDOW {query['w']} sec SLIDE EXACTLY {query['s']} sec]"
-        return f"{self.select} FROM packets {window}{where}{self.group}"
+        return f"{self.select} FROM packets {window}{self.group}"
+
+    def sql(self, bounds: str) -> str:
+        return f"{self.sql_select or self.select} FROM packets WHERE {bounds}{self.sql_group or self.group}"
 
 
+# The forms of the workload: what is asked over each of its windows.
 FORMS = {
-    "W1": Form("W1", "SELECT src, SUM(length) AS bytes, COUNT(*) AS packets", " GROUP BY src"),
-    "W2": Form("W2", "SELECT MAX(length) AS longest"),
+    "W1": (Question("SELECT src, SUM(length) AS bytes, COUNT(*) AS packets", " GROUP BY src"),),
+    "W2": (Question("SELECT MAX(length) AS longest"),),
+    "W3": (
+        Question("SELECT MEDIAN(length) AS middle"),
+        Question(
+            "SELECT TOP(10, src, SUM(length))",
+            sql_select="SELECT src, SUM(length) AS weight",
+            sql_group=" GROUP BY src ORDER BY weight DESC, src LIMIT 10",
+        ),
+    ),
 }
+
+
+def texts_of(form: str, queries: list[Query]) -> list[str]:
+    return [question.cql(query) for query in queries for question in FORMS[form]]
 
 
 @cache
@@ -133,14 +150,14 @@ def run_rescan(form: str, queries: list[Query], files: list[Path]) -> dict[str, 
     connection.sql("SET TimeZone = 'UTC'")
     connection.sql(f"CREATE TABLE packets AS SELECT *, epoch_us(ts) AS us FROM read_parquet([{names}])")
     ((tuples, first, last),) = connection.sql("SELECT count(*), min(us), max(us) FROM packets").fetchall()
-    select, group = FORMS[form].select, FORMS[form].group
     started, scans = time.perf_counter(), 0
     for query in queries:
         slide, window = query["s"] * 1_000_000, query["w"] * 1_000_000
         for as_of in range(first - first % slide + slide, last + 1, slide):
             bounds = f"us > {as_of - window} AND us <= {as_of}"
-            connection.sql(f"{select} FROM packets WHERE {bounds}{group}").fetchall()
-            scans += 1
+            for question in FORMS[form]:
+                connection.sql(question.sql(bounds)).fetchall()
+                scans += 1
     seconds = time.perf_counter() - started
     connection.close()
     return {"tuples_per_s": tuples / seconds, "seconds": seconds, "tuples": tuples, "scans": scans}

@@ -4,7 +4,7 @@
     python -m benchmarks.run_multi_query                                                        the whole table
 
 The first form runs the first N queries of a workload file over Parquet files; its last line is a JSON object with
-`tuples_per_s`. The second generates data, runs W1 and W2 at N = 1, 8, 40, 240, 1,000 beside native Spark (N streaming
+`tuples_per_s`. The second generates data, runs W1, W2, W3 at N = 1, 8, 40, 240, 1,000 beside native Spark (N streaming
 queries with window()) and a re-scan in DuckDB in the same run, and writes benchmarks/out/multi_query.json.
 """
 
@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash, shared_session
+from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash, shared_session, texts_of
 from benchmarks.packets import generate, parts, rows_of, seconds_of
 from sash.spark.session import jvm_process
 
@@ -115,7 +115,7 @@ def one(arguments: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit(f"the workload has only {len(queries)} queries")
     if arguments.form not in FORMS:
         raise SystemExit(f"not supported yet: form {arguments.form}; available: {', '.join(FORMS)}")
-    result = measured([FORMS[arguments.form].cql(query) for query in queries], files, per_batch)
+    result = measured(texts_of(arguments.form, queries), files, per_batch)
     return {"form": arguments.form, "queries": len(queries), "files_per_batch": per_batch, **result}
 
 
@@ -134,21 +134,22 @@ def table(arguments: argparse.Namespace) -> dict[str, Any]:
         say(f"  {engine} {form} N={n} {micro_batch}: {figures['tuples_per_s']:,.0f} tuples/s")
 
     # The first cell must not pay for what the JVM compiles during the first minute.
-    run_sash([FORMS["W1"].cql(query) for query in queries[:8]], files, files_per_batch(files, 5, 0), say)
+    run_sash(texts_of("W1", queries[:8]), files, files_per_batch(files, 5, 0), say)
     for seconds in (5, 20):
         per_batch = files_per_batch(files, seconds, 0)
         for n in NUMBERS:
-            texts = [FORMS["W1"].cql(query) for query in queries[:n]]
-            cell("sash", "W1", n, f"{seconds} s", measured(texts, files, per_batch))
-    for n in NUMBERS:
-        texts = [FORMS["W2"].cql(query) for query in queries[:n]]
-        cell("sash", "W2", n, "20 s", measured(texts, files, files_per_batch(files, 20, 0)))
+            cell("sash", "W1", n, f"{seconds} s", measured(texts_of("W1", queries[:n]), files, per_batch))
+    for form in ("W2", "W3"):
+        for n in NUMBERS if form == "W2" else NUMBERS[:-1]:
+            figures = measured(texts_of(form, queries[:n]), files, files_per_batch(files, 20, 0))
+            cell("sash", form, n, "20 s", figures)
     for seconds in (5, 20):
         figures = measured(predicate_queries(), files, files_per_batch(files, seconds, 0))
         cell("sash", "100 predicates, 10 key sets", 100, f"{seconds} s", figures)
     run_native("W1", queries[:1], files[:2], 1)  # warm-up
-    for form in ("W1", "W2"):
-        for n in arguments.native:
+    for form in ("W1", "W2", "W3"):
+        # Exact medians and top lists are not for Spark's streaming aggregation.
+        for n in arguments.native if form != "W3" else ():
             some = files[: max(1, NATIVE_TUPLES.get(n, rows_of(files[0])) // rows_of(files[0]))]
             cell("native Spark", form, n, "5 s", run_native(form, queries[:n], some, files_per_batch(files, 5, 0)))
         for n in RESCAN_NUMBERS:
@@ -163,7 +164,7 @@ def main() -> None:
     parser.add_argument("--workload", type=Path, help="a workload file (queries with w, s, w_multiple in seconds)")
     parser.add_argument("--data", type=Path, help="a directory of Parquet files in the order of time")
     parser.add_argument("--queries", type=int, help="run the first N queries and print one figure")
-    parser.add_argument("--form", default="W1", help="W1 (by source) or W2 (one maximum)")
+    parser.add_argument("--form", default="W1", help="W1 (by source), W2 (one maximum), W3 (median, top ten)")
     parser.add_argument("--batch-seconds", type=float, help="event time per micro-batch")
     parser.add_argument("--batch-rows", type=int, default=2_000_000, help="tuples per micro-batch (default 2,000,000)")
     parser.add_argument(

@@ -64,7 +64,10 @@ class Stream:
 
 @dataclass(frozen=True)
 class RegisteredQuery:
-    """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name."""
+    """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
+
+    `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser.
+    """
 
     name: str
     text: str
@@ -72,6 +75,7 @@ class RegisteredQuery:
     priority: int = 0
     lifetime: Micros | None = None
     serial: int = 0
+    synopsis: str | None = None
 
 
 class Catalog:

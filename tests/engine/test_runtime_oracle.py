@@ -13,6 +13,7 @@ from sash.core.time import SECOND, to_micros
 from sash.engine import state
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.onetime import is_cut
 from sash.engine.stream import StreamRuntime
 from sash.scheduling import policy
 from tests.support.checks import check_answers, check_schedule
@@ -139,9 +140,9 @@ def test_queries_that_come_and_go(
     for i, part in enumerate(parts):
         runtime.synchronise([query for query, (first, last) in zip(every, lives, strict=True) if first <= i < last])
         for query in every:
-            group = runtime.covers(query)
-            if group is not None and not group.cuts(query.periodic.window):
-                answers += [answer for answer in [runtime.probe(query, group)] if answer is not None]
+            active = runtime.covers(query)
+            if active is not None and not is_cut(active):
+                answers += [answer for answer in [runtime.probe(active)] if answer is not None]
         answers += runtime.apply(aggregate(declared, runtime.tables(), part)).answers
         if beats and runtime.latest is not None:
             answers += runtime.advance(runtime.latest - declared.delay).answers
@@ -156,6 +157,6 @@ def restored(runtime: StreamRuntime) -> StreamRuntime:
     """The runtime after a snapshot, and back."""
     saved, tables = state.save(runtime)
     again = StreamRuntime(runtime.stream, policy("conservative"))
-    again.synchronise([group.queries[name].compiled for name, group in runtime.active.items()])
+    again.synchronise([active.compiled for active in runtime.active.values()])
     state.load(again, json.loads(json.dumps(saved)), tables, policy("conservative"))
     return again

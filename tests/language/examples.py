@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import pytest
+
 from sash.catalog import Catalog, Stream
+from sash.core.errors import CqlError
 from sash.language import CreateStream, Explain, RegisterQuery, SelectStatement, bind, parse
-from sash.plan.nodes import Project, chain
+from sash.plan.nodes import Project, tree
 
 PACKETS = """CREATE STREAM packets (ts TIMESTAMP, src INT, dst INT, protocol STRING, port INT, length INT,
     price DECIMAL(10,2), ratio DOUBLE, day DATE, ok BOOLEAN, tags ARRAY<STRING>, `a b` INT)
     FROM parquet OPTIONS (path 'data/packets') TIMESTAMP ts"""
+TRADES = """CREATE STREAM trades (ts TIMESTAMP, symbol STRING, exchange STRING, price DOUBLE, shares INT,
+    toward_ask BOOLEAN) FROM parquet OPTIONS (path 'data/trades') TIMESTAMP ts"""
+ODD = """CREATE STREAM odd (ts TIMESTAMP, x INT, `count` INT, weight INT, `lower` INT, approx BOOLEAN)
+    FROM parquet OPTIONS (path 'data/odd') TIMESTAMP ts"""
 WINDOW = "[WINDOW 10 min SLIDE 2 min]"
+MIN = 60_000_000
+T = TypeVar("T")
 
 
 def catalog() -> Catalog:
-    statement = parse(PACKETS)
-    assert isinstance(statement, CreateStream) and statement.schema is not None
     known = Catalog()
-    known.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
+    for text in (PACKETS, TRADES, ODD):
+        statement = parse(text)
+        assert isinstance(statement, CreateStream) and statement.schema is not None
+        known.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
     return known
 
 
@@ -34,11 +46,34 @@ def expand(text: str) -> str:
     return text.replace("packets W", f"packets {WINDOW}")
 
 
+def find(text: str, kind: type[T], *, periodic: bool = True) -> T:
+    """The one node of a kind in a SELECT's plan."""
+    (node,) = (node for _, node in tree(plan(text, periodic=periodic)) if isinstance(node, kind))
+    return node
+
+
 def described(text: str, *, periodic: bool = True) -> list[str]:
-    return [node.describe() for node in chain(plan(text, periodic=periodic))][:-2]
+    """The plan's nodes from the answer down, without windows and streams."""
+    nodes = [node.describe() for _, node in tree(plan(text, periodic=periodic))]
+    return [text for text in nodes if not text.startswith(("Windowed", "StreamScan"))]
 
 
 def marked(text: str) -> tuple[str, int, int]:
     """A statement with its wrong word between « and »: the statement, and where the word starts and ends."""
     start, end = text.index("«"), text.index("»") - 1
     return text.replace("«", "").replace("»", ""), start, end
+
+
+def raised(statement: str, *, periodic: bool = True) -> CqlError:
+    with pytest.raises(CqlError) as caught:
+        plan(statement, periodic=periodic)
+    return caught.value
+
+
+def check_error(text: str, reason: str, *, periodic: bool = True) -> CqlError:
+    """The statement's error gives the reason, at the word between « and »."""
+    statement, start, end = marked(expand(text))
+    error = raised(statement, periodic=periodic)
+    assert reason in error.reason and error.span is not None
+    assert (error.span.start, error.span.end) == (start, end)
+    return error

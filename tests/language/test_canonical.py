@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from sash.language import SelectStatement, parse
-from sash.language.scope import Scope
+from sash.language.scope import Scope, StreamColumns
 from sash.language.terms import Term, render
 from sash.language.typer import type_expression
 from tests.language.examples import CATALOG
@@ -19,7 +19,8 @@ def typed(text: str) -> Term:
     assert isinstance(statement, SelectStatement)
     assert isinstance(statement.select.tree, exp.Select)
     return type_expression(
-        statement.select.tree.expressions[0], Scope(statement.select.script, CATALOG.streams[0], "packets")
+        statement.select.tree.expressions[0],
+        Scope(statement.select.script, StreamColumns(CATALOG.streams[0], "packets")),
     )
 
 
@@ -61,6 +62,24 @@ PAIRS = [
     ("(src & 1) | 2", "(src & 1) | 2"),
     ("if(ok, 1, null)", "IF(ok, 1, NULL)"),
     ("src between 1 and 2 or ok", "src BETWEEN 1 AND 2 OR ok"),
+    ("count(distinct (SRC))", "COUNT(DISTINCT src)"),
+    ("mean(src) + median(src+1)", "AVG(src) + MEDIAN(src + 1)"),
+    ("quantile(protocol, .90)", "QUANTILE(protocol, 0.9)"),
+    ("quantile_cont(src, 5e-1)", "QUANTILE_CONT(src, 0.5)"),
+    ("approx_quantile(src, 1.0)", "APPROX_QUANTILE(src, 1)"),
+    ("quantile(src, 0.00)", "QUANTILE(src, 0)"),
+    ("approx_count_distinct(src) / mode(src)", "APPROX_COUNT_DISTINCT(src) / MODE(src)"),
+    ("count_min(src, 10L)", "COUNT_MIN(src, 10)"),
+    ("count_min(src, 7.0)", "COUNT_MIN(src, 7)"),
+    ("count_min(ratio, 1)", "COUNT_MIN(ratio, 1.0E0)"),
+    ("count_min(price, 1.5)", "COUNT_MIN(price, 1.50)"),
+    ("count_min(protocol, 'it''s')", "COUNT_MIN(protocol, 'it\\'s')"),
+    ("count_min(ok, true)", "COUNT_MIN(ok, TRUE)"),
+    ("count_min(day, '2024-01-02')", "COUNT_MIN(day, CAST('2024-01-02' AS DATE))"),
+    (
+        "count_min(ts, timestamp '2024-01-02 03:04:05+01:00')",
+        "COUNT_MIN(ts, CAST('2024-01-02 02:04:05+00:00' AS TIMESTAMP))",
+    ),
 ]
 
 

@@ -17,6 +17,7 @@ from sash.language import (
     SelectStatement,
     ShowQueries,
     bind,
+    has_slide,
     parse,
     parse_script,
 )
@@ -82,6 +83,55 @@ def test_clauses_after_a_query_in_any_order() -> None:
     assert statement.text.endswith("1 min]")
 
 
+@pytest.mark.parametrize(
+    ("clauses", "synopsis", "priority"),
+    [
+        ("", None, 0),
+        ("SYNOPSIS AUTO", None, 0),
+        ("synopsis Basic", "basic", 0),
+        ("SYNOPSIS RUNNING PRIORITY 3", "running", 3),
+        ("PRIORITY -3 SYNOPSIS INTERVAL", "interval", -3),
+        ("LIFETIME 1 day SYNOPSIS LANDMARK PRIORITY 1", "landmark", 1),
+        ("WITH BOUNDS SYNOPSIS BASIC", "basic", 0),
+    ],
+)
+def test_the_synopsis_of_a_query(clauses: str, synopsis: str | None, priority: int) -> None:
+    statement = parse(f"REGISTER QUERY q AS SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE 1 min] {clauses}")
+    assert isinstance(statement, RegisterQuery)
+    assert (statement.synopsis, statement.priority) == (synopsis, priority)
+    assert statement.text.endswith("BOUNDS" if "BOUNDS" in clauses else "1 min]")
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["GROUP BY synopsis", "ORDER BY synopsis DESC", "ORDER BY priority - 3, synopsis ASC", "HAVING synopsis IS NULL"],
+)
+def test_columns_may_be_named_as_the_clauses_are(end: str) -> None:
+    statement = parse(f"REGISTER QUERY q AS SELECT synopsis, lifetime FROM packets [WINDOW 1 min] {end}")
+    assert isinstance(statement, RegisterQuery)
+    assert statement.text.endswith(end) and statement.synopsis is None
+
+
+@pytest.mark.parametrize(
+    ("source", "slides"),
+    [
+        ("s [WINDOW 1 min]", False),
+        ("s [WINDOW 1 min SLIDE 1 min]", True),
+        ("s [ROWS 5]", False),
+        ("s [ROWS 5 SLIDE 1]", True),
+        ("s [PARTITION BY k ROWS 5 SLIDE EXACTLY 1]", True),
+        ("s [UNBOUNDED LAG 1 sec]", False),
+        ("s [UNBOUNDED SLIDE 1 sec]", True),
+        ("(SELECT COUNT(*) AS n FROM s [ROWS 5]) a", False),
+        ("(SELECT COUNT(*) AS n FROM s [ROWS 5 SLIDE 1]) a, (SELECT COUNT(*) AS m FROM s [ROWS 5 SLIDE 1]) b", True),
+    ],
+)
+def test_whether_a_query_slides(source: str, slides: bool) -> None:
+    statement = parse(f"SELECT COUNT(*) FROM {source}")
+    assert isinstance(statement, SelectStatement)
+    assert has_slide(statement.select) is slides
+
+
 def test_an_error_found_by_the_binder_shows_the_line_of_the_script() -> None:
     _, register = parse_script("SHOW QUERIES;\nREGISTER QUERY q AS SELECT\n  SUM(lenght) FROM packets [WINDOW 1 min]")
     assert isinstance(register, RegisterQuery)
@@ -120,6 +170,11 @@ ERRORS = [
     ("REGISTER QUERY q «SELECT» 1", "expected AS"),
     ("REGISTER QUERY q AS «DROP» QUERY r", "expected SELECT"),
     ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] LIFETIME «0 sec»", "greater than zero"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] SYNOPSIS «FAST»", "AUTO, BASIC, RUNNING, INTERVAL, LANDMARK"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s SYNOPSIS AUTO «SYNOPSIS» BASIC", "once each"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s LIFETIME 1 day «PRIO» 1", "expected LIFETIME, PRIORITY, SYNOPSIS"),
+    ("SELECT n FROM («packets» [WINDOW 1 min]) a", "expected SELECT after ("),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM s [ROWS 1]) a, (SELECT COUNT( n «FROM» s) b", "expected )"),
     ("SELECT COUNT(*) FROM s [WINDOW «ten» min]", "window's length"),
     ("SELECT COUNT(*) FROM s [WINDOW 10 min «SLID» 2 min]", "expected SLIDE, LAG or ]"),
     ("SELECT COUNT(*) FROM s [WINDOW 1 min SLIDE «0 min»]", "greater than zero"),
@@ -142,12 +197,11 @@ LATER = [
     ("«DELETE» FROM t", "DELETE"),
     ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
     ("REGISTER QUERY q AS «Istream»(SELECT 1)", "Istream"),
-    ("SELECT COUNT(*) FROM s [«ROWS» 10]", "row-based windows"),
-    ("SELECT COUNT(*) FROM s [«PARTITION BY» k ROWS 10]", "partitioned"),
     ("SELECT COUNT(*) FROM s [«NOW»]", "NOW"),
-    ("SELECT COUNT(*) FROM s [«UNBOUNDED»]", "unbounded"),
     ("SELECT COUNT(*) FROM s [WINDOW 1 min «INTERNAL»]", "internal"),
-    ("SELECT COUNT(*) FROM «(»SELECT 1)", "sub-queries in FROM"),
+    ("SELECT COUNT(*) FROM s [ROWS 10 «INTERNAL»]", "internal"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM s [ROWS 1]) a «[»ROWS 1]", "windows on sub-queries"),
+    ("SELECT n FROM «VALUES» (1)", "VALUES in FROM"),
 ]
 
 

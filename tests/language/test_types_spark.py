@@ -10,7 +10,7 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.language import parse
 from sash.language.functions import FUNCTIONS
-from sash.language.scope import Scope
+from sash.language.scope import Scope, StreamColumns
 from sash.language.statements import CreateStream, SelectStatement
 from sash.language.terms import Term, render
 from sash.language.typer import type_expression
@@ -158,12 +158,13 @@ def scope() -> Scope:
     columns = ", ".join(f"{name} {type}" for name, type in COLUMNS.items())
     statement = parse(f"CREATE STREAM v ({columns}) FROM rate TIMESTAMP ts")
     assert isinstance(statement, CreateStream) and statement.schema is not None
-    return Scope("", Stream("v", statement.schema, "ts"), "v")
+    return Scope("", StreamColumns(Stream("v", statement.schema, "ts"), "v"))
 
 
 @pytest.fixture(scope="module")
 def view(spark: Any, scope: Scope) -> Any:
-    spark.createDataFrame([], spark_schema(scope.stream.schema)).createOrReplaceTempView("v")
+    assert isinstance(scope.columns, StreamColumns)
+    spark.createDataFrame([], spark_schema(scope.columns.stream.schema)).createOrReplaceTempView("v")
     yield spark
     spark.catalog.dropTempView("v")
 

@@ -20,7 +20,7 @@ def table(n: int) -> pa.Table:
 
 
 def batch(epoch: int, version: int = 1) -> Entry:
-    return Entry("batch", epoch, version, {"rows": 10 * epoch}, table(epoch))
+    return Entry("batch", epoch, version, {"rows": 10 * epoch}, {"batch": table(epoch)})
 
 
 def snapshot(epoch: int) -> Snapshot:
@@ -34,7 +34,7 @@ def shown(log: EpochLog) -> dict[str, Any]:
         "committed": log.committed,
         "snapshot": saved and (saved.epoch, saved.version, saved.state, [t.to_pydict() for t in saved.tables]),
         "entries": [
-            (e.kind, e.epoch, e.version, e.facts, e.table.to_pydict() if e.table is not None else None)
+            (e.kind, e.epoch, e.version, e.facts, {name: table.to_pydict() for name, table in e.tables.items()})
             for e in log.entries()
         ],
     }
@@ -60,7 +60,7 @@ def test_entries_come_back_in_order(tmp_path: Path) -> None:
     assert shown(again) == shown(log)
     assert [entry.kind for entry in again.entries()] == ["batch", "heartbeat", "batch", "end"]
     assert again.committed == 1
-    assert next(again.entries()).table == table(0)
+    assert next(again.entries()).tables == {"batch": table(0)}
 
 
 def test_compaction_replaces_entries_by_the_snapshot(tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_orphans_are_removed_and_nothing_else(tmp_path: Path) -> None:
     log = EpochLog(tmp_path)
     log.append(batch(0))
     log.intend(1, 1)
-    files.write_table(tmp_path / "entry-000000002.arrow", table(9))
+    files.write_table(tmp_path / "entry-000000002-batch.arrow", table(9))
     (tmp_path / ".manifest.json.draft").write_text("{")
     (tmp_path / "notes.txt").write_text("mine")
     EpochLog(tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"manifest.json", "intent.json", "entry-000000001.arrow", "notes.txt"}
+    assert names == {"manifest.json", "intent.json", "entry-000000001-batch.arrow", "notes.txt"}
 
 
 class CrashError(Exception):
@@ -175,7 +175,7 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [truncate, empty, flip, Path.unlink], ids=["truncated", "empty", "flipped", "missing"]
 )
-@pytest.mark.parametrize("name", ["entry-000000003.arrow", "snapshot-000000002-0.arrow"])
+@pytest.mark.parametrize("name", ["entry-000000003-batch.arrow", "snapshot-000000002-0.arrow"])
 def test_damaged_tables(tmp_path: Path, damage: Callable[[Path], None], name: str) -> None:
     log = EpochLog(tmp_path)
     log.append(batch(0))
@@ -192,7 +192,7 @@ def test_damaged_manifests(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(CheckpointError, match=r"manifest\.json is damaged"):
         EpochLog(tmp_path)
-    assert arrow_files(tmp_path) == ["entry-000000001.arrow"], "a damaged manifest must not cost the data"
+    assert arrow_files(tmp_path) == ["entry-000000001-batch.arrow"], "a damaged manifest must not cost the data"
 
 
 def test_damaged_intents(tmp_path: Path) -> None:
@@ -206,5 +206,5 @@ def test_damaged_intents(tmp_path: Path) -> None:
 def test_the_manifest_names_its_files_with_checksums(tmp_path: Path) -> None:
     EpochLog(tmp_path).append(batch(0))
     (record,) = json.loads((tmp_path / "manifest.json").read_text())["entries"]
-    assert record["file"][0] == "entry-000000001.arrow" and isinstance(record["file"][1], int)
+    assert record["files"]["batch"][0] == "entry-000000001-batch.arrow" and isinstance(record["files"]["batch"][1], int)
     assert epochs.SNAPSHOT_EVERY > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sash.storage import ring as ring_module
-from sash.storage.ring import Pane, PaneRing
+from sash.storage.ring import Dtype, Pane, PaneRing
 
 
 @dataclass
@@ -21,11 +22,11 @@ class Plain:
     start: int
     end: int
     codes: list[int]
-    values: dict[str, list[float]] = field(default_factory=dict)
+    values: dict[str, list[Any]] = field(default_factory=dict)
 
 
-FILLS: dict[str, int | float] = {"sum": 0, "min": 2**63 - 1, "max": float("-inf")}
-DTYPES: dict[str, type[np.int64] | type[np.float64]] = {"sum": np.int64, "min": np.int64, "max": np.float64}
+FILLS: dict[str, int | float | None] = {"sum": 0, "min": 2**63 - 1, "max": float("-inf"), "sketch": None}
+DTYPES: dict[str, Dtype] = {"sum": np.int64, "min": np.int64, "max": np.float64, "sketch": np.object_}
 
 
 class RingMachine(RuleBasedStateMachine):

@@ -16,7 +16,10 @@ from tests.support.oracle import duck
 
 
 def aggregate(stream: Stream, tables: list[PaneTable], tuples: pa.Table) -> BatchFacts:
-    """What the pass over one micro-batch brings; `tuples` has an int64 column `_us`: the timestamp, or NULL."""
+    """What the pass over one micro-batch brings; `tuples` has an int64 column `_us`: the timestamp, or NULL.
+
+    With tables of row-based windows it also has a column `_n`, the number of each tuple.
+    """
     connection = duck()
     connection.register("tuples", tuples)
     ((rows, latest, nulls),) = connection.sql("SELECT count(*), max(_us), count(*) - count(_us) FROM tuples").fetchall()
@@ -25,15 +28,18 @@ def aggregate(stream: Stream, tables: list[PaneTable], tuples: pa.Table) -> Batc
 
 
 def _pane_rows(connection: duckdb.DuckDBPyConnection, stream: Stream, table: PaneTable) -> tuple[PaneRows, np.ndarray]:
-    s, o = table.length, stream.offset
-    past = f"((((_us - {o}) % {s}) + {s}) % {s})"
-    pane = f"_us - {past} + {s}" if stream.closed_left else f"CASE WHEN {past} = 0 THEN _us ELSE _us - {past} + {s} END"
+    s, o = table.length, 0 if table.name.by_rows else stream.offset
+    at = "_n" if table.name.by_rows else "_us"
+    past = f"(((({at} - {o}) % {s}) + {s}) % {s})"
+    pane = f"{at} - {past} + {s}"
+    if table.name.by_rows or not stream.closed_left:
+        pane = f"CASE WHEN {past} = 0 THEN {at} ELSE {pane} END"
     columns = [(partial, lifted) for partial in table.partials for lifted in partial.lift()]
     texts = [f"{_text(partial, lifted)} AS c{i}" for i, (partial, lifted) in enumerate(columns)]
     keys = [f"({key.sql}) AS k{i}" for i, key in enumerate(table.keys)]
     grouping = ", ".join(["pane", *(f"k{i}" for i in range(len(keys)))])
     sql = (
-        f"SELECT {grouping}, count(*) AS n, {', '.join(texts)} FROM "
+        f"SELECT {grouping}, count(*) AS n, max(_us) AS latest, {', '.join(texts)} FROM "
         f"(SELECT *, {', '.join([f'{pane} AS pane', *keys])} FROM tuples WHERE _us IS NOT NULL) GROUP BY {grouping}"
     )
     result = connection.sql(sql).to_arrow_table().combine_chunks()
@@ -42,7 +48,8 @@ def _pane_rows(connection: duckdb.DuckDBPyConnection, stream: Stream, table: Pan
     for i, (partial, each) in enumerate(columns):
         lifted.setdefault(partial, []).append(_cast(result[f"c{i}"], _type(each)))
     ends = np.asarray(result["pane"], dtype=np.int64)
-    return PaneRows(s, ends, key_columns, lifted), np.asarray(result["n"], dtype=np.int64)
+    latest = np.asarray(result["latest"], dtype=np.int64)
+    return PaneRows(s, ends, key_columns, lifted, latest), np.asarray(result["n"], dtype=np.int64)
 
 
 def _text(partial: Partial, lifted: Lifted) -> str:

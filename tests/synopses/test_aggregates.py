@@ -44,8 +44,10 @@ def is_number(type: pa.DataType) -> bool:
     return pt.is_integer(type) or pt.is_floating(type) or pt.is_decimal(type)
 
 
-ALLOWED = [(name, type) for name in AGGREGATES for type in VALUES if is_number(type) or name in ORDERED]
-REFUSED = [(name, type) for name in AGGREGATES for type in VALUES if (name, type) not in ALLOWED]
+# The approximate ones have tests of their own, among the sketches.
+EXACT = [name for name, aggregate in AGGREGATES.items() if aggregate.exact]
+ALLOWED = [(name, type) for name in EXACT for type in VALUES if is_number(type) or name in ORDERED]
+REFUSED = [(name, type) for name in EXACT for type in VALUES if (name, type) not in ALLOWED]
 
 
 def through_panes(name: str, type: pa.DataType | None, panes: list[list[Any]]) -> pa.Array:
@@ -194,7 +196,38 @@ def test_float_sums_do_not_come_from_differences() -> None:
 def test_shared_partials() -> None:
     """SS1: aggregates of one argument share what they store."""
     x = column("x", pa.int64())
-    lifted = {name: AGGREGATES[name].lift(x, None) for name in AGGREGATES}
+    lifted = {name: AGGREGATES[name].lift(x, None) for name in EXACT}
     assert lifted["avg"] == lifted["sum"] and lifted["var_pop"] == lifted["stddev"]
     assert all(Partial("count", x) in partials for partials in lifted.values())
-    assert {partial.combine for partials in lifted.values() for partial in partials} == set(Combine)
+    assert {p.combine for partials in lifted.values() for p in partials} == set(Combine) - {Combine.UNION}
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if AGGREGATES[name].subtractable])
+def test_what_is_subtractable_can_be_taken_back(name: str) -> None:
+    """Over exact types: the partials of a whole without those of a part are those of the rest."""
+    x = column("x", pa.int64())
+    whole, part, rest = (
+        {p: view.accumulator.merged(p, None) for p in AGGREGATES[name].lift(x, None)}
+        for view in (_view(name, values) for values in ([1, 2**62, -5, 7], [2**62, -5], [1, 7]))
+    )
+    for partial in whole:
+        inverted = partial.invert(whole[partial], part[partial])
+        assert [c.tolist() for c in inverted] == [c.tolist() for c in rest[partial]]
+
+
+def _view(name: str, values: list[int]) -> Any:
+    partials = AGGREGATES[name].lift(column("x", pa.int64()), None)
+    synopsis = BasicIntervalSynopsis([])
+    synopsis.require(partials, None)
+    synopsis.absorb(lift_rows([(1, {"x": value}) for value in values], 1, [], list(partials)))
+    synopsis.close(1)
+    (view,) = synopsis.scan({TimeWindow(1): list(partials)}, 1)
+    return view
+
+
+@pytest.mark.parametrize(
+    "partial", [Partial("max", column("x", pa.int64())), Partial("sum", column("x", pa.float64()))]
+)
+def test_what_cannot_be_taken_back_says_so(partial: Partial) -> None:
+    with pytest.raises(ValueError, match="cannot be taken back"):
+        partial.invert([], [])

@@ -15,9 +15,10 @@ from sash.core.window import TimeWindow
 from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
 from sash.plan.nodes import Output, SortKey
 from sash.plan.periodic import PeriodicAggregate
-from sash.synopses.answers import Finisher, Groups
+from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.partials import Partial
+from sash.synopses.readers import Groups
 from tests.synopses.raw import G, K, N, P, S, Tuple, answer, filled, lift_rows, query, row
 
 WINDOW = TimeWindow(10)

@@ -1,4 +1,7 @@
-"""Time windows: (t - w, t] as of t, or [t - w, t) on a stream that is CLOSED LEFT."""
+"""Windows: (t - w, t] as of t, or [t - w, t) on a stream that is CLOSED LEFT; or the last w rows.
+
+A row-based window is the same arithmetic in another unit: positions in the stream instead of event time.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,39 @@ from dataclasses import dataclass
 
 from sash.core.time import Micros, format_duration
 
+# The length of a window that never lets a tuple go; no event time lies further back.
+FOREVER: Micros = 1 << 61
+
 
 @dataclass(frozen=True)
-class TimeWindow:
-    """`[WINDOW length SLIDE [EXACTLY] slide LAG lag]`; a one-time query has no slide."""
+class Window:
+    """What both kinds of window have in common; a one-time query has no slide."""
 
-    length: Micros
-    slide: Micros | None = None
-    lag: Micros = 0
+    length: int
+    slide: int | None = None
+    lag: int = 0
     exactly: bool = False
 
     @property
-    def reach(self) -> Micros:
+    def unbounded(self) -> bool:
+        return self.length == FOREVER
+
+    @property
+    def reach(self) -> int:
         """How far back from now a query with this window looks."""
         return self.length + self.lag
 
     @property
-    def resolution(self) -> Micros:
-        """The longest pane whose multiples are all this window's edges."""
-        return math.gcd(self.length, self.slide or 0, self.lag)
+    def resolution(self) -> int:
+        """The longest pane whose multiples are all this window's edges; 0 if it has no edge."""
+        return math.gcd(0 if self.unbounded else self.length, self.slide or 0, self.lag)
+
+
+class TimeWindow(Window):
+    """`[WINDOW length SLIDE [EXACTLY] slide LAG lag]` in microseconds, or `[UNBOUNDED SLIDE ..]`."""
 
     def __str__(self) -> str:
-        words = [f"WINDOW {format_duration(self.length)}"]
+        words = ["UNBOUNDED" if self.unbounded else f"WINDOW {format_duration(self.length)}"]
         if self.slide is not None:
             words.append(f"SLIDE {'EXACTLY ' if self.exactly else ''}{format_duration(self.slide)}")
         if self.lag:
@@ -37,7 +51,19 @@ class TimeWindow:
         return f"[{' '.join(words)}]"
 
 
-def pane_length(windows: Iterable[TimeWindow]) -> Micros:
+class RowWindow(Window):
+    """`[ROWS length SLIDE [EXACTLY] slide LAG lag]` in tuples, counted before WHERE."""
+
+    def __str__(self) -> str:
+        words = [f"ROWS {self.length}"]
+        if self.slide is not None:
+            words.append(f"SLIDE {'EXACTLY ' if self.exactly else ''}{self.slide}")
+        if self.lag:
+            words.append(f"LAG {self.lag}")
+        return f"[{' '.join(words)}]"
+
+
+def pane_length(windows: Iterable[Window]) -> int:
     """The greatest common divisor of the windows, slides and lags that use a synopsis.
 
     >>> pane_length([TimeWindow(10, 4), TimeWindow(6, 2)])

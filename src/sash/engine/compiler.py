@@ -1,38 +1,85 @@
-"""The life of a query in one place: text, statement, logical plan, what it needs of a pane table."""
+"""The life of a query in one place: text, statement, logical plan, what it reads of which pane tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
+import pyarrow as pa
+
 from sash.catalog import Catalog, RegisteredQuery
-from sash.core.errors import CqlError, Span
+from sash.core.errors import CqlError, SashError, Span
 from sash.core.time import Micros
+from sash.core.window import Window
 from sash.language import Select, SelectStatement, bind, parse
 from sash.plan.nodes import Project
-from sash.plan.periodic import PeriodicAggregate, flatten
+from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
+from sash.sharing.choose import check_synopsis
 from sash.synopses.answers import Finisher
+from sash.synopses.compose import compose
+from sash.synopses.readings import Reading
 
 
 @dataclass(frozen=True)
 class CompiledQuery:
+    """`leaves` are its aggregates: one, or those of its sub-queries, which `compose` joins into one answer."""
+
     name: str
     plan: Project
     priority: int = 0
     lifetime: Micros | None = None
     serial: int = 0
+    synopsis: str | None = None
 
     @cached_property
-    def periodic(self) -> PeriodicAggregate:
+    def query(self) -> PeriodicQuery:
         return flatten(self.plan)
 
     @cached_property
-    def finisher(self) -> Finisher:
-        return Finisher(self.periodic)
+    def leaves(self) -> tuple[PeriodicAggregate, ...]:
+        return leaves(self.query)
+
+    @cached_property
+    def finishers(self) -> tuple[Finisher, ...]:
+        return tuple(Finisher(leaf) for leaf in self.leaves)
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """The readings of all leaves, one leaf after the other."""
+        return tuple(reading for finisher in self.finishers for reading in finisher.readings)
+
+    @cached_property
+    def is_simple(self) -> bool:
+        return len(self.finishers) == 1 and self.finishers[0].is_simple
 
     @property
     def stream(self) -> str:
-        return self.periodic.stream
+        return self.leaves[0].stream
+
+    @cached_property
+    def slide(self) -> int | None:
+        """All windows of a query have one SLIDE."""
+        return self.leaves[0].window.slide
+
+    @property
+    def exactly(self) -> bool:
+        return self.leaves[0].window.exactly
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        return tuple(dict.fromkeys(leaf.window for leaf in self.leaves))
+
+    def check(self) -> None:
+        """Refuse what cannot be answered before anything is stored for it."""
+        for leaf in self.leaves:
+            if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
+                raise SashError("FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW")
+        if self.synopsis is not None:
+            check_synopsis(self.synopsis, self.readings)
+
+    def compose(self, tables: list[pa.Table]) -> pa.Table:
+        """The answer from the leaves' answers."""
+        return compose(self.query, tables) if isinstance(self.query, Composition) else tables[0]
 
 
 def compile_select(select: Select, catalog: Catalog, name: str = "", *, one_time: bool = False) -> CompiledQuery:
@@ -42,7 +89,7 @@ def compile_select(select: Select, catalog: Catalog, name: str = "", *, one_time
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:
     """A registered query from its text, as at registration and again after a restart."""
     plan = bind(as_select(query.text), catalog, periodic=True)
-    return CompiledQuery(query.name, plan, query.priority, query.lifetime, query.serial)
+    return CompiledQuery(query.name, plan, query.priority, query.lifetime, query.serial, query.synopsis)
 
 
 def as_select(text: str) -> Select:

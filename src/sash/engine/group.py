@@ -1,142 +1,158 @@
-"""A group: the queries of one pane table, with their synopsis and their local scheduler.
+"""A group: one pane table with its synopsis, the readings it serves, and the local scheduler of its queries.
 
-    micro-batch ─► absorb ─► open panes ─► advance(target):
-                                             next deadline t ─► close panes up to t ─► decide ─► one scan ─► answers
-                                             ... until no deadline <= target; then close up to target, expire
+    micro-batch ─► absorb ─► open panes ─► step(t): close panes up to t ─► decide ─► joint execution ─► answers
+                                           catch_up(target): close up to the target, expire
 
 `now` is the end of the youngest closed pane: the time as of which the synopsis answers. `origin` is where the
-stream's data begin. All times are the group's own multiples of the pane length.
+stream's data begin. All times are multiples of the pane length: microseconds, or tuples for row-based windows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.errors import QueryFailedError
-from sash.core.time import Micros, multiple_after, multiple_at_or_after, to_datetime
-from sash.core.window import TimeWindow, pane_length
-from sash.engine.answer import Answer
-from sash.engine.compiler import CompiledQuery
+from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
+from sash.core.window import Window
+from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.statistics import GroupStatistics
-from sash.plan.periodic import Shape
 from sash.scheduling import Execution, LocalScheduler, Policy
-from sash.sharing.pane_tables import KeySet, PaneTable, key_label, pane_table
-from sash.synopses.answers import Groups
+from sash.sharing.choose import Choice, Load, choose
+from sash.sharing.pane_tables import PaneTable, pane_table
+from sash.synopses.accelerator import Accelerator
 from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
-from sash.synopses.partials import Partial
+from sash.synopses.partitioned import PartitionedSynopsis
+from sash.synopses.readings import Reading, TableName
 
 
-@dataclass
-class ActiveQuery:
-    """A query in its group: since when its data are all there, until when it lives, whether it rests."""
+class PaneGroup:
+    """The readings of one pane table, and the queries that are scheduled by it."""
 
-    compiled: CompiledQuery
-    valid_from: Micros | None = None
-    ends_at: Micros | None = None
-    resting: bool = False
-    lateness: int = 0
-    window: TimeWindow = field(init=False)
-    span: TimeWindow = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.window = self.compiled.periodic.window
-        self.span = TimeWindow(self.window.length, None, self.window.lag)
-
-
-@dataclass
-class Outcome:
-    """What advancing a group produced besides answers."""
-
-    failed: dict[str, str] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
-
-
-class PeriodicGroup:
-    """The queries of one pane table. `advance` is where panes close and answers come from."""
-
-    def __init__(self, keys: KeySet, stream: Stream, policy: Policy) -> None:
-        self.keys = keys
-        self._stream = stream
-        self.synopsis = BasicIntervalSynopsis([key.type for key in keys])
+    def __init__(self, name: TableName, stream: Stream, policy: Policy) -> None:
+        self.name = name
+        self._offset = 0 if name.by_rows else stream.offset
+        self._closed_left = stream.closed_left and not name.by_rows
+        self._late_revise = stream.late_revise
+        self.synopsis = _synopsis(name)
         self.scheduler = LocalScheduler(policy)
+        self.readers: dict[tuple[str, int], BoundReading] = {}
         self.queries: dict[str, ActiveQuery] = {}
         self.scheduled: set[str] = set()
-        self.length: Micros = stream.granule
-        self.reach: Micros = 0
-        self.now: Micros | None = None
-        self.origin: Micros | None = None
-        self.retained_from: Micros | None = None
+        self.length: int = 1 if name.by_rows else stream.granule
+        # How far back the readings look; what an UNBOUNDED window sees beyond its LAG is merged into history.
+        self.reach: int = 0
+        self.keeps_history = False
+        self.now: int | None = None
+        self.origin: int | None = None
+        self.retained_from: int | None = None
+        # Since when UNBOUNDED windows have everything; None: from the origin.
+        self.history_from: int | None = None
         # Panes of these lengths were cut until these times; a finer window is valid only after them.
-        self.coarse: list[tuple[Micros, Micros]] = []
+        self.coarse: list[tuple[int, int]] = []
+        # The ends of panes and when their last tuples came: what time it was as of a number of tuples.
+        self._stamps = np.empty((2, 0), dtype=np.int64)
         self.statistics = GroupStatistics()
+        self.choice = Choice("basic", "")
+        # How many groups there were when the choice was made.
+        self._judged = 1
 
     # -- which queries ---------------------------------------------------------------------------------
 
     @property
     def label(self) -> str:
-        return key_label(self.keys)
+        return self.name.label
 
     @property
     def table(self) -> PaneTable:
-        return pane_table(self.keys, [active.compiled.periodic for active in self.queries.values()])
+        partials = [partial for bound in self.readers.values() for partial in bound.reading.partials]
+        return pane_table(self.name, self.length, partials)
 
-    def add(self, compiled: CompiledQuery, latest: Micros | None) -> None:
-        """Take a query in; `latest` is the greatest timestamp seen before it came."""
-        active = self.queries[compiled.name] = ActiveQuery(compiled)
-        self._cut_finer_or_coarser(latest)
-        since = None if latest is None else self.ends_after(latest)
-        self.synopsis.require(compiled.finisher.partials, since)
-        if self.origin is None:
-            return
-        active.valid_from = self.valid_from(active)
-        self._schedule(active, self.now if self.now is not None else self.origin)
+    def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
+        if bound.reading.window.unbounded and not self.keeps_history:
+            begun = self.retained_from is not None and self.origin is not None and self.retained_from > self.origin
+            self.history_from = self.retained_from if begun else None
+        self.readers[name, number] = bound
+        self._measure()
 
-    def remove(self, name: str) -> None:
-        del self.queries[name]
-        self._unschedule(name)
-        self.synopsis.release({p for active in self.queries.values() for p in active.compiled.finisher.partials})
-        if self.queries:
-            self._cut_finer_or_coarser(None)
+    def _measure(self) -> None:
+        windows = [bound.reading.window for bound in self.readers.values()]
+        self.reach = max((window.lag if window.unbounded else window.reach for window in windows), default=0)
+        self.keeps_history = any(window.unbounded for window in windows)
+        if isinstance(self.synopsis, PartitionedSynopsis):
+            self.synopsis.reach = self.reach
 
-    def _cut_finer_or_coarser(self, latest: Micros | None) -> None:
-        """Panes have the greatest common length from now on; what is stored stays as it is."""
-        self.reach = max(active.window.reach for active in self.queries.values())
-        length = pane_length(active.window for active in self.queries.values())
+    def cut(self, length: int, latest: int | None) -> None:
+        """Panes have this length from now on; what is stored stays as it is."""
         if length != self.length and latest is not None and self.origin is not None:
             self.coarse.append((self.length, self.ends_after(latest)))
         self.length = length
 
-    def valid_from(self, active: ActiveQuery) -> Micros | None:
-        """Since when every tuple of the query's windows is in panes that its edges do not cut."""
-        starts = [self.synopsis.since[partial] for partial in active.compiled.finisher.partials]
-        edges = [until for length, until in self.coarse if active.window.resolution % length]
-        return max([start for start in (*starts, *edges) if start is not None], default=None)
+    def choose(self) -> None:
+        """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
+        if self.name.partition:
+            return
+        self._judged = max(1, self.synopsis.groups)
+        load = Load(self.length, self._judged, max(1.0, self.synopsis.rows / max(1, self.synopsis.panes)))
+        by_kind: dict[str, list[Reading]] = {}
+        for bound in self.readers.values():
+            by_kind.setdefault(bound.synopsis or "auto", []).append(bound.reading)
+        auto = by_kind.pop("auto", [])
+        self.choice = choose(auto, load)
+        by_kind.setdefault(self.choice.kind, []).extend(auto)
+        by_kind.pop("basic", None)
+        wanted = [_accelerator(kind, self.length, readings) for kind, readings in by_kind.items() if readings]
+        # One that is as it was keeps what it has built.
+        known = {each.key: each for each in self.synopsis.accelerators}
+        self.synopsis.accelerators = [known.get(each.key, each) for each in wanted]
 
-    def _schedule(self, active: ActiveQuery, after: Micros) -> None:
-        window = active.window
-        assert window.slide is not None
-        if active.compiled.lifetime is not None and active.ends_at is None:
-            active.ends_at = after + active.compiled.lifetime
+    def require(self, bound: BoundReading, latest: int | None) -> None:
+        """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
+        since = None if latest is None else self.ends_after(latest)
+        self.synopsis.require(bound.reading.partials, since)
+        bound.valid_from = self.valid_from(bound)
+
+    def remove_readers(self, name: str) -> None:
+        self.readers = {key: bound for key, bound in self.readers.items() if key[0] != name}
+        self._measure()
+        self.synopsis.release({p for bound in self.readers.values() for p in bound.reading.partials})
+        if self.queries.pop(name, None) is not None:
+            self.unschedule(name)
+
+    def valid_from(self, bound: BoundReading) -> int | None:
+        """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
+        window = bound.reading.window
+        starts = [self.synopsis.since[partial] for partial in bound.reading.partials]
+        edges = [until for length, until in self.coarse if window.resolution % length]
+        history = [self.history_from] if window.unbounded else []
+        return max([start for start in (*starts, *edges, *history) if start is not None], default=None)
+
+    def schedule(self, active: ActiveQuery) -> None:
+        """Queries are scheduled from the origin of the data on."""
+        self.queries[active.name] = active
+        if self.origin is None:
+            return
+        after = self.now if self.now is not None else self.origin
+        compiled = active.compiled
+        assert compiled.slide is not None
+        if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
+            active.ends_at = after + compiled.lifetime
         self.scheduler.add(
-            active.compiled.name,
+            active.name,
             self.label,
-            window.slide,
+            compiled.slide,
             now=after,
-            offset=self._stream.offset,
-            exactly=window.exactly,
-            priority=active.compiled.priority,
-            window=window.length,
+            offset=self._offset,
+            exactly=compiled.exactly,
+            priority=compiled.priority,
+            window=max(window.lag if window.unbounded else window.length for window in compiled.windows),
         )
+        self.scheduled.add(active.name)
 
-        self.scheduled.add(active.compiled.name)
-
-    def _unschedule(self, name: str) -> bool:
+    def unschedule(self, name: str) -> bool:
         if name not in self.scheduled:
             return False
         self.scheduled.discard(name)
@@ -155,152 +171,177 @@ class PeriodicGroup:
             if late.all():
                 return tuples
             self._begin(int(rows.ends[~late].min()) - rows.length)
+        if self.name.by_rows:
+            self._note_stamps(rows)
         if not tuples:
             self.synopsis.absorb(rows)
-        elif self._stream.late_revise:
+        elif self._late_revise:
             assert self.now is not None
             self.synopsis.absorb(rows, closed_until=self.now)
         else:
             self.synopsis.absorb(_only(rows, ~late))
         return tuples
 
-    def _begin(self, origin: Micros) -> None:
+    def _begin(self, origin: int) -> None:
         self.origin = self.retained_from = origin
-        for active in self.queries.values():
-            active.valid_from = self.valid_from(active)
-            self._schedule(active, origin)
+        for bound in self.readers.values():
+            bound.valid_from = self.valid_from(bound)
+        for active in list(self.queries.values()):
+            self.schedule(active)
+
+    def _note_stamps(self, rows: PaneRows) -> None:
+        ends, places = np.unique(np.concatenate([self._stamps[0], rows.ends]), return_inverse=True)
+        latest = np.full(len(ends), np.iinfo(np.int64).min)
+        np.maximum.at(latest, places, np.concatenate([self._stamps[1], rows.latest]))
+        self._stamps = np.stack([ends, latest])
+
+    def moment(self, now: int) -> datetime:
+        """The event time as of a position: itself, or that of the last tuple counted."""
+        clock = self._clock(now)
+        assert clock is not None, "no tuple has been counted"
+        return to_datetime(clock)
+
+    def _clock(self, now: int) -> int | None:
+        if not self.name.by_rows:
+            return now
+        place = int(np.searchsorted(self._stamps[0], now, side="right")) - 1
+        return int(self._stamps[1, place]) if place >= 0 else None
 
     # -- advancing -------------------------------------------------------------------------------------
 
-    def closed_by(self, watermark: Micros) -> Micros:
-        """The end of the youngest pane that a watermark closes."""
-        offset = self._stream.offset
-        if self._stream.closed_left:
-            return multiple_after(watermark, self.length, offset) - self.length
-        return multiple_at_or_after(watermark, self.length, offset) - self.length
+    def closed_by(self, watermark: int) -> int:
+        """The end of the youngest pane that a watermark (or a number of tuples) closes."""
+        if self.name.by_rows or self._closed_left:
+            return multiple_after(watermark, self.length, self._offset) - self.length
+        return multiple_at_or_after(watermark, self.length, self._offset) - self.length
 
-    def ends_after(self, latest: Micros) -> Micros:
-        """The end of the pane that holds a timestamp."""
-        offset = self._stream.offset
-        ahead = multiple_after if self._stream.closed_left else multiple_at_or_after
-        return ahead(latest, self.length, offset)
+    def ends_after(self, latest: int) -> int:
+        """The end of the pane that holds a timestamp (or a tuple's number)."""
+        ahead = multiple_after if self._closed_left else multiple_at_or_after
+        return ahead(latest, self.length, self._offset)
 
-    def advance(self, target: Micros, outcome: Outcome) -> Iterator[Answer]:
-        """Close panes up to a time in order, running what is due after each."""
+    def next_due(self, target: int) -> int | None:
+        """When the next execution is due by a time."""
+        if self.origin is None or (self.now is not None and target <= self.now):
+            return None
+        return self.scheduler.next_due(target)
+
+    def step(self, due: int, outcome: Outcome) -> Iterator[Execution]:
+        """Close panes up to a deadline, and give what is due then; each must be executed before the next is taken."""
+        self.synopsis.close(due)
+        self.now = due
+        self._end_lifetimes(outcome)
+        while (execution := self.scheduler.decide(due)) is not None:
+            yield execution
+        self._expire()
+
+    def catch_up(self, target: int, outcome: Outcome) -> None:
+        """Nothing more is due by a time: close panes up to it."""
         if self.now is not None and target <= self.now:
             return
-        if self.origin is None:
-            self.now = target
-            return
-        while (due := self.scheduler.next_due(target)) is not None:
-            self.synopsis.close(due)
-            self.now = due
-            self._end_lifetimes(outcome)
-            while (execution := self.scheduler.decide(due)) is not None:
-                yield from self._execute(execution, target, outcome)
-            self._expire()
-        self.synopsis.close(target)
         self.now = target
+        if self.origin is None:
+            return
+        self.synopsis.close(target)
         self._end_lifetimes(outcome)
         self._expire()
 
     def _expire(self) -> None:
         assert self.now is not None and self.retained_from is not None
         edge = self.now - self.reach
-        if edge > self.retained_from:
+        if edge <= self.retained_from:
+            return
+        if self.keeps_history:
+            self.synopsis.merge(edge)
+        else:
             self.synopsis.expire(edge)
-            self.retained_from = edge
-            self.coarse = [(length, until) for length, until in self.coarse if until > edge]
+        self.retained_from = edge
+        self.coarse = [(length, until) for length, until in self.coarse if until > edge]
+        self._stamps = self._stamps[:, self._stamps[0] >= edge]
+        if not self._judged / 2 <= self.synopsis.groups <= 2 * self._judged:
+            self.choose()
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
         assert self.now is not None
-        over = [name for name, q in self.queries.items() if q.ends_at is not None and q.ends_at < self.now]
+        clock = self._clock(self.now)
+        if clock is None:
+            return
+        for active in self.queries.values():
+            # A row-based query's life begins with the first tuples counted: only then is there a time.
+            if active.ends_at is None and active.compiled.lifetime is not None:
+                active.ends_at = clock + active.compiled.lifetime
+        over = [name for name, q in self.queries.items() if q.ends_at is not None and q.ends_at < clock]
         for name in over:
-            if self._unschedule(name):
+            if self.unschedule(name):
                 outcome.ended.append(name)
 
-    def _execute(self, execution: Execution, target: Micros, outcome: Outcome) -> Iterator[Answer]:
-        awake = []
+    def awake(self, execution: Execution) -> list[ActiveQuery]:
+        """The queries of an execution that have something to say: a window that stays empty is told once."""
         for due in execution.tasks:
             if not due.on_time:
                 for name in due.task.members:
                     self.queries[name].lateness += due.latency(self.length)
+        awake = []
         for active in map(self.queries.__getitem__, execution.members):
-            empty = self.synopsis.is_empty(active.span, execution.as_of)
+            empty = all(bound.is_empty(execution.as_of) for bound in active.readings)
             if not (empty and active.resting):
                 awake.append(active)
             active.resting = empty
-        yield from self._answers(awake, execution.as_of, outcome)
-        self.scheduler.done(execution)
-        if not awake:
-            self._rest(execution, target)
+        return awake
 
-    def _rest(self, execution: Execution, target: Micros) -> None:
+    def rest(self, execution: Execution, target: int) -> None:
         """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""
         for due in execution.tasks:
-            lags = {self.queries[name].window.lag for name in due.task.members}
-            ends = {lag: self.synopsis.next_end(execution.as_of - lag) for lag in lags}
-            wakes = [end + lag for lag, end in ends.items() if end is not None]
+            bound = [b for name in due.task.members for b in self.queries[name].readings]
+            ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
+            wakes = [end + lag for lag, end in ends if end is not None]
             self.scheduler.postpone(due.task, min([*wakes, target + 1]))
 
-    # -- answering -------------------------------------------------------------------------------------
+    # -- what it can answer ----------------------------------------------------------------------------
 
-    def _answers(self, queries: list[ActiveQuery], as_of: Micros, outcome: Outcome) -> Iterator[Answer]:
-        """All of them in one scan from the youngest pane to the oldest (rule CS2)."""
-        if not queries:
-            return
-        self.statistics.executed([active.window for active in queries], self.length)
-        by_window: dict[TimeWindow, list[ActiveQuery]] = {}
-        for active in queries:
-            by_window.setdefault(active.span, []).append(active)
-        needs = {window: _partials(members) for window, members in by_window.items()}
-        moment, ready = to_datetime(as_of), dict[str, Answer]()
-        for view in self.synopsis.scan(needs, as_of):
-            found, tables = dict[Partial, Groups](), dict[Shape, pa.Table]()
-            for active in by_window[view.window]:
-                try:
-                    table = tables.get(active.compiled.periodic.shape)
-                    if table is None:
-                        table = active.compiled.finisher.answer(view, found)
-                        tables[active.compiled.periodic.shape] = table
-                    ready[active.compiled.name] = self._answer(active, table, as_of, moment)
-                except (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError) as error:
-                    outcome.failed[active.compiled.name] = str(error)
-                    self._unschedule(active.compiled.name)
-        yield from (ready[active.compiled.name] for active in queries if active.compiled.name in ready)
-
-    def _answer(self, active: ActiveQuery, table: pa.Table, as_of: Micros, moment: datetime) -> Answer:
-        window = active.window
-        scheduled = window.slide is not None and (as_of - self._stream.offset) % window.slide == 0
-        complete = self.is_complete(active, as_of - window.reach)
-        return Answer(active.compiled.name, moment, complete, scheduled, table)
-
-    def is_complete(self, active: ActiveQuery, edge: Micros) -> bool:
+    def is_complete(self, bound: BoundReading, now: int) -> bool:
+        if bound.reading.window.unbounded or self.name.partition:
+            # However few rows a partition has, they are all there if they were counted from the beginning.
+            return bound.valid_from is None
         assert self.retained_from is not None
-        known_from = self.retained_from if active.valid_from is None else max(self.retained_from, active.valid_from)
-        return edge >= known_from
+        known_from = self.retained_from if bound.valid_from is None else max(self.retained_from, bound.valid_from)
+        return now - bound.reading.window.reach >= known_from
 
-    def cuts(self, window: TimeWindow) -> bool:
-        """Some stored pane lies across an edge of a window as of now: the window cannot be put together."""
-        edges = [] if self.now is None else [self.now - window.lag, self.now - window.reach]
-        return any(self.synopsis.straddles(edge) for edge in edges)
+    def is_scheduled(self, slide: int | None, now: int) -> bool:
+        """Whether a position is one of a query's own multiples of SLIDE."""
+        return slide is not None and (now - self._offset) % slide == 0
 
-    def answer_now(self, active: ActiveQuery) -> Answer | None:
-        """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
-        if self.now is None or self.origin is None:
-            return None
-        outcome = Outcome()
-        for answer in self._answers([active], self.now, outcome):
-            return answer
-        raise QueryFailedError(next(iter(outcome.failed.values())))
+    def cuts(self, window: Window, now: int) -> bool:
+        """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
+        return any(self.synopsis.straddles(edge) for edge in (now - window.lag, now - window.reach))
+
+    def save_stamps(self) -> list[list[int]]:
+        return [row.tolist() for row in self._stamps]
+
+    def load_stamps(self, saved: list[list[int]]) -> None:
+        self._stamps = np.array(saved, dtype=np.int64).reshape(2, -1)
 
 
-def _partials(queries: list[ActiveQuery]) -> list[Partial]:
-    return list(dict.fromkeys(partial for active in queries for partial in active.compiled.finisher.partials))
+def _synopsis(name: TableName) -> BasicIntervalSynopsis:
+    if not name.partition:
+        return BasicIntervalSynopsis([key.type for key in name.keys])
+    group = tuple(range(len(name.keys)))
+    keys = [*name.keys, *(key for key in name.partition if key not in name.keys)]
+    return PartitionedSynopsis([key.type for key in keys], group, tuple(keys.index(key) for key in name.partition))
+
+
+def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:
+    bounded = [reading for reading in readings if not reading.window.unbounded]
+    spans = {span for reading in bounded for span in reading.spans}
+    return Accelerator(kind, length, spans, {partial for reading in bounded for partial in reading.partials})
+
+
+def _next_end(bound: BoundReading, as_of: int) -> int | None:
+    return bound.group.synopsis.next_end(as_of - bound.reading.window.lag)
 
 
 def _only(rows: PaneRows, keep: np.ndarray) -> PaneRows:
     mask = pa.array(keep)
     keys = [column.filter(mask) for column in rows.keys]
     lifted = {partial: [column.filter(mask) for column in parts] for partial, parts in rows.lifted.items()}
-    return PaneRows(rows.length, rows.ends[keep], keys, lifted)
+    return PaneRows(rows.length, rows.ends[keep], keys, lifted, rows.latest[keep])

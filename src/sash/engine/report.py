@@ -82,8 +82,8 @@ def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Que
 
 def _lateness(name: str, streams: dict[str, RunningStream]) -> int:
     """Updates beyond SLIDE, summed over the executions of a query (thesis 8.5.1)."""
-    groups = [running.runtime.active.get(name) for running in list(streams.values())]
-    return sum(group.queries[name].lateness for group in groups if group is not None)
+    found = [running.runtime.active.get(name) for running in list(streams.values())]
+    return sum(active.lateness for active in found if active is not None)
 
 
 def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
@@ -106,12 +106,13 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
         "unreduced": dict(runtime.unreduced),
         "pane_tables": [
             {
-                "keys": [key.sql for key in group.keys],
-                "pane": format_duration(group.length),
+                "keys": [key.sql for key in group.name.keys],
+                "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
+                "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or "basic",
                 "panes": group.synopsis.panes,
                 "groups": group.synopsis.groups,
                 "rows": group.synopsis.rows,
-                "queries": sorted(group.queries),
+                "queries": sorted({name for name, _ in group.readers}),
             }
             for group in runtime.groups.values()
         ],

@@ -13,6 +13,7 @@ A crash before 6 replays the epoch: subscribers may see its answers again, state
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -28,10 +29,13 @@ from sash.core.time import Micros
 from sash.engine import state
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
+from sash.engine.onetime import is_cut
 from sash.engine.stream import Progress, StreamRuntime
 from sash.scheduling import Policy
+from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.synopses.basic_interval import BatchFacts
 from sash.transactions import Isolation
 
 if TYPE_CHECKING:
@@ -93,6 +97,8 @@ class RunningStream:
         self._wanted: dict[str, CompiledQuery] = {}
         self._version = -1
         self._epoch = -1
+        # Tuples that row-based windows have seen and the watermark has not passed.
+        self._pending: pa.Table | None = None
         self._lock = threading.RLock()
         self.error: SashError | None = None
         self.stopping = False
@@ -132,7 +138,9 @@ class RunningStream:
         if snapshot is not None:
             self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
             self._synchronise(snapshot.version)
-            state.load(self.runtime, snapshot.state, snapshot.tables, self._policy)
+            tables = list(snapshot.tables)
+            self._pending = tables.pop() if snapshot.state["pending"] else None
+            state.load(self.runtime, snapshot.state, tables, self._policy)
             self._epoch = snapshot.epoch
         for entry in self._log.entries():
             self._synchronise(entry.version)
@@ -142,12 +150,13 @@ class RunningStream:
         self._report_failures(self._failed, reported=True)
 
     def _replay(self, entry: Entry) -> Progress:
+        counted = self.pipeline.numbered_facts(entry.tables.get("counted"), self.runtime.tables(by_rows=True))
+        self._pending = entry.tables.get("pending")
         if entry.kind == "batch":
-            assert entry.table is not None
-            return self.runtime.apply(self.pipeline.facts(entry.table, self.runtime.tables()))
+            return self.runtime.apply(self.pipeline.facts(entry.tables["batch"], self.runtime.tables()), counted)
         if entry.kind == "heartbeat":
-            return self.runtime.advance(entry.facts["watermark"])
-        return self.runtime.finish()
+            return self.runtime.advance(entry.facts["watermark"], counted)
+        return self.runtime.finish(counted)
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -166,10 +175,10 @@ class RunningStream:
     def first_answer(self, query: CompiledQuery) -> Answer | None:
         """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
         with self._isolation.read():
-            group = self.runtime.covers(query)
-            if group is None or group.cuts(query.periodic.window):
+            active = self.runtime.covers(query)
+            if active is None or is_cut(active):
                 return None
-            return self.runtime.probe(query, group)
+            return self.runtime.probe(active)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
@@ -188,16 +197,18 @@ class RunningStream:
         failed_before = set(self._failed)
         with self._isolation.slide():
             self._synchronise(seen)
-        table = self._aggregate(rows)
+        table, counted, pending = self._aggregate(rows)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started = time.perf_counter()
         with self._all_or_broken():
             with self._isolation.slide():
-                progress = self.runtime.apply(self.pipeline.facts(table, self.runtime.tables()))
+                progress = self.runtime.apply(self._facts(table), self._counted_facts(counted))
+                self._pending = pending
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
             self._report_failures(failed, reported=False)
-            self._commit(Entry("batch", epoch, seen, {"failed": failed}, table), progress)
+            tables = _present(batch=table, counted=counted, pending=pending)
+            self._commit(Entry("batch", epoch, seen, {"failed": failed}, tables), progress)
 
     @contextmanager
     def _working(self) -> Iterator[None]:
@@ -224,12 +235,23 @@ class RunningStream:
                 + (" with the checkpoint to go on" if self._log is not None else " and read it anew")
             )
 
-    def _aggregate(self, rows: DataFrame) -> pa.Table:
-        """The one action; when an expression fails, find out whose, fail those queries alone, and go on."""
+    def _facts(self, table: pa.Table) -> BatchFacts:
+        return self.pipeline.facts(table, self.runtime.tables())
+
+    def _counted_facts(self, counted: pa.Table | None) -> BatchFacts | None:
+        return self.pipeline.numbered_facts(counted, self.runtime.tables(by_rows=True))
+
+    def _aggregate(self, rows: DataFrame) -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
+        """The one action (and those of row-based windows).
+
+        When an expression fails, find out whose, fail those queries alone, and go on.
+        """
         while True:
             started = time.perf_counter()
             try:
-                return self.pipeline.aggregate(rows, self.runtime.tables())
+                table = self.pipeline.aggregate(rows, self.runtime.tables())
+                watermark = self.runtime.next_watermark(self._facts(table))
+                return table, *self._count(rows, watermark)
             except Exception as error:
                 self.pipeline.readable(rows)
                 if not self._fail_culprits(rows):
@@ -238,8 +260,8 @@ class RunningStream:
                 self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
 
     def _fail_culprits(self, rows: DataFrame) -> bool:
-        queries = [self.runtime.active[name].queries[name].compiled for name in self.runtime.active]
-        culprits = {query.name: self.pipeline.failure(rows, query.periodic) for query in queries}
+        queries = [active.compiled for active in self.runtime.active.values()]
+        culprits = {query.name: self.pipeline.failure(rows, query.leaves) for query in queries}
         serials = self._serials(culprits)
         found = {serials[name]: why for name, why in culprits.items() if why is not None}
         with self._isolation.slide():
@@ -254,19 +276,37 @@ class RunningStream:
 
     def advance(self, watermark: Micros) -> None:
         """A heartbeat: no tuple with a timestamp before this is to come."""
-        self._move("heartbeat", {"watermark": watermark}, lambda: self.runtime.advance(watermark))
+        passed = max(time for time in (watermark, self.runtime.watermark) if time is not None)
+        self._move("heartbeat", {"watermark": watermark}, passed, functools.partial(self.runtime.advance, watermark))
 
     def finish(self) -> None:
         """End of input (or IDLE AFTER): close the panes that are open."""
-        self._move("end", {}, self.runtime.finish)
+        self._move("end", {}, None, self.runtime.finish)
 
-    def _move(self, kind: str, facts: dict[str, Any], change: Callable[[], Progress]) -> None:
+    def _move(
+        self,
+        kind: str,
+        facts: dict[str, Any],
+        watermark: Micros | None,
+        change: Callable[[BatchFacts | None], Progress],
+    ) -> None:
         with self._lock, self._working():
             self._check_whole()
+            counted, pending = (None, None) if self._pending is None else self._count(None, watermark)
             with self._all_or_broken():
                 with self._isolation.slide():
-                    progress = change()
-                self._commit(Entry(kind, self._epoch, self._version, facts), progress)
+                    progress = change(self._counted_facts(counted))
+                    self._pending = pending
+                tables = _present(counted=counted, pending=pending)
+                self._commit(Entry(kind, self._epoch, self._version, facts, tables), progress)
+
+    def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
+        """Number the tuples that a watermark (None: the end) passes; their partials, and the tuples that still wait."""
+        tables = self.runtime.tables(by_rows=True)
+        if not tables:
+            return None, None
+        interval = Interval(self.runtime.watermark, watermark)
+        return self.pipeline.aggregate_numbered(rows, self._pending, interval, self.runtime.counted, tables)
 
     def _commit(self, entry: Entry, progress: Progress) -> None:
         self._finish(progress, delivered=False)
@@ -276,7 +316,9 @@ class RunningStream:
         if self._log.wants_snapshot:
             saved, tables = state.save(self.runtime)
             facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
-            self._log.compact(Snapshot(self._epoch, self._version, facts, tables))
+            facts["pending"] = self._pending is not None
+            waiting = [] if self._pending is None else [self._pending]
+            self._log.compact(Snapshot(self._epoch, self._version, facts, tables + waiting))
 
     def _finish(self, progress: Progress, delivered: bool) -> None:
         outcome = progress.outcome
@@ -294,3 +336,7 @@ class RunningStream:
         names = {serial: query.name for serial, query in self._wanted.items()}
         report.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
         self._hand_over(report, reported)
+
+
+def _present(**tables: pa.Table | None) -> dict[str, pa.Table]:
+    return {name: table for name, table in tables.items() if table is not None}

@@ -214,19 +214,27 @@ class Session:
 
     # -- queries ---------------------------------------------------------------------------------------
 
-    def register(self, text: str, name: str, priority: int = 0, lifetime: str | None = None) -> Query:
-        """Register a periodic query: it answers from the next micro-batch on, at once where a synopsis covers it."""
-        life = None if lifetime is None else duration("lifetime", lifetime)
-        return self._register(as_select(text), name, priority, life)
+    def register(
+        self, text: str, name: str, priority: int = 0, lifetime: str | None = None, synopsis: str | None = None
+    ) -> Query:
+        """Register a periodic query: it answers from the next micro-batch on, at once where a synopsis covers it.
 
-    def _register(self, select: Select, name: str, priority: int, lifetime: Micros | None) -> Query:
+        `synopsis` insists on basic, running, interval or landmark; by default the optimiser chooses.
+        """
+        life = None if lifetime is None else duration("lifetime", lifetime)
+        return self._register(as_select(text), name, priority, life, synopsis)
+
+    def _register(
+        self, select: Select, name: str, priority: int, lifetime: Micros | None, synopsis: str | None
+    ) -> Query:
         self._check_open()
         with self._lock:
             check_name("query", name)
             serial = self._history.version + 1
             plan = bind(select, self._catalog, periodic=True)
-            compiled = CompiledQuery(name, plan, priority, lifetime, serial)
-            query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime, serial)
+            compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
+            compiled.check()
+            query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime, serial, synopsis)
             if name.lower() in self._restored:
                 known = self._catalog.query(name)
                 if replace(known, serial=serial) == query:
@@ -246,7 +254,7 @@ class Session:
         except QueryFailedError:
             # It fails again when it is due, and is reported then.
             return
-        if answer is not None and (answer.scheduled or not compiled.periodic.window.exactly):
+        if answer is not None and (answer.scheduled or not compiled.exactly):
             self._take(Progress({compiled.name: compiled.serial}, [answer]), False)
 
     def drop_query(self, name: str) -> None:
@@ -381,7 +389,7 @@ class Session:
         """Execute a statement that was parsed already; its errors show their place in the whole script."""
         handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
             CreateStream: self._create_declared_stream,
-            RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime),
+            RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime, s.synopsis),
             DropQuery: lambda s: self.drop_query(s.name),
             DropStream: lambda s: self.drop_stream(s.name),
             ShowQueries: lambda s: self._locked(show_queries, self._catalog, self.queries),

@@ -5,14 +5,16 @@ Rows of panes are stored with their key values, not with dictionary codes (synop
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
-from sash.engine.group import PeriodicGroup
+from sash.engine.group import PaneGroup
 from sash.engine.stream import StreamRuntime
 from sash.scheduling import LocalScheduler, Policy
+from sash.synopses.readings import TableName
 
 
 def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
@@ -24,50 +26,64 @@ def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
     state = {
         "latest": runtime.latest,
         "watermark": runtime.watermark,
+        "counted": runtime.counted,
+        "queries": {
+            name: {
+                **{field: getattr(active, field) for field in ("ends_at", "resting", "lateness")},
+                "valid_from": [bound.valid_from for bound in active.readings],
+            }
+            for name, active in runtime.active.items()
+        },
         "statistics": vars(runtime.statistics).copy(),
         "groups": groups,
     }
     return state, tables
 
 
-def _save_group(group: PeriodicGroup) -> dict[str, Any]:
+def _save_group(group: PaneGroup) -> dict[str, Any]:
     return {
-        "keys": [key.sql for key in group.keys],
+        "name": _saved_name(group.name),
         "length": group.length,
         "now": group.now,
         "origin": group.origin,
         "retained_from": group.retained_from,
+        "history_from": group.history_from,
+        "stamps": group.save_stamps(),
         "coarse": group.coarse,
         "since": group.synopsis.save_since(),
         "scheduled": sorted(group.scheduled),
         "scheduler": group.scheduler.snapshot(),
         "statistics": vars(group.statistics).copy(),
-        "queries": {
-            name: {field: getattr(active, field) for field in ("valid_from", "ends_at", "resting", "lateness")}
-            for name, active in group.queries.items()
-        },
     }
+
+
+def _saved_name(name: TableName) -> list[object]:
+    return [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
 
 
 def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table], policy: Policy) -> None:
     """Put a snapshot's state into a runtime that has the same queries and no data yet."""
-    runtime.latest, runtime.watermark = state["latest"], state["watermark"]
+    runtime.latest, runtime.watermark, runtime.counted = state["latest"], state["watermark"], state["counted"]
     vars(runtime.statistics).update(state["statistics"])
-    by_keys = {tuple(key.sql for key in keys): group for keys, group in runtime.groups.items()}
+    by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
     for saved, table in zip(state["groups"], tables, strict=True):
-        group = by_keys.get(tuple(saved["keys"]))
+        group = by_name.get(json.dumps(saved["name"]))
         if group is None:
             raise CheckpointError(f"the checkpoint of stream '{runtime.stream.name}' has panes that no query reads")
         _load_group(group, saved, table, policy)
+    for name, active in runtime.active.items():
+        saved = dict(state["queries"][name])
+        for bound, since in zip(active.readings, saved.pop("valid_from"), strict=True):
+            bound.valid_from = since
+        vars(active).update(saved)
 
 
-def _load_group(group: PeriodicGroup, saved: dict[str, Any], table: pa.Table, policy: Policy) -> None:
+def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table, policy: Policy) -> None:
     group.length, group.now, group.origin = saved["length"], saved["now"], saved["origin"]
-    group.retained_from = saved["retained_from"]
+    group.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
+    group.load_stamps(saved["stamps"])
     group.coarse = [(length, until) for length, until in saved["coarse"]]
     group.synopsis.load(table, saved["since"])
     group.scheduler = LocalScheduler.restore(saved["scheduler"], policy)
     group.scheduled = set(saved["scheduled"])
     vars(group.statistics).update(saved["statistics"])
-    for name, active in group.queries.items():
-        vars(active).update(saved["queries"][name])

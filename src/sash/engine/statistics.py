@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sash.core.time import Micros
-from sash.core.window import TimeWindow
+from sash.core.window import Window
 from sash.scheduling import joint_cost, separate_cost
 
 
@@ -19,8 +18,9 @@ class GroupStatistics:
     joint_cost: int = 0
     separate_cost: int = 0
 
-    def executed(self, windows: list[TimeWindow], pane: Micros) -> None:
-        lengths = [window.length for window in windows]
+    def executed(self, windows: list[Window], pane: int) -> None:
+        # What an UNBOUNDED window sees is one merged pane.
+        lengths = [pane if window.unbounded else window.length for window in windows]
         self.executions += 1
         self.joint_executions += len(windows) > 1
         self.refreshes += len(windows)

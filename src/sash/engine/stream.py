@@ -6,21 +6,24 @@ Recovery relies on that: applying the same entries again gives the same state an
 
 from __future__ import annotations
 
-import heapq
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sash.catalog import Stream
+from sash.core.errors import QueryFailedError
 from sash.core.time import Micros
+from sash.core.window import pane_length
+from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
-from sash.engine.group import ActiveQuery, Outcome, PeriodicGroup
+from sash.engine.executor import Execution
+from sash.engine.group import PaneGroup
 from sash.engine.statistics import StreamStatistics
-from sash.plan.periodic import key_set
 from sash.scheduling import Policy
-from sash.sharing.pane_tables import KeySet, PaneTable
+from sash.sharing.pane_tables import PaneTable
 from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.readings import TableName
 
 logger = logging.getLogger("sash.engine")
 
@@ -42,15 +45,17 @@ class Progress:
 
 
 class StreamRuntime:
-    """One stream: its watermark and its groups of queries, by key set."""
+    """One stream: its watermark and its groups of queries, by pane table."""
 
     def __init__(self, stream: Stream, policy: Policy) -> None:
         self.stream = stream
         self._policy = policy
-        self.groups: dict[KeySet, PeriodicGroup] = {}
-        self.active: dict[str, PeriodicGroup] = {}
+        self.groups: dict[TableName, PaneGroup] = {}
+        self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
         self.watermark: Micros | None = None
+        # How many tuples row-based windows have counted.
+        self.counted = 0
         self.statistics = StreamStatistics()
         self.unreduced: dict[str, float] = {}
         self._warned_late = False
@@ -60,93 +65,205 @@ class StreamRuntime:
     def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
         """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
         queries = {query.name: query for query in wanted}
-        for name in [name for name in self.active if self.active[name].queries[name].compiled is not queries.get(name)]:
+        for name in [name for name in self.active if self.active[name].compiled is not queries.get(name)]:
             self.remove(name)
         for name, query in queries.items():
             if name not in self.active:
                 self._add(query)
 
     def _add(self, query: CompiledQuery) -> None:
-        keys = key_set(query.periodic)
-        fresh = keys not in self.groups
-        group = self.groups.setdefault(keys, PeriodicGroup(keys, self.stream, self._policy))
-        self.active[query.name] = group
-        group.add(query, self.latest)
-        if fresh and self.watermark is not None:
+        fresh = {reading.table for reading in query.readings} - self.groups.keys()
+        active = self._bound(query)
+        self.active[query.name] = active
+        for number, bound in enumerate(active.readings):
+            bound.group.add_reader(query.name, number, bound)
+        self._cut()
+        for bound in active.readings:
+            bound.group.require(bound, self._position(bound.group))
+        active.home.schedule(active)
+        for name in fresh:
+            self._catch_up(self.groups[name])
+
+    def _bound(self, query: CompiledQuery) -> ActiveQuery:
+        readings = []
+        for reading in query.readings:
+            if reading.table not in self.groups:
+                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self._policy)
+            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
+        return ActiveQuery(query, readings)
+
+    def _position(self, group: PaneGroup) -> int | None:
+        """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted."""
+        return (self.counted or None) if group.name.by_rows else self.latest
+
+    def _catch_up(self, group: PaneGroup) -> None:
+        """A group that comes late: what is before the watermark is closed to it."""
+        if group.name.by_rows:
+            group.now = group.closed_by(self.counted) if self.counted else None
+        elif self.watermark is not None:
             group.now = group.closed_by(self.watermark)
 
     def remove(self, name: str) -> None:
-        group = self.active.pop(name, None)
-        if group is None:
+        active = self.active.pop(name, None)
+        if active is None:
             return
-        group.remove(name)
-        if not group.queries:
-            del self.groups[group.keys]
+        for group in active.groups:
+            group.remove_readers(name)
+            if not group.readers:
+                del self.groups[group.name]
+        self._cut()
 
-    def ordered(self) -> list[PeriodicGroup]:
-        """The groups in the order of their keys: the same queries give the same pass, whatever came before."""
-        return [self.groups[keys] for keys in sorted(self.groups, key=lambda keys: [key.sql for key in keys])]
+    def _cut(self) -> None:
+        """Panes are as long as they can be; groups that one query reads together are cut alike."""
+        for groups in self._linked():
+            windows = [bound.reading.window for group in groups for bound in group.readers.values()]
+            length = pane_length(windows)
+            for group in groups:
+                # Each tuple counts where windows are those of partitions.
+                group.cut(1 if group.name.partition else length, self._position(group))
+                group.choose()
 
-    def tables(self) -> list[PaneTable]:
-        """The pane tables of the next pass."""
-        return [group.table for group in self.ordered()]
+    def _linked(self) -> list[list[PaneGroup]]:
+        """The groups, put together where some query reads several of them."""
+        together = {name: {name} for name in self.groups}
+        for active in self.active.values():
+            names = {group.name for group in active.groups}
+            joined = set().union(*(together[name] for name in names))
+            for name in joined:
+                together[name] = joined
+        sets = {id(names): names for names in together.values()}
+        return [[self.groups[name] for name in names] for names in sets.values()]
 
-    def covers(self, query: CompiledQuery) -> PeriodicGroup | None:
-        """The group whose synopsis stores everything that a query reads, if there is one."""
-        group = self.groups.get(key_set(query.periodic))
-        if group is None or any(partial not in group.synopsis.since for partial in query.finisher.partials):
-            return None
-        return group
+    def ordered(self) -> list[PaneGroup]:
+        """The groups in the order of their names: the same queries give the same pass, whatever came before."""
+        return [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
+
+    def tables(self, by_rows: bool = False) -> list[PaneTable]:
+        """The pane tables of the next pass, over time or over counted tuples."""
+        return [group.table for group in self.ordered() if group.name.by_rows == by_rows]
+
+    def covers(self, query: CompiledQuery) -> ActiveQuery | None:
+        """The query bound to groups whose synopses store everything that it reads, if there are such."""
+        groups = [self.groups.get(reading.table) for reading in query.readings]
+        for group, reading in zip(groups, query.readings, strict=True):
+            if group is None or any(partial not in group.synopsis.since for partial in reading.partials):
+                return None
+        return self._bound(query)
 
     # -- data ------------------------------------------------------------------------------------------
 
-    def apply(self, batch: BatchFacts) -> Progress:
-        """A micro-batch: absorb its partials, move the watermark, close panes, run what is due."""
+    def apply(self, batch: BatchFacts, counted: BatchFacts | None = None) -> Progress:
+        """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
+
+        `counted` has the partials of the tuples that the new watermark has passed, by their numbers.
+        """
         self._count(batch)
-        groups = self.ordered()
+        late = self._absorb(batch, by_rows=False)
+        self._report_late(late)
+        if batch.latest is None:
+            return Progress()
+        self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
+        return self.advance(self.latest - self.stream.delay, counted)
+
+    def next_watermark(self, batch: BatchFacts) -> Micros | None:
+        """The watermark that a micro-batch will bring."""
+        seen = [time for time in (batch.latest, self.latest) if time is not None]
+        reached = [max(seen) - self.stream.delay] if seen else []
+        return max([*reached, *([self.watermark] if self.watermark is not None else [])], default=None)
+
+    def _absorb(self, batch: BatchFacts, by_rows: bool) -> int:
+        groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
         late = [0]
         for number, rows, counts in batch.lanes:
             late.append(groups[number].absorb(rows, counts))
         self._judge_reduction(groups, batch)
-        self._report_late(max(late))
-        if batch.latest is None:
-            return Progress()
-        self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
-        return self.advance(self.latest - self.stream.delay)
+        return max(late)
 
-    def advance(self, watermark: Micros) -> Progress:
+    def advance(self, watermark: Micros, counted: BatchFacts | None = None) -> Progress:
         """The watermark, or a heartbeat, has come to a time."""
-        if self.watermark is not None and watermark <= self.watermark:
+        self._take_counted(counted)
+        if self.watermark is None or watermark > self.watermark:
+            self.watermark = watermark
+        elif counted is None:
             return Progress()
-        self.watermark = watermark
-        return self._advance({group.keys: group.closed_by(watermark) for group in self.ordered()})
+        return self._advance(
+            {
+                group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
+                for group in self.groups.values()
+            }
+        )
 
-    def finish(self) -> Progress:
+    def finish(self, counted: BatchFacts | None = None) -> Progress:
         """End of input, or idleness: nothing more is expected in the panes that are open."""
+        self._take_counted(counted)
         if self.latest is None:
             return Progress()
         self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
-        return self._advance({group.keys: group.ends_after(self.latest) for group in self.ordered()})
+        return self._advance(
+            {
+                group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
+                for group in self.groups.values()
+            }
+        )
 
-    def _advance(self, targets: dict[KeySet, Micros]) -> Progress:
+    def _take_counted(self, counted: BatchFacts | None) -> None:
+        if counted is not None:
+            self._absorb(counted, by_rows=True)
+            self.counted += counted.rows
+
+    def _advance(self, targets: dict[TableName, int]) -> Progress:
+        """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
         progress = Progress()
-        runs = [self.groups[keys].advance(target, progress.outcome) for keys, target in targets.items()]
-        progress.answers.extend(heapq.merge(*runs, key=lambda answer: answer.as_of))
+        for by_rows in (False, True):
+            groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
+            while True:
+                dues = [(due, group) for group in groups if (due := group.next_due(targets[group.name])) is not None]
+                if not dues:
+                    break
+                earliest = min(due for due, _ in dues)
+                for due, group in dues:
+                    if due == earliest:
+                        self._step(group, due, targets[group.name], progress)
+            for group in groups:
+                group.catch_up(targets[group.name], progress.outcome)
+        progress.answers.sort(key=lambda answer: answer.as_of)
         for name in (*progress.outcome.failed, *progress.outcome.ended):
             self.remove(name)
         return progress
 
-    # -- one answer now --------------------------------------------------------------------------------
+    def _step(self, group: PaneGroup, due: int, target: int, progress: Progress) -> None:
+        for execution in group.step(due, progress.outcome):
+            awake = group.awake(execution)
+            progress.answers.extend(self._answers(awake, execution.as_of, progress.outcome))
+            for name in progress.outcome.failed:
+                group.unschedule(name)
+            group.scheduler.done(execution)
+            if not awake:
+                group.rest(execution, target)
 
-    def answer_now(self, query: CompiledQuery) -> Answer | None:
-        group = self.active.get(query.name)
-        return None if group is None else group.answer_now(group.queries[query.name])
+    # -- answering -------------------------------------------------------------------------------------
 
-    def probe(self, query: CompiledQuery, group: PeriodicGroup) -> Answer | None:
-        """A one-time query's answer from a group's synopsis."""
-        active = ActiveQuery(query)
-        active.valid_from = group.valid_from(active)
-        return group.answer_now(active)
+    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
+        if not queries:
+            return
+        home = queries[0].home
+        home.statistics.executed([window for active in queries for window in active.compiled.windows], home.length)
+        moment = home.moment(as_of)
+        for active, table in Execution(queries, as_of, outcome).tables():
+            complete = all(bound.is_complete(as_of) for bound in active.readings)
+            yield Answer(active.name, moment, complete, home.is_scheduled(active.compiled.slide, as_of), table)
+
+    def probe(self, active: ActiveQuery) -> Answer | None:
+        """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
+        as_of = newest_common(active)
+        if as_of is None:
+            return None
+        for bound in active.readings:
+            bound.valid_from = bound.group.valid_from(bound)
+        outcome = Outcome()
+        for answer in self._answers([active], as_of, outcome):
+            return answer
+        raise QueryFailedError(next(iter(outcome.failed.values())))
 
     # -- counting --------------------------------------------------------------------------------------
 
@@ -167,7 +284,7 @@ class StreamRuntime:
                 late,
             )
 
-    def _judge_reduction(self, groups: list[PeriodicGroup], batch: BatchFacts) -> None:
+    def _judge_reduction(self, groups: list[PaneGroup], batch: BatchFacts) -> None:
         """Report, once, a set of groups that has nearly as many groups as there are tuples."""
         if batch.rows < _ENOUGH_TO_JUDGE:
             return
@@ -183,3 +300,9 @@ class StreamRuntime:
                 )
             if ratio > _REDUCTION or group.label in self.unreduced:
                 self.unreduced[group.label] = ratio
+
+
+def newest_common(active: ActiveQuery) -> int | None:
+    """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
+    ends = [group.now for group in active.groups if group.origin is not None and group.now is not None]
+    return min(ends) if len(ends) == len(active.groups) else None

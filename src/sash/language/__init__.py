@@ -2,6 +2,12 @@
 
     text --parse_script--> statements;  Select --bind(catalog)--> plan.nodes.Project
 
+    read    script, create_stream, window_clause on a cursor: the grammar that is Sash's own
+            parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
+    type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
+    bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
+            answers: expressions over answers, in a closed vocabulary
+
 `sqlglot` is known here and nowhere else.
 """
 

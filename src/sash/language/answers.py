@@ -1,11 +1,15 @@
-"""Terms over groups as the plan's expressions: keys and aggregates become Fields, everything else Calls.
+"""Terms over answers as the plan's expressions: what an answer holds becomes Fields, everything else Calls.
 
-The Sash process evaluates these on Arrow arrays with a closed vocabulary of functions, so anything else is
-refused here by name. Casts that Spark would insert are inserted, so that both sides of an operator have one type
-(two decimals keep their own precision under arithmetic: the result's type is Spark's).
+What a Field may be differs (keys and aggregates of groups, columns of sub-queries), so a `Translator` is given
+the rule for the leaves. The rest is the same: the Sash process evaluates it on Arrow arrays with a closed
+vocabulary of functions, so anything else is refused here by name. Casts that Spark would insert are inserted,
+so that both sides of an operator have one type (two decimals keep their own precision under arithmetic: the
+result's type is Spark's).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -13,10 +17,9 @@ import pyarrow.types as pt
 from sash.language.coercion import common_type, is_interval
 from sash.language.literals import recast
 from sash.language.scope import Scope
-from sash.language.terms import Term, render
+from sash.language.terms import Term
 from sash.language.types import spark_name
-from sash.plan.expressions import Call, Expression, Field, Literal, RowExpression
-from sash.plan.nodes import AggregateCall, Key
+from sash.plan.expressions import Call, Expression, Field, Literal
 
 _VOCABULARY = """
     add subtract multiply divide int_divide modulo negate eq ne lt le gt ge null_safe_eq and or not is_null
@@ -44,52 +47,17 @@ _RENAMED = {
 _NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
 
 
-class Groups:
-    """The Aggregate node of one query while it is built: its keys, and the calls met so far."""
+class Translator:
+    """`leaf` says which Field a term is, None where it must be looked into, or why it may not stand."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, leaf: Callable[[Term], Field | None]) -> None:
         self._scope = scope
-        self._keys: dict[str, Key] = {}
-        self._calls: dict[str, AggregateCall] = {}
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        return tuple(self._keys.values())
-
-    @property
-    def calls(self) -> tuple[AggregateCall, ...]:
-        return tuple(self._calls.values())
-
-    def add_key(self, term: Term) -> None:
-        sql = render(term)
-        name = str(term.value) if term.op == "column" else sql
-        self._keys.setdefault(sql, Key(self._unused(name), row_expression(term)))
+        self._leaf = leaf
 
     def translate(self, term: Term) -> Expression:
         if term.op == "literal":
             return Literal(term.value, term.type)
-        key = self._keys.get(render(term))
-        if key is not None:
-            return Field(key.name, key.expression.type)
-        if term.op == "aggregate":
-            return self._call_field(term)
-        if term.op == "column":
-            reason = f"'{term.value}' is neither in GROUP BY nor inside an aggregate"
-            raise self._scope.error(reason, term.span)
-        return self._operation(term)
-
-    def _call_field(self, term: Term) -> Field:
-        sql = render(term)
-        if sql not in self._calls:
-            argument = row_expression(term.args[0]) if term.args else None
-            self._calls[sql] = AggregateCall(self._unused(sql), str(term.value), argument, term.type)
-        return Field(self._calls[sql].name, term.type)
-
-    def _unused(self, name: str) -> str:
-        taken = {key.name for key in self.keys} | {call.name for call in self.calls}
-        while name in taken:
-            name += "'"
-        return name
+        return self._leaf(term) or self._operation(term)
 
     def _operation(self, term: Term) -> Expression:
         if term.op == "between":
@@ -139,5 +107,6 @@ def _pairwise(function: str, arguments: tuple[Expression, ...]) -> Expression:
     return Call(function, pair, pa.bool_())
 
 
-def row_expression(term: Term) -> RowExpression:
-    return RowExpression(render(term), term.type, term.columns)
+def field_of(term: Term) -> Field | None:
+    """The leaves over sub-queries: their columns."""
+    return Field(str(term.value), term.type) if term.op == "field" else None

@@ -1,114 +1,133 @@
 """From a parsed SELECT to a logical plan: names resolved, types checked, aggregates collected.
 
-    SELECT outputs FROM stream [window] WHERE predicate GROUP BY keys HAVING .. ORDER BY .. LIMIT ..
+    SELECT outputs FROM stream [window] WHERE predicate GROUP BY keys HAVING .. ORDER BY .. LIMIT .. WITH BOUNDS
+    SELECT outputs FROM (SELECT ..) a JOIN (SELECT ..) b USING (k) WHERE condition ORDER BY .. LIMIT ..
 
-Every clause is one function below; `bind` shows their order.
+The first form aggregates a window's tuples, the second joins the answers of such queries. Each is one function
+below that shows the order of its clauses.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
-from sash.language.answers import Groups, row_expression
-from sash.language.coercion import is_interval
-from sash.language.dialect import span_of
-from sash.language.scope import Scope
-from sash.language.shape import check_shape
+from sash.language import select_list
+from sash.language.answers import Translator, field_of
+from sash.language.bounds import with_bounds
+from sash.language.groups import Groups, row_expression
+from sash.language.item_rows import asks_for_items, bind_items
+from sash.language.joins import Sources, bind_sources
+from sash.language.places import bounds_at, is_approximate, span_of, word_of
+from sash.language.predicates import joined, require_boolean
+from sash.language.scope import Scope, StreamColumns
+from sash.language.select_list import Entry
+from sash.language.shape import check_shape, over_sub_queries, word_in
 from sash.language.statements import Select
-from sash.language.terms import Term, render
-from sash.language.typer import require_boolean, type_expression
-from sash.language.types import spark_name
-from sash.language.windows import bind_window
-from sash.plan.nodes import Aggregate, Filter, Having, Limit, Output, Project, Sort, SortKey, StreamScan, Windowed
-
-
-@dataclass(frozen=True)
-class _Item:
-    """One entry of the SELECT list."""
-
-    name: str
-    term: Term
-    span: Span
+from sash.language.terms import Term
+from sash.language.typer import type_expression
+from sash.language.windows import bind_window, check_together
+from sash.plan.nodes import (
+    Aggregate,
+    AnswerFilter,
+    AnswerJoin,
+    Derived,
+    Filter,
+    Having,
+    Limit,
+    Output,
+    Project,
+    Sort,
+    SortKey,
+    Windowed,
+)
 
 
 def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
-    """The plan of a periodic (or one-time) aggregate; CqlError at the word that is wrong."""
+    """The plan of a periodic (or one-time) query; CqlError at the word that is wrong."""
     try:
-        return _bind(select, catalog, periodic)
+        return _Binder(catalog, periodic).bind(select)
     except RecursionError:
         raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
 
 
-def _bind(select: Select, catalog: Catalog, periodic: bool) -> Project:
-    tree = check_shape(select)
-    table = tree.args["from_"].this
-    stream = _stream(table, catalog, select.script)
-    window = bind_window(table, stream, select.script, periodic=periodic)
-    scope = Scope(select.script, stream, table.alias or table.name)
-    items = _items(tree, scope)
-    source = _filter(tree, scope, Windowed(StreamScan(stream.name), window))
-    groups = Groups(scope)
-    for key in _keys(tree, scope, items):
-        groups.add_key(key)
-    having = _having(tree, scope, items, {key.name.lower() for key in groups.keys})
-    order = _order(tree, scope, items)
-    asked = [item.term for item in items] + [term for term, _, _ in order] + ([having] if having is not None else [])
-    if tree.args.get("group") is None and not any(has_aggregate(term) for term in asked):
-        raise NotSupportedError("a SELECT without aggregates", select.script, span_of(tree.expressions[0]))
-    outputs = tuple(Output(item.name, groups.translate(item.term)) for item in items)
-    condition = groups.translate(having) if having is not None else None
-    sort_keys = tuple(SortKey(groups.translate(term), descending, first) for term, descending, first in order)
-    aggregate = Aggregate(source, groups.keys, groups.calls)
-    filtered = Having(aggregate, condition) if condition is not None else aggregate
-    ordered = Sort(filtered, sort_keys) if sort_keys else filtered
-    count = _limit(tree, scope)
+@dataclass(frozen=True)
+class _Binder:
+    catalog: Catalog
+    periodic: bool
+
+    def bind(self, select: Select) -> Project:
+        tree = check_shape(select)
+        return self._bind_answers(select, tree) if over_sub_queries(tree) else self._bind_groups(select, tree)
+
+    def _bind_sub_query(self, select: Select) -> Project:
+        tree = check_shape(select)
+        if over_sub_queries(tree):
+            at = word_of(tree.args["from_"].this)
+            raise NotSupportedError("sub-queries inside of sub-queries", select.script, at)
+        return self._bind_groups(select, tree)
+
+    def _bind_groups(self, select: Select, tree: exp.Select) -> Project:
+        """A SELECT over the window of a stream."""
+        table = tree.args["from_"].this
+        stream = self._stream(table, select.script)
+        windowed = bind_window(table, stream, select.script, periodic=self.periodic)
+        scope = Scope(select.script, StreamColumns(stream, table.alias or table.name))
+        if asks_for_items(tree):
+            return bind_items(select, tree, scope, _filter(tree, scope, windowed))
+        written = select_list.entries(tree, scope)
+        columns = with_bounds(tree, written, scope)
+        source = _filter(tree, scope, windowed)
+        groups = Groups(scope)
+        for key in select_list.group_keys(tree, scope, written):
+            groups.add_key(key)
+        having = _having(tree, scope, columns, {key.name.lower() for key in groups.keys})
+        order = select_list.order(tree, scope, written, select_list.aliases(columns))
+        asked = [*(column.term for column in columns), *(key.term for key in order)]
+        asked += [having] if having is not None else []
+        if tree.args.get("group") is None and not any(term.has_aggregate for term in asked):
+            raise scope.unsupported("a SELECT without aggregates", span_of(tree.expressions[0]))
+        outputs = tuple(Output(column.name, groups.translate(column.term)) for column in columns)
+        condition = groups.translate(having) if having is not None else None
+        keys = tuple(SortKey(groups.translate(key.term), key.descending, key.nulls_first) for key in order)
+        aggregate = Aggregate(source, groups.keys, groups.calls)
+        filtered = aggregate if condition is None else Having(aggregate, condition, is_approximate(tree.args["having"]))
+        return _top(filtered, keys, select_list.limit(tree, scope), outputs)
+
+    def _bind_answers(self, select: Select, tree: exp.Select) -> Project:
+        """A SELECT over sub-queries."""
+        _refuse_grouping(select, tree)
+        sources = bind_sources(tree, select.script, self._bind_sub_query)
+        check_together(tree, select.script)
+        scope = Scope(select.script, sources.columns)
+        columns = select_list.entries(tree, scope)
+        order = select_list.order(tree, scope, columns, select_list.aliases(columns))
+        answers = Translator(scope, field_of)
+        outputs = tuple(Output(column.name, answers.translate(column.term)) for column in columns)
+        keys = tuple(SortKey(answers.translate(key.term), key.descending, key.nulls_first) for key in order)
+        condition = _condition(tree, scope, sources)
+        filtered = sources.plan if condition is None else AnswerFilter(sources.plan, answers.translate(condition))
+        return _top(filtered, keys, select_list.limit(tree, scope), outputs)
+
+    def _stream(self, table: exp.Expr, script: str) -> Stream:
+        for stream in self.catalog.streams:
+            if stream.name.lower() == table.name.lower():
+                return stream
+        hint = nearest(table.name, (stream.name for stream in self.catalog.streams)) or "; CREATE STREAM makes one"
+        raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
+
+
+def _top(
+    input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived,
+    keys: tuple[SortKey, ...],
+    count: int | None,
+    outputs: tuple[Output, ...],
+) -> Project:
+    ordered = Sort(input, keys) if keys else input
     return Project(Limit(ordered, count) if count is not None else ordered, outputs)
-
-
-def has_aggregate(term: Term) -> bool:
-    return any(part.op == "aggregate" for part in term.walk())
-
-
-def _stream(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
-    for stream in catalog.streams:
-        if stream.name.lower() == table.name.lower():
-            return stream
-    hint = nearest(table.name, (stream.name for stream in catalog.streams)) or "; CREATE STREAM makes one"
-    raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
-
-
-def _items(tree: exp.Select, scope: Scope) -> list[_Item]:
-    items: dict[str, _Item] = {}
-    for node in tree.expressions:
-        item = _item(node, scope)
-        other = items.get(item.name.lower())
-        if other is not None:
-            reason = f"two columns of the answer are named '{item.name}' and '{other.name}': give one an alias with AS"
-            raise scope.error(reason, item.span)
-        items[item.name.lower()] = item
-    return list(items.values())
-
-
-def _item(node: exp.Expr, scope: Scope) -> _Item:
-    if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-        raise scope.error("SELECT * has no meaning over groups: name keys and aggregates", span_of(node))
-    inner = node.this if isinstance(node, exp.Alias) else node
-    term = type_expression(inner, scope)
-    if is_interval(term.type):
-        raise scope.unsupported("intervals in an answer", term.span)
-    if isinstance(node, exp.Alias):
-        return _Item(node.alias, term, span_of(node.args["alias"]))
-    return _Item(_output_name(inner, term), term, span_of(inner))
-
-
-def _output_name(node: exp.Expr, term: Term) -> str:
-    """A column as it was written, anything else as Spark would name it."""
-    return node.name if isinstance(node, exp.Column) else render(term, str.lower)
 
 
 def _filter(tree: exp.Select, scope: Scope, input: Windowed) -> Filter | Windowed:
@@ -120,65 +139,30 @@ def _filter(tree: exp.Select, scope: Scope, input: Windowed) -> Filter | Windowe
     return Filter(input, row_expression(predicate))
 
 
-def _keys(tree: exp.Select, scope: Scope, items: list[_Item]) -> list[Term]:
-    group = tree.args.get("group")
-    if group is None:
-        return []
-    aliases = {item.name.lower(): item.term for item in items}
-    inner = scope.with_aliases(aliases, no_aggregates="cannot stand in GROUP BY")
-    keys = []
-    for node in group.expressions:
-        term = _ordinal(node, scope, items, "GROUP BY") or type_expression(node, inner)
-        keys.append(_checked_key(term, span_of(node), scope))
-    return keys
-
-
-def _checked_key(term: Term, at: Span, scope: Scope) -> Term:
-    if has_aggregate(term):
-        raise scope.error("an aggregate cannot stand in GROUP BY", at)
-    if pt.is_nested(term.type) or pt.is_null(term.type) or is_interval(term.type):
-        raise scope.unsupported(f"GROUP BY of {spark_name(term.type)}", at)
-    return term
-
-
-def _ordinal(node: exp.Expr, scope: Scope, items: list[_Item], clause: str) -> Term | None:
-    """`GROUP BY 1` and `ORDER BY 2` mean a place in the SELECT list."""
-    if not (isinstance(node, exp.Literal) and node.is_int):
-        return None
-    place = int(node.name)
-    if not 1 <= place <= len(items):
-        raise scope.error(f"{clause} {place}: the SELECT list has {len(items)} entries", span_of(node))
-    return items[place - 1].term
-
-
-def _having(tree: exp.Select, scope: Scope, items: list[_Item], keys: set[str]) -> Term | None:
+def _having(tree: exp.Select, scope: Scope, columns: list[Entry], keys: set[str]) -> Term | None:
     """In HAVING an alias hides a column that is not grouped, as in Spark."""
     having = tree.args.get("having")
     if having is None:
         return None
-    aliases = {item.name.lower(): item.term for item in items if item.name.lower() not in keys}
+    aliases = {name: term for name, term in select_list.aliases(columns).items() if name not in keys}
     inner = scope.with_aliases(aliases, first=True)
     return require_boolean(type_expression(having.this, inner), "HAVING", scope)
 
 
-def _order(tree: exp.Select, scope: Scope, items: list[_Item]) -> list[tuple[Term, bool, bool]]:
-    """Terms with whether they descend and whether NULLs come first."""
-    order = tree.args.get("order")
-    if order is None:
-        return []
-    inner = scope.with_aliases({item.name.lower(): item.term for item in items}, first=True)
-    keys = []
-    for node in order.expressions:
-        term = _ordinal(node.this, scope, items, "ORDER BY") or type_expression(node.this, inner)
-        keys.append((term, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
-    return keys
+def _refuse_grouping(select: Select, tree: exp.Select) -> None:
+    for key, clause in (("group", "GROUP BY"), ("having", "HAVING")):
+        if tree.args.get(key) is not None:
+            what = f"{clause} over sub-queries; group and aggregate inside a sub-query"
+            raise NotSupportedError(what, select.script, word_in(select, clause))
+    at = bounds_at(tree)
+    if at is not None:
+        raise CqlError("WITH BOUNDS belongs into the sub-query that has the approximate aggregate", select.script, at)
 
 
-def _limit(tree: exp.Select, scope: Scope) -> int | None:
-    limit = tree.args.get("limit")
-    if limit is None:
-        return None
-    node = limit.expression if isinstance(limit, exp.Limit) else None
-    if not (isinstance(node, exp.Literal) and node.is_int):
-        raise scope.error("LIMIT needs a whole number", span_of(limit))
-    return int(node.name)
+def _condition(tree: exp.Select, scope: Scope, sources: Sources) -> Term | None:
+    """What inner joins left over, and WHERE."""
+    where = tree.args.get("where")
+    conditions = list(sources.conditions)
+    if where is not None:
+        conditions.append(require_boolean(type_expression(where.this, scope), "WHERE", scope))
+    return joined("and", conditions) if conditions else None

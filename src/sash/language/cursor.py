@@ -7,6 +7,8 @@ All tokens keep their offset in the whole script, so every error shows the right
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, NotSupportedError, Span
@@ -14,6 +16,14 @@ from sash.core.time import LONGEST, Micros, format_duration, parse_duration, uni
 from sash.language.strings import unquote
 
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+
+
+@dataclass(frozen=True)
+class Name:
+    """An identifier as it was written, with its place."""
+
+    text: str
+    span: Span
 
 
 def token_span(token: Token) -> Span:
@@ -61,6 +71,11 @@ class Cursor:
             for token, word in zip(ahead, words, strict=True)
         )
 
+    def follows(self, *words: str) -> bool:
+        """Whether the token behind the current one is one of these words."""
+        behind = Cursor(self.tokens, self.text, self.position + 1)
+        return any(behind.at(word) for word in words)
+
     def accept(self, *words: str) -> bool:
         if not self.at(*words):
             return False
@@ -82,6 +97,9 @@ class Cursor:
             raise self.error(f"expected {what}, got {self.found()}")
         self.position += 1
         return token.text
+
+    def named(self, what: str) -> Name:
+        return Name(self.name(what), self.previous)
 
     def string(self, what: str) -> str:
         token = self.token

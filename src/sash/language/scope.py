@@ -1,13 +1,94 @@
-"""What a name may mean at one place of a SELECT: the stream's columns, aliases, and whether aggregates may stand."""
+"""What a name may mean at one place of a SELECT: columns, aliases, and whether aggregates may stand.
+
+Columns come from a stream's tuples (`StreamColumns`) or from the answers of sub-queries (`AnswerColumns`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.language.terms import Term
+
+_NOWHERE = Span(0, 1)
+
+
+@dataclass(frozen=True)
+class StreamColumns:
+    """The columns of one stream, which may be called by its alias or its name."""
+
+    stream: Stream
+    alias: str
+    what = "stream"
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        return (self.alias,)
+
+    def names(self, qualifier: str | None) -> list[str]:
+        return list(self.stream.schema.names)
+
+    def has(self, qualifier: str) -> bool:
+        return qualifier.lower() in (self.alias.lower(), self.stream.name.lower())
+
+    def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
+        """What the name may mean: nothing, one column, or several where it is ambiguous."""
+        column = self.stream.column(name)
+        return [] if column is None else [Term("column", (), column.type, span, column.name)]
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """The answer of one sub-query under its alias."""
+
+    alias: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+
+    @property
+    def fields(self) -> list[tuple[str, Term]]:
+        """Its columns as terms that stand nowhere yet."""
+        return [(name, Term("field", (), type, _NOWHERE, f"{self.alias}.{name}")) for name, type in self.columns]
+
+
+@dataclass(frozen=True)
+class AnswerColumns:
+    """The columns of joined answers.
+
+    `visible` is what SELECT * shows and what a name without a qualifier may mean: a column of USING stands there
+    once, and all columns of the tables can be called by their qualified names.
+    """
+
+    tables: tuple[AnswerTable, ...]
+    visible: tuple[tuple[str, Term], ...]
+    what = "sub-query"
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        return tuple(table.alias for table in self.tables)
+
+    def names(self, qualifier: str | None) -> list[str]:
+        return list(dict.fromkeys(name for name, _ in self.all(qualifier)))
+
+    def has(self, qualifier: str) -> bool:
+        return self.table(qualifier) is not None
+
+    def table(self, alias: str) -> AnswerTable | None:
+        return next((table for table in self.tables if table.alias.lower() == alias.lower()), None)
+
+    def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
+        return [replace(term, span=span) for column, term in self.all(qualifier) if column.lower() == name.lower()]
+
+    def all(self, qualifier: str | None) -> Sequence[tuple[str, Term]]:
+        """What `*` or `a.*` stands for."""
+        if qualifier is None:
+            return self.visible
+        table = self.table(qualifier)
+        return table.fields if table is not None else ()
 
 
 @dataclass(frozen=True)
@@ -15,8 +96,7 @@ class Scope:
     """`no_aggregates` is why an aggregate may not stand here, or empty where it may."""
 
     script: str
-    stream: Stream
-    alias: str
+    columns: StreamColumns | AnswerColumns
     no_aggregates: str = ""
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
@@ -27,8 +107,19 @@ class Scope:
     def with_aliases(self, aliases: Mapping[str, Term], *, first: bool = False, no_aggregates: str = "") -> Scope:
         return replace(self, aliases=aliases, aliases_first=first, no_aggregates=no_aggregates)
 
+    def check_aggregate(self, name: str, word: Span) -> None:
+        """Whether an aggregate, or a call of TOP and its like, may stand here at all."""
+        if isinstance(self.columns, AnswerColumns):
+            raise self.unsupported(f"the aggregate {name} over sub-queries; aggregate inside a sub-query", word)
+        if self.no_aggregates:
+            raise self.error(f"the aggregate {name} {self.no_aggregates}", word)
+
     def error(self, reason: str, span: Span) -> CqlError:
         return CqlError(reason, self.script, span)
 
     def unsupported(self, what: str, span: Span) -> NotSupportedError:
         return NotSupportedError(what, self.script, span)
+
+
+# How the rules of single expressions come back to the typer of all.
+Typer = Callable[[exp.Expr, Scope], Term]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, Span, nearest
-from sash.core.time import Micros
 from sash.language.create_stream import parse_create_stream
 from sash.language.cursor import Cursor
 from sash.language.dialect import parse_query, tokenize
@@ -30,6 +32,8 @@ _LATER_CREATE = {
     "INDEX": "indexes (CREATE INDEX)",
 }
 _LATER = {"INSERT": "INSERT", "UPDATE": "UPDATE", "DELETE": "DELETE", "WITH": "common table expressions (WITH)"}
+_REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
+_SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
 _STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM", "ISTREAM_RESTORE", "RSTREAM_RESTORE")
 
 
@@ -112,36 +116,59 @@ def _register(cursor: Cursor) -> RegisterQuery:
     tokens = cursor.tokens[cursor.position :]
     end = _end_of_select(tokens)
     select = _select(cursor, tokens[:end])
-    priority, lifetime = _register_clauses(Cursor(tokens, cursor.text, end))
-    return RegisterQuery(name, select, priority, lifetime)
+    return RegisterQuery(name, select, **_register_clauses(Cursor(tokens, cursor.text, end)))
 
 
 def _end_of_select(tokens: list[Token]) -> int:
-    """Where LIFETIME or PRIORITY begins. A column of that name is never followed by a number."""
+    """Where LIFETIME, PRIORITY or SYNOPSIS begins, outside of parentheses."""
+    depth = 0
     for i, token in enumerate(tokens):
-        following = tokens[i + 1] if i + 1 < len(tokens) else None
-        named = token.token_type == TokenType.VAR and token.text.upper() in ("LIFETIME", "PRIORITY")
-        if named and following is not None and following.token_type in (TokenType.NUMBER, TokenType.DASH):
-            if following.token_type == TokenType.NUMBER or token.text.upper() == "LIFETIME":
-                return i
-            if i + 3 >= len(tokens) or tokens[i + 3].text.upper() == "LIFETIME":
-                return i
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0 and token.token_type == TokenType.VAR and _begins_clause(tokens[i:]):
+            return i
     return len(tokens)
 
 
-def _register_clauses(cursor: Cursor) -> tuple[int, Micros | None]:
-    priority: int | None = None
-    lifetime: Micros | None = None
+def _begins_clause(tokens: list[Token]) -> bool:
+    """Whether the words are a clause behind a query, not a column of such a name and what follows it there.
+
+    A column is never followed by a number, and a column that is sorted by at the end of a query by ASC or DESC.
+    """
+    word, *rest = (token.text.upper() for token in tokens[:4])
+    following = tokens[1].token_type if len(tokens) > 1 else None
+    if word == "SYNOPSIS":
+        is_name = following is not None and rest[0] not in ("ASC", "DESC") and rest[0][0].isalpha()
+        return is_name and (len(tokens) == 2 or rest[1] in _REGISTER_CLAUSES)
+    if word == "LIFETIME":
+        return following in (TokenType.NUMBER, TokenType.DASH)
+    if word == "PRIORITY" and following == TokenType.DASH:
+        return len(tokens) <= 3 or rest[2] in _REGISTER_CLAUSES
+    return word == "PRIORITY" and following == TokenType.NUMBER
+
+
+def _register_clauses(cursor: Cursor) -> dict[str, Any]:
+    readers: dict[str, Callable[[Cursor], Any]] = {
+        "LIFETIME": lambda c: c.duration("a LIFETIME", least=1),
+        "PRIORITY": lambda c: c.integer("a whole number after PRIORITY"),
+        "SYNOPSIS": _synopsis,
+    }
+    found: dict[str, Any] = {}
     while cursor.token is not None:
-        if cursor.at("LIFETIME") and lifetime is None:
-            cursor.accept("LIFETIME")
-            lifetime = cursor.duration("a LIFETIME", least=1)
-        elif cursor.at("PRIORITY") and priority is None:
-            cursor.accept("PRIORITY")
-            priority = cursor.integer("a whole number after PRIORITY")
-        else:
-            raise cursor.error(f"expected LIFETIME, PRIORITY or the end of the statement, got {cursor.found()}")
-    return priority or 0, lifetime
+        word = next((clause for clause in _REGISTER_CLAUSES if cursor.at(clause)), None)
+        if word is None or word.lower() in found:
+            expected = ", ".join(_REGISTER_CLAUSES)
+            raise cursor.error(f"expected {expected} (once each) or the end of the statement, got {cursor.found()}")
+        cursor.accept(word)
+        found[word.lower()] = readers[word](cursor)
+    return found
+
+
+def _synopsis(cursor: Cursor) -> str | None:
+    for kind in _SYNOPSES:
+        if cursor.accept(kind):
+            return None if kind == "AUTO" else kind.lower()
+    word = cursor.found()
+    raise cursor.error(f"expected one of {', '.join(_SYNOPSES)} after SYNOPSIS, got {word}")
 
 
 def _select(cursor: Cursor, tokens: list[Token]) -> Select:

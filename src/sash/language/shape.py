@@ -5,13 +5,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.language.dialect import span_of
+from sash.language.places import extent, span_of
 from sash.language.statements import Select
 
-_KNOWN = frozenset(("expressions", "from_", "where", "group", "having", "order", "limit"))
+_KNOWN = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order", "limit"))
 _NAMED = {
     "distinct": "SELECT DISTINCT",
-    "joins": "joins",
     "laterals": "LATERAL VIEW",
     "with_": "common table expressions (WITH)",
     "windows": "named windows (WINDOW w AS ..)",
@@ -34,13 +33,14 @@ _GROUPINGS = {
     "all": "GROUP BY ALL",
     "totals": "TOTALS",
 }
+_STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
 
 
 def check_shape(select: Select) -> exp.Select:
-    """The tree, if it is one plain SELECT over one stream."""
+    """The tree, if it is one plain SELECT over one stream or over sub-queries."""
     tree = select.tree
     if type(tree) in _SETS:
-        raise NotSupportedError(_SETS[type(tree)], select.script, _word(select, _SETS[type(tree)]))
+        raise NotSupportedError(_SETS[type(tree)], select.script, word_in(select, _SETS[type(tree)]))
     if not isinstance(tree, exp.Select):
         raise NotSupportedError("anything but a plain SELECT", select.script, select.span)
     for key, value in tree.args.items():
@@ -48,10 +48,14 @@ def check_shape(select: Select) -> exp.Select:
             what = _NAMED.get(key, f"{key.strip('_').upper()} in a SELECT")
             raise NotSupportedError(what, select.script, _place(select, key, value))
     _check_grouping(tree, select)
-    _check_table(tree, select)
+    _check_tables(tree, select)
     if not tree.expressions:
         raise CqlError("expected columns and aggregates after SELECT", select.script, _head(select))
     return tree
+
+
+def over_sub_queries(tree: exp.Select) -> bool:
+    return isinstance(tree.args["from_"].this, exp.Subquery)
 
 
 def _check_grouping(tree: exp.Select, select: Select) -> None:
@@ -63,30 +67,46 @@ def _check_grouping(tree: exp.Select, select: Select) -> None:
         raise CqlError("expected columns or expressions after GROUP BY", select.script, end)
     for key, what in _GROUPINGS.items():
         if group is not None and group.args.get(key):
-            raise NotSupportedError(what, select.script, _word(select, what.split()[0]))
+            raise NotSupportedError(what, select.script, word_in(select, what.split()[0]))
 
 
-def _check_table(tree: exp.Select, select: Select) -> None:
-    clause = tree.args.get("from_")
+def _check_tables(tree: exp.Select, select: Select) -> None:
+    clause, joins = tree.args.get("from_"), tree.args.get("joins") or []
     if clause is None:
         raise CqlError(
             "expected FROM and a stream with a window", select.script, Span(select.span.end, select.span.end + 1)
         )
-    if not isinstance(clause.this, exp.Table) or not isinstance(clause.this.this, exp.Identifier):
-        raise NotSupportedError("sub-queries in FROM", select.script, span_of(clause.this))
-    if clause.this.args.get("db"):
-        raise CqlError("a stream has one name, without a dot", select.script, span_of(clause.this))
+    tables = [clause.this, *(join.this for join in joins)]
+    for table in tables:
+        _check_table(table, select)
+    streams = [table for table in tables if isinstance(table, exp.Table)]
+    if joins and streams:
+        raise NotSupportedError(_STREAM_JOINS, select.script, span_of(streams[-1].this))
+
+
+def _check_table(table: exp.Expr, select: Select) -> None:
+    if isinstance(table, exp.Subquery):
+        return
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise NotSupportedError("anything but a stream or a sub-query in FROM", select.script, span_of(table))
+    if table.args.get("db"):
+        raise CqlError("a stream has one name, without a dot", select.script, span_of(table))
 
 
 def _place(select: Select, key: str, value: object) -> Span:
     if isinstance(value, list):
         return span_of(value[0])
-    return _word(select, {"sample": "TABLESAMPLE", "hint": "/*+"}.get(key, key.strip("_").upper()))
+    return word_in(select, {"sample": "TABLESAMPLE", "hint": "/*+"}.get(key, key.strip("_").upper()))
 
 
-def _word(select: Select, word: str) -> Span:
-    """Where a keyword stands; sqlglot does not remember, and the first one outside of quotes is near enough."""
-    start = select.text.upper().find(word)
+def word_in(select: Select, word: str) -> Span:
+    """Where a keyword stands; sqlglot does not remember, and the first one outside of sub-queries is near enough."""
+    text = select.text.upper()
+    for query in select.tree.find_all(exp.Select):
+        if query is not select.tree and query.parent_select is select.tree:
+            inner, begin = extent(query), select.span.start
+            text = text[: inner.start - begin] + " " * (inner.end - inner.start) + text[inner.end - begin :]
+    start = text.find(word)
     if start < 0:
         return _head(select)
     return Span(select.span.start + start, select.span.start + start + len(word))

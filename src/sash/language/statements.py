@@ -44,10 +44,13 @@ class CreateStream:
 
 @dataclass(frozen=True)
 class RegisterQuery:
+    """`synopsis` is the kind that was asked for (basic, running, interval, landmark), None where Sash may choose."""
+
     name: str
     select: Select
     priority: int = 0
     lifetime: Micros | None = None
+    synopsis: str | None = None
 
     @property
     def text(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -20,7 +21,11 @@ from sash.language.types import identifier, spark_name
 
 @dataclass(frozen=True)
 class Term:
-    """`op` is column, literal, aggregate, interval, extract, an operator's name or a function's lower-case name."""
+    """`op` is column (of a stream), field (of a sub-query's answer), literal, aggregate, interval, extract, an
+    operator's name or a function's lower-case name.
+
+    An aggregate's `value` is its name, its arguments are what it aggregates and its constants.
+    """
 
     op: str
     args: tuple[Term, ...]
@@ -35,9 +40,18 @@ class Term:
             yield from arg.walk()
 
     @property
+    def has_aggregate(self) -> bool:
+        return any(part.op == "aggregate" for part in self.walk())
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns it reads, in order of first use."""
         return tuple(dict.fromkeys(str(term.value) for term in self.walk() if term.op == "column"))
+
+
+def extent_of(*terms: Term) -> Span:
+    """From the first to the last character of terms that belong together."""
+    return Span(min(term.span.start for term in terms), max(term.span.end for term in terms))
 
 
 # How tightly an operator binds; an operand that binds less is put in parentheses.
@@ -104,6 +118,8 @@ def _literal(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
         return str(value).upper(), _PRIMARY
     if isinstance(value, str):
         return quote(value), _PRIMARY
+    if isinstance(value, date | bytes):
+        return f"CAST({quote(_text(value))} AS {spark_name(term.type)})", _PRIMARY
     if isinstance(value, Decimal) and term.type.scale == 0 and abs(value) < 2**63:
         return f"{value:f}.", _UNARY if value < 0 else _PRIMARY
     text = repr(value) if isinstance(value, float) else format(value, "f") if isinstance(value, Decimal) else str(value)
@@ -112,9 +128,25 @@ def _literal(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     return text.upper(), _UNARY if text.startswith("-") else _PRIMARY
 
 
+def _text(value: date | bytes) -> str:
+    """A date, a timestamp (with its zone, if it has one) or bytes as the string that Spark casts to it."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+
+
 def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
     star = "*" if name is str.upper else "1"
-    return f"{name(str(term.value))}({render(term.args[0], name) if term.args else star})", _PRIMARY
+    arguments = ", ".join(render(arg, name) for arg in term.args) or star
+    if term.value == "count_distinct":
+        return f"{name('count')}(DISTINCT {arguments})", _PRIMARY
+    return f"{name(str(term.value))}({arguments})", _PRIMARY
+
+
+def _field(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    """An output's name leaves out of which sub-query it comes, as Spark does."""
+    alias, column = str(term.value).split(".", 1)
+    return f"{identifier(alias)}.{identifier(column)}" if name is str.upper else identifier(column), _PRIMARY
 
 
 def _in(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
@@ -140,6 +172,7 @@ def _cast(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
 
 _SPECIAL: dict[str, Callable[[Term, Callable[[str], str]], tuple[str, int]]] = {
     "column": lambda term, name: (identifier(str(term.value)), _PRIMARY),
+    "field": _field,
     "literal": _literal,
     "aggregate": _aggregate,
     "interval": lambda term, name: (f"INTERVAL {term.value}", _PRIMARY),

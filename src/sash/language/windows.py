@@ -1,36 +1,48 @@
-"""The window of a query against its stream: multiples of the granule, SLIDE where it must and may be."""
+"""The windows of a query against its stream: multiples of the granule, SLIDE where it must and may be."""
 
 from __future__ import annotations
 
+import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.catalog import Stream
-from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.time import Micros, format_duration
 from sash.core.window import TimeWindow
-from sash.language.dialect import span_of, window_clause
+from sash.language.cursor import Name
+from sash.language.places import span_of, window_clause
 from sash.language.statements import Select
+from sash.language.types import identifier, spark_name
+from sash.language.window_clause import WindowClause
+from sash.plan.expressions import RowExpression
+from sash.plan.nodes import StreamScan, Windowed
 
 
-def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> TimeWindow:
+def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> Windowed:
     clause = window_clause(table)
     if clause is None:
         example = "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]"
         raise CqlError(f"'{stream.name}' needs a window: write {stream.name} {example}", script, span_of(table))
-    window = clause.window
     if not periodic and clause.slide_at is not None:
         raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
+    if isinstance(clause.window, TimeWindow):
+        _check_multiples(clause, stream, script)
+    partition = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
+    return Windowed(StreamScan(stream.name), clause.window, tuple(partition.values()))
+
+
+def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
+    window = clause.window
     parts = (
-        ("WINDOW", window.length, clause.length_at),
+        ("WINDOW", 0 if window.unbounded else window.length, clause.length_at),
         ("SLIDE", window.slide, clause.slide_at),
         ("LAG", window.lag, clause.lag_at),
     )
     for what, value, at in parts:
         if value and at is not None:
             _check_multiple(what, value, stream, script, at)
-    return window
 
 
 def _check_multiple(what: str, value: Micros, stream: Stream, script: str, at: Span) -> None:
@@ -45,6 +57,39 @@ def _check_multiple(what: str, value: Micros, stream: Stream, script: str, at: S
         script,
         at,
     )
+
+
+def _partition_column(name: Name, stream: Stream, script: str) -> RowExpression:
+    column = stream.column(name.text)
+    if column is None:
+        hint = nearest(name.text, stream.schema.names)
+        raise CqlError(f"unknown column '{name.text}'{hint}", script, name.span)
+    if pt.is_nested(column.type):
+        raise NotSupportedError(f"PARTITION BY of {spark_name(column.type)}", script, name.span)
+    return RowExpression(identifier(column.name), column.type, (column.name,))
+
+
+def check_together(tree: exp.Select, script: str) -> None:
+    """The windows of sub-queries are read as of one time: one stream, one unit, one SLIDE."""
+    tables = sorted(tree.find_all(exp.Table), key=lambda table: span_of(table).start)
+    windows = [(table, clause) for table in tables if (clause := window_clause(table)) is not None]
+    (first_table, first), *others = windows
+    for table, clause in others:
+        if table.name.lower() != first_table.name.lower():
+            raise NotSupportedError("sub-queries over different streams", script, span_of(table.this))
+        if type(clause.window) is not type(first.window):
+            reason = "time-based and row-based windows cannot be read as of one time: give all sub-queries one kind"
+            raise CqlError(reason, script, clause.span)
+        _check_slides(first, clause, script)
+
+
+def _check_slides(first: WindowClause, other: WindowClause, script: str) -> None:
+    if first.slide_at is None or other.slide_at is None:
+        return
+    slide, written = first.slide_at, ("", "EXACTLY ")[first.window.exactly]
+    if (other.window.slide, other.window.exactly) != (first.window.slide, first.window.exactly):
+        wanted = f"SLIDE {written}{script[slide.start : slide.end]}"
+        raise CqlError(f"all windows of a query slide together: write {wanted} here too", script, other.slide_at)
 
 
 def has_slide(select: Select) -> bool:

@@ -1,18 +1,27 @@
 """Logical nodes: nouns, frozen, each with its inputs.
 
-A periodic aggregate is always this chain, with the optional nodes left out when they do nothing:
+A periodic aggregate is one of these chains, with the optional nodes left out when they do nothing:
 
     Project <- Limit <- Sort <- Having <- Aggregate <- Filter <- Windowed <- StreamScan
+    Project <- Items <- Aggregate <- Filter <- Windowed <- StreamScan          (TOP, FREQUENT, HISTOGRAM, APPROX_TOP)
+
+A query over several windows joins the answers of such chains, all as of one time:
+
+    Project <- Limit <- Sort <- AnswerFilter <- AnswerJoin <- Derived <- Project <- ..
+                                                    ^-------- Derived <- Project <- ..
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
 
 import pyarrow as pa
 
-from sash.core.window import TimeWindow
+from sash.core.window import Window
 from sash.plan.expressions import Expression, RowExpression
 
 
@@ -26,11 +35,15 @@ class StreamScan:
 
 @dataclass(frozen=True)
 class Windowed:
+    """`partition` is the PARTITION BY of a row-based window: the last rows of each of its values."""
+
     input: StreamScan
-    window: TimeWindow
+    window: Window
+    partition: tuple[RowExpression, ...] = ()
 
     def describe(self) -> str:
-        return f"Windowed {self.window}"
+        by = f" partitioned by {', '.join(map(str, self.partition))}" if self.partition else ""
+        return f"Windowed {self.window}{by}"
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ class Filter:
 
     def describe(self) -> str:
         return f"Filter {self.predicate}"
+
+
+# A constant of an aggregate: a fraction where exactness counts, else what `pa.scalar` accepts.
+Parameter = Fraction | int | float | str | bytes | bool | date | datetime | Decimal
 
 
 @dataclass(frozen=True)
@@ -52,15 +69,20 @@ class Key:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate over rows, e.g. SUM(length); argument is None for COUNT(*)."""
+    """One aggregate over rows, e.g. SUM(length); argument is None for COUNT(*).
+
+    `parameters` are its constants: the p of QUANTILE(x, p), the value of COUNT_MIN(x, value).
+    """
 
     name: str
     function: str
     argument: RowExpression | None
     type: pa.DataType
+    parameters: tuple[Parameter, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.function.upper()}({self.argument if self.argument is not None else '*'})"
+        argument = str(self.argument) if self.argument is not None else "*"
+        return f"{self.function.upper()}({', '.join([argument, *map(str, self.parameters)])})"
 
 
 @dataclass(frozen=True)
@@ -76,11 +98,40 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Having:
+    """`approximate` (HAVING APPROX ..) lets a substream filter answer with its superset."""
+
     input: Aggregate
     condition: Expression
+    approximate: bool = False
 
     def describe(self) -> str:
-        return f"Having {self.condition}"
+        return f"Having {'approximately ' if self.approximate else ''}{self.condition}"
+
+
+@dataclass(frozen=True)
+class Items:
+    """One row per item: the Aggregate's last key is the item, its only call the item's count or weight.
+
+    `function` is top, frequent, histogram or approx_top; `count` is k (None for a histogram); `bounds` asks for the
+    columns `lower` and `upper` of an approximate count.
+    """
+
+    input: Aggregate
+    function: str
+    count: int | None
+    bounds: bool = False
+
+    @property
+    def item(self) -> Key:
+        return self.input.keys[-1]
+
+    @property
+    def weight(self) -> AggregateCall:
+        return self.input.calls[0]
+
+    def describe(self) -> str:
+        count = "" if self.count is None else f" {self.count}"
+        return f"Items {self.function.upper()}{count} of {self.item.expression}"
 
 
 @dataclass(frozen=True)
@@ -94,8 +145,48 @@ class SortKey:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """A sub-query in FROM. The nodes above call its columns `alias.column`."""
+
+    alias: str
+    input: Project
+
+    def describe(self) -> str:
+        return f"Derived {self.alias}"
+
+
+@dataclass(frozen=True)
+class AnswerJoin:
+    """Two answers joined on equal fields; `kind` is inner, left, right, full or cross.
+
+    `keys` are pairs of field names, from the left and the right input. A residual condition of an inner join is an
+    AnswerFilter above it.
+    """
+
+    left: AnswerJoin | Derived
+    right: Derived
+    kind: str
+    keys: tuple[tuple[str, str], ...]
+
+    def describe(self) -> str:
+        on = " AND ".join(f"{left} = {right}" for left, right in self.keys)
+        return f"AnswerJoin {self.kind}{f' ON {on}' if on else ''}"
+
+
+@dataclass(frozen=True)
+class AnswerFilter:
+    """WHERE over the columns of answers."""
+
+    input: AnswerJoin | Derived
+    condition: Expression
+
+    def describe(self) -> str:
+        return f"AnswerFilter {self.condition}"
+
+
+@dataclass(frozen=True)
 class Sort:
-    input: Having | Aggregate
+    input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived
     keys: tuple[SortKey, ...]
 
     def describe(self) -> str:
@@ -104,7 +195,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Limit:
-    input: Sort | Having | Aggregate
+    input: Sort | Having | Aggregate | AnswerFilter | AnswerJoin | Derived
     count: int
 
     def describe(self) -> str:
@@ -119,7 +210,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Project:
-    input: Limit | Sort | Having | Aggregate
+    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerJoin | Derived
     outputs: tuple[Output, ...]
 
     def describe(self) -> str:
@@ -129,12 +220,30 @@ class Project:
         )
 
 
-Node = Project | Limit | Sort | Having | Aggregate | Filter | Windowed | StreamScan
+Node = (
+    Project
+    | Limit
+    | Sort
+    | Having
+    | Items
+    | Aggregate
+    | Filter
+    | Windowed
+    | StreamScan
+    | AnswerFilter
+    | AnswerJoin
+    | Derived
+)
 
 
-def chain(plan: Node) -> Iterator[Node]:
-    """The plan's nodes from the answer down to the stream."""
-    node: Node | None = plan
-    while node is not None:
-        yield node
-        node = getattr(node, "input", None)
+def inputs(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, AnswerJoin):
+        return (node.left, node.right)
+    return () if isinstance(node, StreamScan) else (node.input,)
+
+
+def tree(plan: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
+    """The plan's nodes from the answer down to the streams, each with its depth."""
+    yield depth, plan
+    for node in inputs(plan):
+        yield from tree(node, depth + 1)

@@ -1,4 +1,7 @@
-"""One flat view of a periodic aggregate's plan, for the layers that compile and execute it."""
+"""One flat view of a periodic query's plan, for the layers that compile and execute it.
+
+A query is one `PeriodicAggregate`, or a `Composition` of the answers of several, all as of one time.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +10,38 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sash.core.window import TimeWindow
+from sash.core.window import TimeWindow, Window
 from sash.plan.expressions import Expression, RowExpression
 from sash.plan.nodes import (
     Aggregate,
     AggregateCall,
+    AnswerFilter,
+    AnswerJoin,
+    Derived,
     Filter,
     Having,
+    Items,
     Key,
     Limit,
+    Node,
     Output,
     Project,
     Sort,
     SortKey,
     StreamScan,
     Windowed,
-    chain,
 )
 
 
 @dataclass(frozen=True)
 class PeriodicAggregate:
-    """What a periodic (or one-time) aggregate asks, one field per clause."""
+    """What a periodic (or one-time) aggregate asks, one field per clause.
+
+    With `items` the last key is the item and the only call its count or weight.
+    """
 
     stream: str
-    window: TimeWindow
+    window: Window
     predicate: RowExpression | None
     keys: tuple[Key, ...]
     calls: tuple[AggregateCall, ...]
@@ -39,6 +49,9 @@ class PeriodicAggregate:
     order: tuple[SortKey, ...]
     limit: int | None
     outputs: tuple[Output, ...]
+    partition: tuple[RowExpression, ...] = ()
+    items: ItemRule | None = None
+    approximate: bool = False
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -46,8 +59,37 @@ class PeriodicAggregate:
 
     @cached_property
     def shape(self) -> Shape:
-        """The query without its window: over the same window, queries of one shape have one answer."""
+        """The query without its window: over the same window, queries of one shape have one answer.
+
+        FREQUENT cuts its window into sub-windows by its own SLIDE, so there the window belongs to the shape.
+        """
+        if self.items is not None and self.items.function == "frequent":
+            return Shape(self)
         return Shape(replace(self, window=TimeWindow(0)))
+
+
+@dataclass(frozen=True)
+class ItemRule:
+    """Which items of each group an answer lists: see `nodes.Items`."""
+
+    function: str
+    count: int | None
+    bounds: bool
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The answers of several aggregates joined into one; `leaves` are in the order of the plan's aliases."""
+
+    plan: Project
+    leaves: tuple[PeriodicAggregate, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(output.name, output.expression.type) for output in self.plan.outputs])
+
+
+PeriodicQuery = PeriodicAggregate | Composition
 
 
 class Shape:
@@ -64,11 +106,40 @@ class Shape:
         return isinstance(other, Shape) and (self is other or self._query == other._query)
 
 
-def flatten(plan: Project) -> PeriodicAggregate:
-    found = {type(node): node for node in chain(plan)}
+def flatten(plan: Project) -> PeriodicQuery:
+    derived = list(sub_queries(plan))
+    if not derived:
+        return _aggregate(plan)
+    leaves = [flatten(each.input) for each in derived]
+    assert all(isinstance(leaf, PeriodicAggregate) for leaf in leaves), "sub-queries of sub-queries do not bind"
+    return Composition(plan, tuple(leaf for leaf in leaves if isinstance(leaf, PeriodicAggregate)))
+
+
+def leaves(query: PeriodicQuery) -> tuple[PeriodicAggregate, ...]:
+    return query.leaves if isinstance(query, Composition) else (query,)
+
+
+def sub_queries(node: Node) -> list[Derived]:
+    """The sub-queries of a FROM clause, from left to right; none of an aggregate over a stream."""
+    if isinstance(node, Derived):
+        return [node]
+    if isinstance(node, AnswerJoin):
+        return [*sub_queries(node.left), node.right]
+    if isinstance(node, Project | Limit | Sort | AnswerFilter):
+        return sub_queries(node.input)
+    return []
+
+
+def _aggregate(plan: Project) -> PeriodicAggregate:
+    found: dict[type, Node] = {}
+    node: Node | None = plan
+    while node is not None:
+        found[type(node)] = node
+        node = getattr(node, "input", None)
     aggregate, windowed, scan = found[Aggregate], found[Windowed], found[StreamScan]
     assert isinstance(aggregate, Aggregate) and isinstance(windowed, Windowed) and isinstance(scan, StreamScan)
     where, having, sort, limit = found.get(Filter), found.get(Having), found.get(Sort), found.get(Limit)
+    items = found.get(Items)
     return PeriodicAggregate(
         stream=scan.stream,
         window=windowed.window,
@@ -79,9 +150,7 @@ def flatten(plan: Project) -> PeriodicAggregate:
         order=sort.keys if isinstance(sort, Sort) else (),
         limit=limit.count if isinstance(limit, Limit) else None,
         outputs=plan.outputs,
+        partition=windowed.partition,
+        items=ItemRule(items.function, items.count, items.bounds) if isinstance(items, Items) else None,
+        approximate=isinstance(having, Having) and having.approximate,
     )
-
-
-def key_set(query: PeriodicAggregate) -> tuple[RowExpression, ...]:
-    """The grouping expressions without order or repetition: queries with equal sets read one pane table."""
-    return tuple(sorted({key.expression for key in query.keys}, key=lambda expression: expression.sql))

@@ -8,38 +8,31 @@ Predicates do not separate queries: they become filtered partials of the same ro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sash.core.time import Micros
-from sash.core.window import pane_length
-from sash.plan.expressions import RowExpression
-from sash.plan.periodic import PeriodicAggregate
-from sash.synopses.answers import Finisher
 from sash.synopses.partials import Partial
-
-KeySet = tuple[RowExpression, ...]
+from sash.synopses.readings import KeySet, TableName
 
 
 @dataclass(frozen=True)
 class PaneTable:
-    """What Spark computes for one key set: for every pane and group, these partials."""
+    """What Spark computes for one grouping: for every pane and group, these partials, in canonical order."""
 
-    keys: KeySet
-    length: Micros
+    name: TableName
+    length: int
     partials: tuple[Partial, ...]
 
     @property
     def label(self) -> str:
-        return key_label(self.keys)
+        return self.name.label
+
+    @property
+    def keys(self) -> KeySet:
+        """The keys of the pass: those of the groups, then those that only PARTITION BY names."""
+        return (*self.name.keys, *(key for key in self.name.partition if key not in self.name.keys))
 
 
-def key_label(keys: KeySet) -> str:
-    """How a key set is written for people."""
-    return f"({', '.join(key.sql for key in keys)})"
-
-
-def pane_table(keys: KeySet, queries: list[PeriodicAggregate]) -> PaneTable:
-    """The table that serves some queries; its partials are in a fixed order, so that the same queries give the same."""
-    partials = {partial for query in queries for partial in Finisher(query).partials}
-    ordered = tuple(sorted(partials, key=lambda partial: partial.signature))
-    return PaneTable(keys, pane_length(query.window for query in queries), ordered)
+def pane_table(name: TableName, length: int, partials: Iterable[Partial]) -> PaneTable:
+    """The table that some readings ask for; sorted, so that the same queries give the same pass."""
+    return PaneTable(name, length, tuple(sorted(set(partials), key=lambda partial: partial.signature)))

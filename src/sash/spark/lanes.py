@@ -9,6 +9,8 @@ stays small however many tables there are:
                                (lane 1: pane, keys, arguments, mask) ──┼─► GROUP BY lane, pane, keys
                                ...                                   ──┘    count, max(_t), slots
 
+Row-based windows have a pass of their own, over tuples that were numbered before (`_n`): panes are cut by number.
+
 A lane's predicates are bits of its mask; `sum(length) WHERE protocol = 6` is `sum(x0) FILTER (mask & 1)`.
 Generated code with more than about twenty filtered aggregates falls off a cliff, so a pane table with more
 predicates is split into several lanes of at most MOST_PREDICATES; the synopsis merges them again.
@@ -44,7 +46,7 @@ class Lane:
 
     table: int
     keys: tuple[RowExpression, ...]
-    length: Micros
+    length: int
     predicates: tuple[RowExpression, ...]
     partials: tuple[Partial, ...]
     guard: str | None
@@ -57,10 +59,13 @@ class Slot:
     function: str
     argument: str | None
     bit: int | None
+    parameters: tuple[str, ...] = ()
+    field: str = ""
 
     def sql(self) -> str:
-        filtered = "" if self.bit is None else f" FILTER (WHERE (_mask & {1 << self.bit}L) != 0)"
-        return f"{self.function}({self.argument or '1'}){filtered}"
+        condition = "" if self.bit is None else f"(_mask & {1 << self.bit}L) != 0"
+        lifted = Lifted(self.function, self.argument or "1", pa.int64(), self.parameters, self.field)
+        return lifted.sql(condition=condition)
 
 
 def lanes_of(tables: list[PaneTable]) -> list[Lane]:
@@ -83,10 +88,17 @@ class PassProgram:
     """The text of the pass for some pane tables, and the way from its result back to them."""
 
     def __init__(
-        self, stream: Stream, tables: list[PaneTable], view: str, type_name: TypeName, corrupt: bool = False
+        self,
+        stream: Stream,
+        tables: list[PaneTable],
+        view: str,
+        type_name: TypeName,
+        corrupt: bool = False,
+        numbered: bool = False,
     ) -> None:
         self.tables = tables
         self._view = view
+        self._numbered = numbered
         self.lanes = lanes_of(tables) or [Lane(-1, (), stream.granule, (), (), None)]
         self._stream = stream
         self._corrupt = corrupt
@@ -116,20 +128,20 @@ class PassProgram:
         return mine
 
     def _slot(self, lane: Lane, partial: Partial, lifted: Lifted, mine: dict[str, str]) -> Slot:
-        text, bit = lifted.argument, None
+        text, bit, rest = lifted.argument, None, (lifted.parameters, lifted.field)
         if partial.predicate is not None:
             if partial.argument is None or is_column(partial.argument):
                 bit = lane.predicates.index(partial.predicate)
             else:
                 text = f"CASE WHEN {partial.predicate.sql} THEN {text} END"
         if partial.argument is None:
-            return Slot(lifted.function, None, bit)
+            return Slot(lifted.function, None, bit, *rest)
         for name, known in mine.items():
             if known == text and name.startswith("_x"):
-                return Slot(lifted.function, name, bit)
+                return Slot(lifted.function, name, bit, *rest)
         name = self._column("_x", lifted.type, mine)
         mine[name] = text
-        return Slot(lifted.function, name, bit)
+        return Slot(lifted.function, name, bit, *rest)
 
     def _column(self, prefix: str, type: pa.DataType, mine: dict[str, str]) -> str:
         """The first overlaid column of this type that the lane has not used yet."""
@@ -141,8 +153,10 @@ class PassProgram:
         self._columns[name] = type_name
         return name
 
-    def _pane(self, length: Micros) -> str:
+    def _pane(self, length: int) -> str:
         """The end of the row's pane: the least multiple >= ts, or > ts where windows are closed on the left."""
+        if self._numbered:
+            return f"_n + pmod(-_n, {length}L)"
         offset = self._stream.offset
         if self._stream.closed_left:
             end = f"_t - pmod(_t - {offset}L, {length}L) + {length}L"
@@ -164,11 +178,9 @@ class PassProgram:
         )
 
     def _source(self) -> str:
-        stamp = quoted(self._stream.timestamp)
-        if self._stream.schema.field(self._stream.timestamp).type.tz is None:
-            micros = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {stamp})"
-        else:
-            micros = f"unix_micros({stamp})"
+        if self._numbered:
+            return f"SELECT * FROM {self._view}"
+        micros = event_micros(self._stream)
         bad = f", {CORRUPT_COLUMN} IS NOT NULL AS _bad" if self._corrupt else ""
         return f"SELECT *, {micros} AS _t{bad} FROM {self._view}"
 
@@ -200,6 +212,14 @@ class PassProgram:
         """The result's columns that hold a partial of a lane."""
         mine = dict(self._lane_columns[lane])
         return [self._slots[self._slot(self.lanes[lane], partial, lifted, mine)] for lifted in partial.lift()]
+
+
+def event_micros(stream: Stream) -> str:
+    """A row's timestamp in microseconds since the epoch."""
+    stamp = quoted(stream.timestamp)
+    if stream.schema.field(stream.timestamp).type.tz is None:
+        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {stamp})"
+    return f"unix_micros({stamp})"
 
 
 def is_column(expression: RowExpression) -> bool:

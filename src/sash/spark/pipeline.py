@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,12 @@ from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
+from sash.spark.numbering import Interval, Numbering
 from sash.spark.sources import first_line, has_corrupt_column, open_source, type_name
-from sash.synopses.aggregates import AGGREGATES
+from sash.synopses.aggregates import HOLISTIC
 from sash.synopses.basic_interval import BatchFacts, PaneRows
-from sash.synopses.partials import Lifted
+from sash.synopses.partials import Lifted, Partial
+from sash.synopses.readers import aggregate_of
 
 
 class Pipeline:
@@ -34,7 +36,9 @@ class Pipeline:
         self._frame = frame
         self._view = f"_sash_{uuid.uuid4().hex}"
         self._query: StreamingQuery | None = None
-        self._program: tuple[tuple[PaneTable, ...], PassProgram] | None = None
+        # By whether it is the pass over numbered tuples.
+        self._programs: dict[bool, tuple[tuple[PaneTable, ...], PassProgram]] = {}
+        self._numbering = Numbering(stream, frame.sparkSession, frame.schema)
 
     @property
     def is_streaming(self) -> bool:
@@ -78,12 +82,36 @@ class Pipeline:
         """The pass's result, now or as the log kept it, sorted out by pane tables."""
         return _split(self._program_for(tables), result)
 
-    def _program_for(self, tables: list[PaneTable]) -> PassProgram:
-        wanted = tuple(tables)
-        if self._program is None or self._program[0] != wanted:
-            program = PassProgram(self._stream, tables, self._view, type_name, self._corrupt)
-            self._program = (wanted, program)
-        return self._program[1]
+    def aggregate_numbered(
+        self,
+        batch: DataFrame | None,
+        pending: pa.Table | None,
+        interval: Interval,
+        counted: int,
+        tables: list[PaneTable],
+    ) -> tuple[pa.Table | None, pa.Table | None]:
+        """For row-based windows: partials of the tuples that the watermark has passed, and those that still wait."""
+        frame = self._numbering.arrived(batch, pending)
+        if frame is None:
+            return None, None
+        session, view = frame.sparkSession, f"{self._view}_rows"
+        self._numbering.numbered(frame, interval, counted).createOrReplaceTempView(view)
+        try:
+            result = session.sql(self._program_for(tables, numbered=True).sql).toArrow().combine_chunks()
+        finally:
+            session.catalog.dropTempView(view)
+        return result, self._numbering.held_back(frame, interval)
+
+    def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
+        return None if result is None else _split(self._program_for(tables, numbered=True), result)
+
+    def _program_for(self, tables: list[PaneTable], numbered: bool = False) -> PassProgram:
+        wanted, known = tuple(tables), self._programs.get(numbered)
+        if known is None or known[0] != wanted:
+            view = f"{self._view}_rows" if numbered else self._view
+            program = PassProgram(self._stream, tables, view, type_name, self._corrupt, numbered)
+            known = self._programs[numbered] = (wanted, program)
+        return known[1]
 
     def readable(self, batch: DataFrame) -> None:
         """Read every row of the batch and do nothing with it; SourceError when even that fails."""
@@ -92,11 +120,14 @@ class Pipeline:
         except Exception as error:
             raise SourceError(f"stream '{self._stream.name}' cannot be read: {first_line(error)}") from error
 
-    def failure(self, batch: DataFrame, query: PeriodicAggregate) -> str | None:
+    def failure(self, batch: DataFrame, leaves: Sequence[PeriodicAggregate]) -> str | None:
         """Why a query's own expressions fail over this batch, or None when they do not."""
+        return next((why for leaf in leaves if (why := self._failure(batch, leaf)) is not None), None)
+
+    def _failure(self, batch: DataFrame, query: PeriodicAggregate) -> str | None:
         frame = batch if query.predicate is None else batch.where(query.predicate.sql)
-        expressions = [key.expression.sql for key in query.keys]
-        calls = [f"{lifted.function}({lifted.argument})" for call in query.calls for lifted in _lifts(call)]
+        expressions = [*(key.expression.sql for key in query.keys), *(key.sql for key in query.partition)]
+        calls = [lifted.sql() for call in query.calls for lifted in _lifts(call)]
         grouped = frame.groupBy(*map(expr, expressions)).agg(*map(expr, ["count(1)", *calls]))
         grouped = grouped.toDF(*[f"c{i}" for i in range(len(grouped.columns))])
         try:
@@ -107,14 +138,17 @@ class Pipeline:
 
 
 def _lifts(call: AggregateCall) -> list[Lifted]:
-    parts = AGGREGATES[call.function].lift(call.argument, None)
-    return [lifted for partial in parts for lifted in partial.lift()]
+    """The argument of a holistic aggregate is a key of its pane table: counting it evaluates it."""
+    if call.function in HOLISTIC:
+        return list(Partial("count", call.argument).lift())
+    return [lifted for partial in aggregate_of(call).lift(call.argument, None) for lifted in partial.lift()]
 
 
 def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
     number_of = np.asarray(result["_lane"], dtype=np.int64)
     panes = np.asarray(result["_pane"], dtype=np.int64)
     counts = np.asarray(result["_rows"], dtype=np.int64)
+    latest = np.asarray(result["_latest"].fill_null(NULL_TIMESTAMP_PANE), dtype=np.int64)
     first = number_of == 0
     lanes = []
     for number, lane in enumerate(program.lanes):
@@ -126,7 +160,7 @@ def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
         rows = result if mine.all() else result.select(sorted(wanted)).filter(pa.array(mine))
         keys = [_column(rows, name) for name in program.key_columns(number)]
         lifted = {p: [_column(rows, name) for name in columns] for p, columns in names.items()}
-        lanes.append((lane.table, PaneRows(lane.length, panes[mine], keys, lifted), counts[mine]))
+        lanes.append((lane.table, PaneRows(lane.length, panes[mine], keys, lifted, latest[mine]), counts[mine]))
     return BatchFacts(
         rows=int(counts[first].sum()),
         latest=pc.max(result["_latest"].filter(pa.array(panes > UNPARSABLE_PANE))).as_py(),

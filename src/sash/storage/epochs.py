@@ -5,8 +5,9 @@
          └ replaced atomically: an entry exists when the manifest names it, and not before
 
 An entry is a micro-batch's partials as Spark returned them (a few rows per pane and group), or a heartbeat, or
-the end of input. Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that
-gives the state the stream had. Every SNAPSHOT_EVERY entries the state is written as a whole and older files go.
+the end of input; with row-based windows also the partials of numbered tuples and the tuples that wait for a number.
+Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that gives the state the
+stream had. Every SNAPSHOT_EVERY entries the state is written as a whole and older files go.
 
 An intent is written before a micro-batch starts: it says which version of the catalog the micro-batch sees, so
 that a replay after a crash sees the same queries.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class Entry:
     epoch: int
     version: int
     facts: dict[str, Any]
-    table: pa.Table | None = None
+    tables: dict[str, pa.Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,9 @@ class EpochLog:
             "version": entry.version,
             "facts": entry.facts,
         }
-        if entry.table is not None:
-            record["file"] = self._write_table(f"entry-{number:09d}.arrow", entry.table)
+        record["files"] = {
+            name: self._write_table(f"entry-{number:09d}-{name}.arrow", table) for name, table in entry.tables.items()
+        }
         entries = [*self._manifest["entries"], record]
         self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
 
@@ -113,7 +115,7 @@ class EpochLog:
     def _remove_orphans(self) -> None:
         """Files that no manifest names: left by a crash between a write and its commit, or compacted away."""
         snapshot = self._manifest["snapshot"]
-        files = [record["file"] for record in self._manifest["entries"] if "file" in record]
+        files = [file for record in self._manifest["entries"] for file in record["files"].values()]
         named = {name for name, _ in files + (snapshot["files"] if snapshot else [])}
         for path in self._directory.iterdir():
             if path.suffix in (".arrow", ".draft") and path.name not in named:
@@ -130,8 +132,8 @@ class EpochLog:
 
     def entries(self) -> Iterator[Entry]:
         for record in self._manifest["entries"]:
-            table = self._read_table(record["file"]) if "file" in record else None
-            yield Entry(record["kind"], record["epoch"], record["version"], record["facts"], table)
+            tables = {name: self._read_table(file) for name, file in record["files"].items()}
+            yield Entry(record["kind"], record["epoch"], record["version"], record["facts"], tables)
 
     def _path(self, name: str) -> Path:
         return self._directory / name

@@ -11,10 +11,15 @@ NULL is a value like any other here: SQL groups it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 Codes = NDArray[np.int32]
 
@@ -75,6 +80,7 @@ class KeyDictionary:
         self._columns = [ValueDictionary(type) for type in types]
         self._pairs = [ValueDictionary(pa.int64()) for _ in types[1:]]
         self._all: list[pa.Array] | None = None
+        self._derived: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         if not self.types:
@@ -91,7 +97,15 @@ class KeyDictionary:
             codes = pair.encode(pa.array(joined))
         if len(self) != before:
             self._all = None
+            self._derived.clear()
         return codes
+
+    def derived(self, name: Hashable, make: Callable[[], T]) -> T:
+        """Something made of all groups' values, remembered until a group is added."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        found: T = self._derived[name]
+        return found
 
     def decode(self, codes: NDArray[np.integer]) -> list[pa.Array]:
         columns: list[pa.Array] = []

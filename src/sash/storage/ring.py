@@ -2,12 +2,14 @@
 
     rows      | pane 1          | pane 2     | pane 3                |
     codes     | 0 1 2 5         | 0 2        | 1 2 3 4 5             |     which group
-    columns   | one int64 or float64 array per component of a partial |     its value in that pane
+    columns   | one array per component of a partial                  |     its value in that pane
               ^ head moves right as panes expire; the dead part is cut off when the arrays are full
 
 A pane covers (start, end]. Panes are kept in the order of their ends. They may be of different lengths
 (finer ones came with a finer query) and may even overlap in time: each tuple is in exactly one of them,
 so a window that contains several panes simply combines them all.
+
+A column is an array of int64 or float64, or of objects: the bytes of sketches, None where there is none.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from numpy.typing import NDArray
 from sash.core.time import Micros
 from sash.storage.keys import Codes
 
-# int64 or float64
+# int64, float64 or objects
 Column = NDArray[Any]
+Dtype = type[np.int64] | type[np.float64] | type[np.object_]
 
 
 _LEAST_CAPACITY = 1024
@@ -49,7 +52,7 @@ class PaneRing:
         self._bounds: list[int] = [0]
         self._codes: Codes = np.empty(0, dtype=np.int32)
         self._columns: dict[Hashable, Column] = {}
-        self._fills: dict[Hashable, int | float] = {}
+        self._fills: dict[Hashable, int | float | None] = {}
         self._nested_until: Micros | None = None
 
     def __len__(self) -> int:
@@ -68,7 +71,7 @@ class PaneRing:
     def columns(self) -> list[Hashable]:
         return list(self._columns)
 
-    def add_column(self, name: Hashable, dtype: type[np.int64] | type[np.float64], fill: int | float) -> None:
+    def add_column(self, name: Hashable, dtype: Dtype, fill: int | float | None) -> None:
         """A component from now on; panes already stored hold its identity."""
         self._fills[name] = fill
         self._columns[name] = np.full(len(self._codes), fill, dtype=dtype)
@@ -90,6 +93,13 @@ class PaneRing:
         self._truncate(position)
         for later in [pane, *younger]:
             self._append(later)
+
+    def replace(self, count: int, panes: list[Pane]) -> None:
+        """Put other panes in the place of the oldest ones."""
+        younger = [self.pane(i) for i in range(count, len(self))]
+        self._truncate(0)
+        for pane in [*panes, *younger]:
+            self._append(pane)
 
     def _note_nesting(self, until: Micros) -> None:
         self._nested_until = until if self._nested_until is None else max(until, self._nested_until)
@@ -124,8 +134,16 @@ class PaneRing:
         while gone < len(self._starts) and self._starts[gone] < before:
             gone += 1
         if gone:
+            head = self._bounds[0]
             del self._starts[:gone], self._ends[:gone], self._bounds[:gone]
+            self._let_go(head, self._bounds[0])
         return gone
+
+    def _let_go(self, low: int, high: int) -> None:
+        """Dead rows hold no objects: sketches are large, and the dead part stays until the arrays are full."""
+        for column in self._columns.values():
+            if column.dtype == np.object_:
+                column[low:high] = None
 
     def pane(self, i: int) -> Pane:
         low, high = self._bounds[i], self._bounds[i + 1]

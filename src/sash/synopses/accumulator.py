@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from sash.storage.keys import Codes, ValueDictionary
 from sash.synopses.kernels import FOLDS, SCANS, fold_moments
 from sash.synopses.partials import Combine, Component, Partial
+from sash.synopses.sketches import SKETCHES
+from sash.synopses.sketches.unions import Unions
 
 Slot = tuple[Partial, int]
 
@@ -82,7 +85,11 @@ class Accumulator:
         self.block, self.window = block, window
         self.slots: dict[Slot, Component] = {}
         self._counts: dict[Partial, NDArray[np.int64]] = {}
+        self._unions: dict[Partial, Unions] = {}
         for partial in partials:
+            if partial.combine is Combine.UNION:
+                self._unions[partial] = Unions(SKETCHES[partial.kind], size)
+                continue
             for i, dtype in enumerate(partial.dtypes):
                 self.slots[partial, i] = np.full(size, partial.identity(i), dtype=dtype)
             if partial.combine is Combine.MOMENTS:
@@ -92,6 +99,9 @@ class Accumulator:
         for partial in partials:
             if partial.combine is Combine.MOMENTS:
                 self._fold_moments(partial, codes, column)
+                continue
+            if partial.combine is Combine.UNION:
+                self._unions[partial].add(codes, column((partial, 0)))
                 continue
             kernel = FOLDS[partial.combine]
             for i in range(len(partial.dtypes)):
@@ -107,15 +117,20 @@ class Accumulator:
 
     def merged(self, partial: Partial, groups: NDArray[np.int64] | None) -> list[Component] | pa.Array:
         """A partial's components for some groups (None: all); a ranked one as its values."""
-        picked = [self.slots[partial, i] for i in range(len(partial.dtypes))]
+        picked = self._components(partial)
         if groups is not None:
             picked = [component[groups] for component in picked]
         return self._ranked[partial].values(picked[0], int(partial.identity())) if partial.ranked else picked
 
     def stored(self, partial: Partial) -> list[Component]:
         """The components as a pane stores them."""
-        parts = [self.slots[partial, i] for i in range(len(partial.dtypes))]
+        parts = self._components(partial)
         return [self._ranked[partial].codes(parts[0], int(partial.identity()))] if partial.ranked else parts
+
+    def _components(self, partial: Partial) -> list[Component]:
+        if partial in self._unions:
+            return [self._unions[partial].values()]
+        return [self.slots[partial, i] for i in range(len(partial.dtypes))]
 
 
 @dataclass(frozen=True)
@@ -142,7 +157,8 @@ class Block:
     def __init__(self, groups: int) -> None:
         self.groups = groups
         self.slots: dict[Slot, Component] = {}
-        self.lowered: dict[tuple[str, tuple[Partial, ...]], pa.Array | None] = {}
+        self.lowered: dict[Hashable, pa.Array | None] = {}
+        self.memo: dict[Hashable, Any] = {}
         self._full: dict[Partial, NDArray[np.bool_]] = {}
 
     def is_full(self, presence: Partial, window: int) -> bool:
@@ -156,18 +172,30 @@ class Block:
         return [self.slots[partial, i][:windows].ravel() for i in range(len(partial.dtypes))]
 
 
-def scan(needs: Sequence[Sequence[Partial]], rows: Rows) -> list[Accumulator]:
-    """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants."""
+def scan(needs: Sequence[Sequence[Partial]], rows: Rows) -> Iterator[Accumulator]:
+    """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants.
+
+    Numbers are there for all windows at once, in a block. Sketches are merged along the way, window by window: those
+    of all windows together would not fit into memory.
+    """
     windows = {partial: i + 1 for i, partials in enumerate(needs) for partial in partials}
     block = Block(rows.groups)
-    results = [Accumulator(rows.groups, (), rows.ranked, block, i) for i in range(len(needs))]
     for partial, count in windows.items():
+        if partial.combine is Combine.UNION:
+            continue
         fill = _scan_moments if partial.combine is Combine.MOMENTS else _scan_components
         for place, out in enumerate(fill(partial, rows, rows.cuts[: count + 1])):
             block.slots[partial, place] = out
-            for i in range(count):
-                results[i].slots[partial, place] = out[i]
-    return results
+    unions = {p: Unions(SKETCHES[p.kind], rows.groups) for p in windows if p.combine is Combine.UNION}
+    for i, partials in enumerate(needs):
+        accumulator = Accumulator(rows.groups, (), rows.ranked, block, i)
+        accumulator.slots |= {slot: out[i] for slot, out in block.slots.items() if i < len(out)}
+        between = slice(int(rows.cuts[i + 1]), int(rows.cuts[i]))
+        for partial, union in unions.items():
+            union.add(rows.codes[between], rows.column((partial, 0))[between])
+            if partial in partials:
+                accumulator.slots[partial, 0] = union.values()
+        yield accumulator
 
 
 def _scan_components(partial: Partial, rows: Rows, cuts: NDArray[np.int64]) -> list[Component]:

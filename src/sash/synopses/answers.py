@@ -1,34 +1,28 @@
-"""From a window's merged partials to the rows of an answer: lower, HAVING, ORDER BY, LIMIT, SELECT list."""
+"""From a window's merged partials to the rows of an answer: lower, HAVING, ORDER BY, LIMIT, SELECT list.
+
+A query reads one pane table or several (see `readings`). Each reading yields columns by group; with several, their
+groups are matched by key values.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from sash.core.errors import QueryFailedError
 from sash.plan.expressions import Field
-from sash.plan.nodes import AggregateCall, SortKey
-from sash.plan.periodic import PeriodicAggregate, key_set
+from sash.plan.nodes import SortKey
+from sash.plan.periodic import PeriodicAggregate
 from sash.storage.keys import KeyDictionary
-from sash.synopses.accumulator import Accumulator
-from sash.synopses.aggregates import AGGREGATES
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.evaluate import evaluate
 from sash.synopses.partials import Partial
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Which groups have tuples under one predicate (`places` None: all of them), with their key values."""
-
-    count: int
-    places: NDArray[np.int64] | None
-    keys: list[pa.Array]
+from sash.synopses.readers import Columns, Found, Reader, readers_of
+from sash.synopses.readings import Reading
 
 
 @dataclass(frozen=True)
@@ -36,25 +30,24 @@ class Finisher:
     """Everything about one query's answer that does not change from one execution to the next."""
 
     query: PeriodicAggregate
-    lifted: tuple[tuple[Partial, ...], ...] = field(init=False)
-    presence: Partial = field(init=False)
 
-    def __post_init__(self) -> None:
-        calls, where = self.query.calls, self.query.predicate
-        lifted = tuple(AGGREGATES[call.function].lift(call.argument, where) for call in calls)
-        object.__setattr__(self, "lifted", lifted)
-        object.__setattr__(self, "presence", Partial("rows", None, where))
+    @cached_property
+    def readers(self) -> tuple[Reader, ...]:
+        return readers_of(self.query)
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        return tuple(reader.reading for reader in self.readers)
 
     @cached_property
     def partials(self) -> list[Partial]:
-        """All partials that an answer reads; the number of rows tells which groups are there at all."""
-        return list(dict.fromkeys([self.presence, *(partial for parts in self.lifted for partial in parts)]))
+        """All partials of the first reading, which for most queries is the only one."""
+        return list(self.readings[0].partials)
 
     @cached_property
-    def _places(self) -> list[int]:
-        """Where each GROUP BY expression stands in the pane table's own order of keys."""
-        order = [key.sql for key in key_set(self.query)]
-        return [order.index(key.expression.sql) for key in self.query.keys]
+    def is_simple(self) -> bool:
+        """One pane table, one window: the answer is made as soon as that window has been scanned."""
+        return len(self.readings) == 1 and len(self.readings[0].spans) == 1
 
     @cached_property
     def _plain(self) -> list[str] | None:
@@ -70,81 +63,62 @@ class Finisher:
         keys = (SortKey(Field(key.name, key.expression.type)) for key in self.query.keys)
         return (*self.query.order, *keys)
 
-    def answer(self, view: WindowView, found: dict[Partial, Groups]) -> pa.Table:
-        """The answer over a window. `found` is shared by the queries that read the same view."""
-        accumulator = view.accumulator_for(self.partials)
-        groups = found.get(self.presence) if accumulator is view.accumulator else None
-        if groups is None:
-            groups = _present(accumulator, view.keys, self.presence, bool(self.query.keys))
-            if accumulator is view.accumulator:
-                found[self.presence] = groups
-        fields = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
-        for call, parts in zip(self.query.calls, self.lifted, strict=True):
-            column = _shared(call.function, parts, accumulator) if groups.places is None else None
-            fields[call.name] = _lowered(call, parts, accumulator, groups.places) if column is None else column
-        return self._finish(fields, groups.count)
+    def answer(self, view: WindowView, found: Found) -> pa.Table:
+        """The answer of a simple query. `found` is shared by the queries that read the same view."""
+        return self.finish([self.readers[0].read([view], found)])
 
-    def _finish(self, fields: dict[str, pa.Array], rows: int) -> pa.Table:
-        query = self.query
-        if query.having is not None:
-            keep = evaluate(query.having, fields, rows).fill_null(False)
-            fields = {name: column.filter(keep) for name, column in fields.items()}
-            rows = pc.sum(keep.cast(pa.int64())).as_py() or 0
-        order = self._order
-        if order and rows > 1:
-            places = _sorted(order, fields, rows)
-            fields = {name: column.take(places) for name, column in fields.items()}
-        if query.limit is not None and query.limit < rows:
-            rows = query.limit
-            fields = {name: column.slice(0, rows) for name, column in fields.items()}
-        if self._plain is not None:
-            return pa.Table.from_arrays([fields[name] for name in self._plain], schema=query.schema)
-        columns = [evaluate(output.expression, fields, rows) for output in query.outputs]
-        return pa.Table.from_arrays(columns, schema=query.schema)
+    def finish(self, read: Sequence[Columns]) -> pa.Table:
+        """The answer from the columns of all readings, in their order."""
+        first, *others = read
+        fields = {**first.keys, **first.fields}
+        for other in others:
+            fields |= _matched(first, other)
+        return finish_rows(self.query, fields, first.count, self._order, self._plain)
 
 
-def _lowered(
-    call: AggregateCall, parts: tuple[Partial, ...], accumulator: Accumulator, places: NDArray[np.int64] | None
-) -> pa.Array:
-    """An aggregate's column over some groups of one window."""
-    try:
-        merged = {partial: accumulator.merged(partial, places) for partial in parts}
-        return AGGREGATES[call.function].lower(parts, merged)
-    except OverflowError as error:
-        raise QueryFailedError(f"{call}: {error}") from None
+def finish_rows(
+    query: PeriodicAggregate,
+    fields: dict[str, pa.Array],
+    rows: int,
+    order: tuple[SortKey, ...],
+    plain: list[str] | None,
+) -> pa.Table:
+    if query.having is not None:
+        keep = evaluate(query.having, fields, rows).fill_null(False)
+        fields = {name: column.filter(keep) for name, column in fields.items()}
+        rows = pc.sum(keep.cast(pa.int64())).as_py() or 0
+    fields, rows = sorted_and_limited(fields, rows, order, query.limit)
+    if plain is not None:
+        return pa.Table.from_arrays([fields[name] for name in plain], schema=query.schema)
+    columns = [evaluate(output.expression, fields, rows) for output in query.outputs]
+    return pa.Table.from_arrays(columns, schema=query.schema)
 
 
-def _shared(function: str, parts: tuple[Partial, ...], accumulator: Accumulator) -> pa.Array | None:
-    """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
-
-    None where that is not possible: values that go through a dictionary, or an overflow in some window, which must
-    fail only the queries over that window.
-    """
-    block = accumulator.block
-    if block is None or any(partial.ranked for partial in parts):
-        return None
-    key = (function, parts)
-    if key not in block.lowered:
-        windows = min(len(block.slots[partial, 0]) for partial in parts)
-        try:
-            block.lowered[key] = AGGREGATES[function].lower(parts, {p: block.flat(p, windows) for p in parts})
-        except OverflowError:
-            block.lowered[key] = None
-    column, first = block.lowered[key], accumulator.window * block.groups
-    return None if column is None or first >= len(column) else column.slice(first, block.groups)
+def sorted_and_limited(
+    fields: dict[str, pa.Array], rows: int, order: tuple[SortKey, ...], limit: int | None
+) -> tuple[dict[str, pa.Array], int]:
+    if order and rows > 1:
+        places = _sorted(order, fields, rows)
+        fields = {name: column.take(places) for name, column in fields.items()}
+    if limit is not None and limit < rows:
+        rows = limit
+        fields = {name: column.slice(0, rows) for name, column in fields.items()}
+    return fields, rows
 
 
-def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> Groups:
-    if not grouped:
-        return Groups(1, None, [])
-    block = accumulator.block
-    if block is not None and block.is_full(presence, accumulator.window):
-        return Groups(block.groups, None, keys.decode_all())
-    there = accumulator.slots[presence, 0] > 0
-    if there.all():
-        return Groups(len(there), None, keys.decode_all())
-    places = np.flatnonzero(there)
-    return Groups(len(places), places, keys.decode(places))
+def _matched(first: Columns, other: Columns) -> dict[str, pa.Array]:
+    """Another reading's columns in the order of the first one's groups; both have the same groups."""
+    if not first.keys:
+        return other.fields
+    keys = KeyDictionary([column.type for column in first.keys.values()])
+    keys.encode(list(first.keys.values()))
+    here = keys.encode([first.keys[name] for name in first.keys])
+    there = keys.encode([other.keys[name] for name in first.keys])
+    places = np.full(len(keys), -1, dtype=np.int64)
+    places[there] = np.arange(len(there))
+    order = places[here]
+    taken = pa.array(order, mask=order < 0)
+    return {name: column.take(taken) for name, column in other.fields.items()}
 
 
 def _sorted(keys: tuple[SortKey, ...], fields: dict[str, pa.Array], rows: int) -> pa.Array:

@@ -19,23 +19,28 @@ its own `since`: panes that start before it may lack some of its tuples, and are
 from __future__ import annotations
 
 import functools
+import itertools
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
-from sash.core.window import TimeWindow
+from sash.core.window import Window
 from sash.storage.keys import KeyDictionary
 from sash.storage.ring import Pane, PaneRing
+from sash.synopses.accelerator import Accelerator
 from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
+# So many panes gather before they are merged into the history of unbounded windows.
+MOST_UNMERGED = 16
 # Dictionaries smaller than this keep what they have.
 LEAST_COMPACTED = 1024
 # Windows are scanned together as long as windows x groups stay below this many numbers per component.
@@ -44,12 +49,16 @@ MOST_SCANNED = 4_000_000
 
 @dataclass(frozen=True)
 class PaneRows:
-    """What one micro-batch brings: rows of (pane, group), sorted in no order, as Arrow columns."""
+    """What one micro-batch brings: rows of (pane, group), sorted in no order, as Arrow columns.
 
-    length: Micros
+    `latest` is the greatest timestamp behind each row.
+    """
+
+    length: int
     ends: NDArray[np.int64]
     keys: list[pa.Array]
     lifted: dict[Partial, list[pa.Array]]
+    latest: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class WindowView:
     `later` folds only the panes that start at or after a time, for readers of partials that came later.
     """
 
-    window: TimeWindow
+    window: Window
     empty: bool
     accumulator: Accumulator
     keys: KeyDictionary
@@ -96,6 +105,13 @@ class BasicIntervalSynopsis:
         # How large the dictionary of groups (None) or of a ranked partial's values may grow before it is looked at.
         self._limits: dict[Partial | None, int] = {}
         self.since: dict[Partial, Micros | None] = {}
+        # How many of the oldest panes are merged ones.
+        self._history = 0
+        # Other synopses over the same panes. They are built anew when the version changes: panes were revised, or
+        # groups have other codes.
+        self.accelerators: list[Accelerator] = []
+        self._version = 0
+        self._closed_until = 0
 
     # -- what it stores ------------------------------------------------------------------------------
 
@@ -156,6 +172,7 @@ class BasicIntervalSynopsis:
             pane = Pane(end - rows.length, end, codes[part], {name: column[part] for name, column in columns.items()})
             if closed_until is not None and end <= closed_until:
                 self._ring.insert(self._merge([pane]))
+                self._version += 1
             else:
                 self._add_open(pane)
 
@@ -204,10 +221,32 @@ class BasicIntervalSynopsis:
 
     def expire(self, before: Micros) -> None:
         """Drop panes that start before a time, and forget groups and values that have vanished from every pane."""
-        if self._ring.expire(before):
+        gone = self._ring.expire(before)
+        if gone:
+            self._history = max(0, self._history - gone)
             self._forget_groups()
             for partial in self._ranked:
                 self._forget_values(partial)
+
+    def merge(self, before: int) -> None:
+        """Put panes that end by a time together, for windows that reach back without end.
+
+        Panes are merged between the starts of partials only: whoever reads a partial that came later must find the
+        panes that have it. And only when some have gathered, so that the cost is amortised.
+        """
+        last = self._ring.position(before)
+        if last - self._history < MOST_UNMERGED:
+            return
+        bounds = sorted({start for start in self.since.values() if start is not None})
+        panes = [self._ring.pane(i) for i in range(last)]
+        runs = itertools.groupby(panes, key=lambda pane: bisect_right(bounds, pane.start))
+        merged = [self._merge_run(list(run)) for _, run in runs]
+        self._ring.replace(last, merged)
+        self._history = len(merged)
+
+    def _merge_run(self, panes: list[Pane]) -> Pane:
+        whole = self._merge(panes)
+        return replace(whole, start=min(pane.start for pane in panes), end=max(pane.end for pane in panes))
 
     def _forget_groups(self) -> None:
         if not self._outgrown(None, len(self._keys)):
@@ -217,6 +256,7 @@ class BasicIntervalSynopsis:
             live[codes] = True
         if self._is_sparse(None, live):
             self._keys, remap = self._keys.compacted(live)
+            self._version += 1
             self._ring.recode(remap)
             for span, parts in self._open.items():
                 self._open[span] = [replace(part, codes=remap[part.codes]) for part in parts]
@@ -248,7 +288,7 @@ class BasicIntervalSynopsis:
 
     # -- answering -----------------------------------------------------------------------------------
 
-    def is_empty(self, window: TimeWindow, now: Micros) -> bool:
+    def is_empty(self, window: Window, now: Micros) -> bool:
         """No pane with tuples lies in the window as of now."""
         last = self._ring.position(now - window.lag)
         return last == 0 or self._ring.span(last - 1)[1] <= now - window.lag - window.length
@@ -258,25 +298,41 @@ class BasicIntervalSynopsis:
         first = self._ring.position(edge)
         return any(start < edge < end for start, end in map(self._ring.span, range(first, len(self._ring))))
 
-    def scan(self, needs: dict[TimeWindow, list[Partial]], now: Micros) -> Iterator[WindowView]:
+    def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
-        for lag in sorted({window.lag for window in needs}):
-            windows = sorted((w for w in needs if w.lag == lag), key=lambda window: window.length)
+        self._closed_until = now
+        for lag, kind in sorted({(window.lag, self._kind_of(window)) for window in needs}):
+            mine = (w for w in needs if w.lag == lag and self._kind_of(w) == kind)
+            windows = sorted(mine, key=lambda window: window.length)
             yield from self._scan_from(now - lag, [(window, needs[window]) for window in windows])
 
-    def _scan_from(self, newest: Micros, windows: list[tuple[TimeWindow, list[Partial]]]) -> Iterator[WindowView]:
+    def _kind_of(self, window: Window) -> str:
+        """Which synopsis is to answer a window; the panes themselves answer what no other one does."""
+        return next((each.kind for each in self.accelerators if window in each.windows), "basic")
+
+    def _scan_from(self, newest: Micros, windows: list[tuple[Window, list[Partial]]]) -> Iterator[WindowView]:
         youngest = self._ring.position(newest)
         most = max(1, MOST_SCANNED // max(1, len(self._keys)))
         for start in range(0, len(windows), most):
             some = windows[start : start + most]
-            for (window, partials), accumulator in zip(some, self._accumulators(newest, youngest, some), strict=True):
+            looked_up = self._looked_up(newest, some)
+            found = self._accumulators(newest, youngest, some) if looked_up is None else looked_up
+            for (window, partials), accumulator in zip(some, found, strict=True):
                 edge = newest - window.length
                 later = functools.partial(self._folded_since, youngest, partials)
                 empty = self._ring.position(edge) >= youngest
                 yield WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
 
+    def _looked_up(self, newest: int, windows: list[tuple[Window, list[Partial]]]) -> list[Accumulator] | None:
+        """The windows from a running, interval or landmark synopsis, if one serves them all."""
+        for accelerator in self.accelerators:
+            if all(accelerator.serves(window, partials) for window, partials in windows):
+                accelerator.catch_up(self._ring, len(self._keys), self._closed_until, self._version)
+                return accelerator.lookup([window for window, _ in windows], newest, len(self._keys), self._ranked)
+        return None
+
     def _accumulators(
-        self, newest: Micros, youngest: int, windows: list[tuple[TimeWindow, list[Partial]]]
+        self, newest: Micros, youngest: int, windows: list[tuple[Window, list[Partial]]]
     ) -> Iterable[Accumulator]:
         """One per window, the shortest first: in one pass over the panes, unless some lie inside others."""
         needs = [needed for _, needed in windows]

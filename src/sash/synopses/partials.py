@@ -2,10 +2,11 @@
 
 A partial is lifted by Spark's aggregate functions, stored as one or more int64 or float64 arrays
 (its components), combined by a kernel, and lowered to the answer's value by the aggregates that share it
-(rule SS1: the same data per interval serves every aggregate that needs it).
+(rule SS1: the same data per interval serves every aggregate that needs it). A sketch is one array of bytes
+objects and is combined by its library's union.
 
 Absent values are stored as the combine's identity; whether there was a value at all is told by the
-`count` partial of the same argument, which every aggregate of that argument shares.
+`count` partial of the same argument, which every aggregate of that argument shares. An absent sketch is None.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sash.plan.expressions import RowExpression
+from sash.storage.ring import Dtype as Dtype
+from sash.synopses.lifted import Lifted as Lifted
 from sash.synopses.limbs import split_decimal
+from sash.synopses.sketches import SKETCHES
 
-# int64 or float64
+# int64, float64 or objects
 Component = NDArray[Any]
-Dtype = type[np.int64] | type[np.float64]
 
 
 class Combine(StrEnum):
@@ -33,20 +36,12 @@ class Combine(StrEnum):
     MIN = "min"
     MAX = "max"
     MOMENTS = "moments"
-
-
-@dataclass(frozen=True)
-class Lifted:
-    """One column of Spark's pass: an aggregate function applied to a row expression of some type."""
-
-    function: str
-    argument: str
-    type: pa.DataType
+    UNION = "union"
 
 
 @dataclass(frozen=True)
 class Partial:
-    """`kind` is rows, count, sum, min, max or moments; `predicate` is the query's WHERE."""
+    """`kind` is rows, count, sum, min, max, moments or a sketch's; `predicate` is the query's WHERE."""
 
     kind: str
     argument: RowExpression | None = None
@@ -68,6 +63,8 @@ class Partial:
 
     @cached_property
     def combine(self) -> Combine:
+        if self.kind in SKETCHES:
+            return Combine.UNION
         return {"min": Combine.MIN, "max": Combine.MAX, "moments": Combine.MOMENTS}.get(self.kind, Combine.ADD)
 
     @property
@@ -80,7 +77,14 @@ class Partial:
         return self.kind in ("min", "max") and not is_machine_number(self.type)
 
     @cached_property
+    def numeric(self) -> bool:
+        """Its components are the numbers themselves: all windows of a scan lie in one matrix, and may be lowered so."""
+        return not self.ranked and self.combine is not Combine.UNION
+
+    @cached_property
     def dtypes(self) -> tuple[Dtype, ...]:
+        if self.kind in SKETCHES:
+            return (np.object_,)
         if self.kind == "moments":
             return (np.float64, np.float64)
         if self.kind == "sum" and pt.is_decimal(self.type):
@@ -93,6 +97,8 @@ class Partial:
         if self.argument is None:
             return (Lifted("count", "1", pa.int32()),)
         x, type = self.argument.sql, self.type
+        if self.kind in SKETCHES:
+            return SKETCHES[self.kind].lift(self.argument)
         if self.kind == "moments":
             return tuple(Lifted(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
         if self.kind == "sum" and pt.is_decimal(type):
@@ -101,15 +107,31 @@ class Partial:
             return (Lifted("sum", f"(({x}) & 4294967295L)", type), Lifted("sum", f"shiftright({x}, 32)", type))
         return (Lifted(self.kind, x, type),)
 
-    def identity(self, component: int = 0) -> int | float:
+    def identity(self, component: int = 0) -> Any:
+        """What changes nothing when it is combined: an int or a float, None for a sketch."""
+        if self.kind in SKETCHES:
+            return None
         if self.kind == "min":
             return float("nan") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).max
         if self.kind == "max":
             return float("-inf") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).min
         return 0
 
+    @cached_property
+    def subtractable(self) -> bool:
+        """Exact sums only: a float sum would keep the rounding errors of what was taken back."""
+        return self.combine is Combine.ADD and all(dtype is np.int64 for dtype in self.dtypes)
+
+    def invert(self, whole: list[Component], part: list[Component]) -> list[Component]:
+        """What is left of a combined partial when a part of it is taken back (Arasu and Widom, 3.2)."""
+        if not self.subtractable:
+            raise ValueError(f"{self.kind.upper()} of {self.type} cannot be taken back")
+        return [all - some for all, some in zip(whole, part, strict=True)]
+
     def store(self, columns: list[pa.Array], counts: NDArray[np.int64] | None) -> list[Component]:
         """The components of freshly lifted columns (not for ranked partials). Moments need the argument's counts."""
+        if self.kind in SKETCHES:
+            return [_sketches(columns[0], self.kind)]
         if self.kind == "moments":
             assert counts is not None
             mean, variance = (to_numpy(column, np.float64, 0.0) for column in columns)
@@ -117,6 +139,15 @@ class Partial:
         if pt.is_decimal(columns[0].type):
             return [*split_decimal(columns[0])]
         return [to_numpy(c, d, self.identity()) for c, d in zip(columns, self.dtypes, strict=True)]
+
+
+def _sketches(column: pa.Array, kind: str) -> Component:
+    """A sketch of no values, which Spark makes of NULLs, is stored as None."""
+    stored: Component = np.full(len(column), None, dtype=np.object_)
+    for i, data in enumerate(column.to_pylist()):
+        if data is not None and not SKETCHES[kind].from_bytes(data).empty:
+            stored[i] = data
+    return stored
 
 
 def is_machine_number(type: pa.DataType) -> bool:

@@ -1,8 +1,8 @@
 """Panes as one Arrow table and back, for checkpoints.
 
 Rows carry their key values and, for ranked extremes, the values themselves: codes and ranks mean something only in
-memory. Everything else is stored as the panes hold it. A pane's rows follow each other and share a number in
-`part`, because an open pane may consist of several contributions.
+memory. Everything else is stored as the panes hold it, sketches as their bytes. A pane's rows follow each other and
+share a number in `part`, because an open pane may consist of several contributions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from sash.storage.keys import KeyDictionary
 from sash.storage.ring import Pane
 from sash.synopses.accumulator import RankedValues
-from sash.synopses.partials import Component, Partial
+from sash.synopses.partials import Combine, Component, Partial
 
 Ranked = Mapping[Partial, RankedValues]
 
@@ -36,7 +36,7 @@ def panes_to_table(
     for number, partial in enumerate(partials):
         for i in range(len(partial.dtypes)):
             stored = _stored(partial, i, panes)
-            columns[f"value{number}_{i}"] = _values(partial, stored, ranked) if partial.ranked else pa.array(stored)
+            columns[f"value{number}_{i}"] = _values(partial, stored, ranked)
     return pa.table(columns)
 
 
@@ -47,6 +47,11 @@ def _stored(partial: Partial, component: int, panes: list[Pane]) -> Component:
 
 
 def _values(partial: Partial, stored: Component, ranked: Ranked) -> pa.Array:
+    if partial.combine is Combine.UNION:
+        # The sketches of a large synopsis may take more than the 2 GB that a plain binary column holds.
+        return pa.array(stored, pa.large_binary())
+    if not partial.ranked:
+        return pa.array(stored)
     identity = int(partial.identity())
     return ranked[partial].values(ranked[partial].ranks(stored, identity), identity)
 
@@ -71,7 +76,9 @@ def table_to_panes(
 
 
 def _components(partial: Partial, column: pa.Array, ranked: Ranked) -> Component:
-    return ranked[partial].store(column, int(partial.identity())) if partial.ranked else np.asarray(column)
+    if partial.ranked:
+        return ranked[partial].store(column, int(partial.identity()))
+    return column.to_numpy(zero_copy_only=False) if partial.combine is Combine.UNION else np.asarray(column)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

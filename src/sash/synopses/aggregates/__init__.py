@@ -1,15 +1,24 @@
 """Aggregates by name, one small file each. All speak lift / combine / lower.
 
-`lift` names the partials that Spark computes per pane; they combine by their own kernels;
-`lower` turns combined partials into the answer's column.
+`lift` names the partials that Spark computes per pane; they combine by their own kernels (and are taken back by
+`Partial.invert` where they can); `lower` turns combined partials into the answer's column. Holistic aggregates read
+how often each value of their argument occurs: the same partial for all of them.
 """
 
 from __future__ import annotations
 
+from sash.synopses.aggregates.approx_count_distinct import ApproxCountDistinct
+from sash.synopses.aggregates.approx_quantile import ApproxQuantile
 from sash.synopses.aggregates.average import Average
 from sash.synopses.aggregates.base import Aggregate, Merged
 from sash.synopses.aggregates.count import Count
+from sash.synopses.aggregates.count_distinct import CountDistinct
+from sash.synopses.aggregates.count_min import CountMin
 from sash.synopses.aggregates.extreme import Extreme
+from sash.synopses.aggregates.holistic import Holistic
+from sash.synopses.aggregates.mode import Mode
+from sash.synopses.aggregates.quantile import Quantile
+from sash.synopses.aggregates.quantile_cont import QuantileCont
 from sash.synopses.aggregates.sum import Sum
 from sash.synopses.aggregates.variance import Variance
 
@@ -26,6 +35,23 @@ AGGREGATES: dict[str, Aggregate] = {
     "stddev": Variance(root=True),
     "stddev_samp": Variance(root=True),
     "stddev_pop": Variance(root=True, population=True),
+    "approx_count_distinct": ApproxCountDistinct(),
+    "approx_count_distinct_lower": ApproxCountDistinct("lower"),
+    "approx_count_distinct_upper": ApproxCountDistinct("upper"),
+    "approx_quantile": ApproxQuantile(),
+    "approx_quantile_lower": ApproxQuantile(form="lower"),
+    "approx_quantile_upper": ApproxQuantile(form="upper"),
 }
 
-__all__ = ["AGGREGATES", "Aggregate", "Merged"]
+HOLISTIC: dict[str, Holistic] = {
+    "count_distinct": CountDistinct(),
+    "median": QuantileCont(name="MEDIAN"),
+    "mode": Mode(),
+    "quantile": Quantile(),
+    "quantile_cont": QuantileCont(),
+    "count_min": CountMin(),
+    "count_min_lower": CountMin(form="lower"),
+    "count_min_upper": CountMin(form="upper"),
+}
+
+__all__ = ["AGGREGATES", "HOLISTIC", "Aggregate", "Holistic", "Merged"]

@@ -19,6 +19,7 @@ class Average:
     category = "algebraic"
     subtractable = True
     duplicate_sensitive = True
+    exact = True
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         argument = require_number("AVG", argument)

@@ -18,11 +18,15 @@ Merged = Mapping[Partial, list[Component] | pa.Array]
 
 
 class Aggregate(Protocol):
-    """A card per aggregate: `distributive`, `algebraic` or `holistic`; subtractable; duplicate-sensitive."""
+    """A card per aggregate: `distributive`, `algebraic` or `holistic`; subtractable; duplicate-sensitive; exact.
+
+    Its partials combine by their own kernels; those of a subtractable one have an inverse (`Partial.invert`).
+    """
 
     category: str
     subtractable: bool
     duplicate_sensitive: bool
+    exact: bool
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         """The answer's type, as Spark types it; ValueError with a reason where the argument will not do."""

@@ -15,6 +15,7 @@ class Count:
     category = "distributive"
     subtractable = True
     duplicate_sensitive = True
+    exact = True
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         return pa.int64()

@@ -15,6 +15,7 @@ class Extreme:
     category = "distributive"
     subtractable = False
     duplicate_sensitive = False
+    exact = True
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

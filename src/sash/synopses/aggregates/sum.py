@@ -17,6 +17,7 @@ class Sum:
     category = "distributive"
     subtractable = True
     duplicate_sensitive = True
+    exact = True
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         argument = require_number("SUM", argument)

@@ -20,6 +20,7 @@ class Variance:
     category = "algebraic"
     subtractable = False
     duplicate_sensitive = True
+    exact = True
 
     def __init__(self, root: bool = False, population: bool = False) -> None:
         self._root = root

@@ -1,0 +1,66 @@
+"""A query while it runs: its readings, each bound to the group that serves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sash.core.time import Micros
+from sash.engine.compiler import CompiledQuery
+from sash.synopses.readings import Reading
+
+if TYPE_CHECKING:
+    from sash.engine.group import PaneGroup
+
+
+@dataclass
+class BoundReading:
+    """A reading in its group.
+
+    `synopsis` is the kind that the query's user insists on. `valid_from` is since when all the tuples it needs are in
+    panes that it can use.
+    """
+
+    reading: Reading
+    group: PaneGroup
+    synopsis: str | None = None
+    valid_from: int | None = None
+
+    def is_complete(self, now: int) -> bool:
+        return self.group.is_complete(self, now)
+
+    def is_empty(self, now: int) -> bool:
+        window = self.reading.window
+        return self.group.synopsis.is_empty(window, now)
+
+
+@dataclass
+class ActiveQuery:
+    """`home` is the group in which it is scheduled: that of its first reading."""
+
+    compiled: CompiledQuery
+    readings: list[BoundReading]
+    ends_at: Micros | None = None
+    resting: bool = False
+    lateness: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.compiled.name
+
+    @property
+    def home(self) -> PaneGroup:
+        return self.readings[0].group
+
+    @property
+    def groups(self) -> list[PaneGroup]:
+        """The groups that it reads, each once."""
+        return list({id(bound.group): bound.group for bound in self.readings}.values())
+
+
+@dataclass
+class Outcome:
+    """What advancing a stream produced besides answers."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)

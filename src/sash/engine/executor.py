@@ -1,0 +1,115 @@
+"""Joint execution: all queries that are due as of one time, in one scan of each pane table they read (rule CS2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sash.core.errors import QueryFailedError
+from sash.core.window import Window
+from sash.engine.active import ActiveQuery, Outcome
+from sash.engine.group import PaneGroup
+from sash.plan.periodic import Shape
+from sash.synopses.answers import Finisher
+from sash.synopses.basic_interval import WindowView
+from sash.synopses.partials import Partial
+from sash.synopses.readers import Columns, Found
+
+# What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
+_FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
+
+
+@dataclass
+class _Job:
+    """One reading of one leaf of one query, until the views of all its spans have come."""
+
+    active: ActiveQuery
+    leaf: int
+    reader: int
+    missing: int
+    views: dict[Window, WindowView] = field(default_factory=dict)
+
+
+class Execution:
+    """One joint execution. `tables` gives each query's answer."""
+
+    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> None:
+        self._queries = queries
+        self._as_of = as_of
+        self._outcome = outcome
+        self._leaves: dict[tuple[str, int], pa.Table] = {}
+        self._columns: dict[tuple[str, int, int], Columns] = {}
+
+    def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:
+        for group, jobs in self._by_group():
+            self._scan(group, jobs)
+        for active in self._queries:
+            table = self._composed(active)
+            if table is not None:
+                yield active, table
+
+    def _by_group(self) -> Iterable[tuple[PaneGroup, dict[Window, list[_Job]]]]:
+        found: dict[int, tuple[PaneGroup, dict[Window, list[_Job]]]] = {}
+        for active in self._queries:
+            bound = iter(active.readings)
+            for leaf, finisher in enumerate(active.compiled.finishers):
+                for reader, reading in enumerate(finisher.readings):
+                    group = next(bound).group
+                    _, jobs = found.setdefault(id(group), (group, {}))
+                    job = _Job(active, leaf, reader, len(reading.spans))
+                    for span in reading.spans:
+                        jobs.setdefault(span, []).append(job)
+        return found.values()
+
+    def _scan(self, group: PaneGroup, jobs: dict[Window, list[_Job]]) -> None:
+        # A group that runs behind has not closed the panes of this time yet.
+        group.synopsis.close(self._as_of)
+        needs = {span: _partials(waiting) for span, waiting in jobs.items()}
+        for view in group.synopsis.scan(needs, self._as_of):
+            found, tables = Found(), dict[Shape, pa.Table]()
+            for job in jobs[view.window]:
+                try:
+                    self._take(job, view, found, tables)
+                except _FAILURES as error:
+                    self._outcome.failed[job.active.name] = str(error)
+
+    def _take(self, job: _Job, view: WindowView, found: Found, tables: dict[Shape, pa.Table]) -> None:
+        finisher = job.active.compiled.finishers[job.leaf]
+        if finisher.is_simple:
+            shape = finisher.query.shape
+            table = tables.get(shape)
+            if table is None:
+                table = tables[shape] = finisher.answer(view, found)
+            self._leaves[job.active.name, job.leaf] = table
+            return
+        job.views[view.window] = view
+        if len(job.views) == job.missing:
+            spans = finisher.readings[job.reader].spans
+            columns = finisher.readers[job.reader].read([job.views[span] for span in spans], found)
+            self._columns[job.active.name, job.leaf, job.reader] = columns
+            job.views.clear()
+
+    def _composed(self, active: ActiveQuery) -> pa.Table | None:
+        if active.name in self._outcome.failed:
+            return None
+        try:
+            leaves = [self._leaf(active, i, f) for i, f in enumerate(active.compiled.finishers)]
+            return active.compiled.compose(leaves)
+        except _FAILURES as error:
+            self._outcome.failed[active.name] = str(error)
+            return None
+
+    def _leaf(self, active: ActiveQuery, leaf: int, finisher: Finisher) -> pa.Table:
+        if finisher.is_simple:
+            return self._leaves[active.name, leaf]
+        read = [self._columns[active.name, leaf, reader] for reader in range(len(finisher.readers))]
+        return finisher.finish(read)
+
+
+def _partials(jobs: list[_Job]) -> list[Partial]:
+    found: dict[Partial, None] = {}
+    for job in jobs:
+        found |= dict.fromkeys(job.active.compiled.finishers[job.leaf].readings[job.reader].partials)
+    return list(found)

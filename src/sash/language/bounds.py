@@ -1,0 +1,35 @@
+"""WITH BOUNDS: beside every output that is one approximate aggregate, its lower and its upper bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sash.language.aggregates import APPROXIMATE
+from sash.language.places import bounds_at
+from sash.language.scope import Scope
+from sash.language.select_list import Entry, distinct
+
+
+def with_bounds(tree: exp.Select, columns: list[Entry], scope: Scope) -> list[Entry]:
+    """The columns, with `<name>_lower` and `<name>_upper` behind each estimate."""
+    at = bounds_at(tree)
+    if at is None:
+        return columns
+    found = [part for column in columns for part in (column, *_bounds(column))]
+    if len(found) == len(columns):
+        known = ", ".join(name.upper() for name in (*APPROXIMATE, "approx_top", "frequent"))
+        reason = f"WITH BOUNDS needs a column that is one approximate aggregate ({known})"
+        raise scope.error(reason, at)
+    return distinct(found, scope)
+
+
+def _bounds(column: Entry) -> list[Entry]:
+    term = column.term
+    if term.op != "aggregate" or term.value not in APPROXIMATE:
+        return []
+    return [
+        Entry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}"), column.span)
+        for side in ("lower", "upper")
+    ]

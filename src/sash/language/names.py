@@ -1,0 +1,50 @@
+"""A column's name, with or without its qualifier, in the scope where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sash.core.errors import CqlError, Span, nearest
+from sash.language.functions import REFUSED
+from sash.language.places import span_of
+from sash.language.scope import Scope, Typer
+from sash.language.terms import Term, render
+
+
+def column(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
+    if isinstance(node.this, exp.Star):
+        raise scope.error("* cannot stand here: name the columns", span_of(node))
+    name, qualifier, span = node.name, node.args.get("table"), span_of(node.this)
+    if qualifier is not None:
+        check_qualifier(qualifier, scope)
+        return _only(scope.columns.find(name, qualifier.name, span_of(node)), node, scope, span)
+    alias = scope.aliases.get(name.lower())
+    found = scope.columns.find(name, None, span)
+    if alias is not None and (scope.aliases_first or not found):
+        return replace(alias, span=span)
+    return _only(found, node, scope, span)
+
+
+def check_qualifier(qualifier: exp.Expr, scope: Scope) -> None:
+    if not scope.columns.has(qualifier.name):
+        hint = nearest(qualifier.name, scope.columns.qualifiers)
+        raise scope.error(f"unknown {scope.columns.what} '{qualifier.name}'{hint}", span_of(qualifier))
+
+
+def _only(found: list[Term], node: exp.Expr, scope: Scope, span: Span) -> Term:
+    if not found:
+        raise _unknown(node, scope, span)
+    if len(found) > 1:
+        choices = " or ".join(render(term) for term in found)
+        raise scope.error(f"column '{node.name}' is in several sub-queries: write {choices}", span)
+    return found[0]
+
+
+def _unknown(node: exp.Expr, scope: Scope, span: Span) -> CqlError:
+    if node.name.lower() in REFUSED and not node.this.args.get("quoted"):
+        return scope.error(f"{node.name.upper()} is refused: {REFUSED[node.name.lower()]}", span)
+    qualifier = node.args.get("table")
+    known = [*scope.columns.names(qualifier.name if qualifier is not None else None), *scope.aliases]
+    return scope.error(f"unknown column '{node.name}'{nearest(node.name, known)}", span)

@@ -1,0 +1,184 @@
+"""CQL as a sqlglot dialect: Spark's SELECT and expressions, and what is CQL's own in a SELECT.
+
+    FROM stream [window] alias   FROM (SELECT ..) alias   HAVING APPROX condition   WITH BOUNDS at the end
+
+Every ordinary call parses as `exp.Anonymous` under the name that was written: the allow-list is one of
+written names, and the text that goes to Spark is the same call, never sqlglot's idea of an equivalent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sash.core.errors import NotSupportedError, Span
+from sash.language import places
+from sash.language.cursor import Cursor, token_span
+from sash.language.strings import unquote
+from sash.language.window_clause import WindowClause, parse_window_clause
+
+_KEPT_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
+# What may stand behind a column named `approx`; anything else makes it the word of HAVING APPROX.
+_BEHIND_A_COLUMN = """
+    = == <> != < <= > >= <=> + - * / % DIV & | ^ || . :: [ ) IS IN BETWEEN LIKE ILIKE RLIKE REGEXP AND OR
+    LIMIT WITH UNION EXCEPT INTERSECT MINUS
+"""
+_OPERATORS = (*_BEHIND_A_COLUMN.split(), "ORDER BY")
+_NEGATED = ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP")
+
+
+def _string(parser: Any, token: Token) -> exp.Expr:
+    """A string and those that follow it: Spark joins neighbours, and reads '' inside of one as a quote."""
+    text, end = unquote(parser.sql[token.start : token.end + 1]), token.end
+    while parser._curr and parser._curr.token_type == TokenType.STRING:
+        written = parser.sql[parser._curr.start : parser._curr.end + 1]
+        doubled = parser._curr.start == end + 1 and written[0] == parser.sql[end]
+        text += (written[0] if doubled else "") + unquote(written)
+        end = parser._curr.end
+        parser._advance()
+    literal = parser.expression(exp.Literal(this=text, is_string=True), token)
+    literal.meta["end"] = end
+    return literal
+
+
+class CqlParser(SparkParser):
+    STRICT_CAST = True  # an ANSI cast that fails is an error; sqlglot would write TRY_CAST
+    ADD_JOIN_ON_TRUE = False  # a JOIN without a condition is refused
+    FUNCTIONS: ClassVar[Any] = {}
+    FUNCTION_PARSERS: ClassVar[Any] = {name: SparkParser.FUNCTION_PARSERS[name] for name in _KEPT_PARSERS}
+    NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    PRIMARY_PARSERS: ClassVar[Any] = {
+        **SparkParser.PRIMARY_PARSERS,
+        TokenType.STRING: _string,
+        TokenType.RAW_STRING: _string,
+        TokenType.NULL: lambda self, token: self.expression(exp.Null(), token),
+        TokenType.TRUE: lambda self, token: self.expression(exp.Boolean(this=True), token),
+        TokenType.FALSE: lambda self, token: self.expression(exp.Boolean(this=False), token),
+    }
+
+    def raise_error(self, message: str, token: Any = None) -> None:
+        """As sqlglot raises it, so that its backtracking works, with the token for our own message."""
+        at_end = not token and self._index >= self._tokens_size
+        error = ParseError(message)
+        error.args = (message, None if at_end else token or self._curr)
+        raise error
+
+    def _parse_table(
+        self,
+        schema: bool = False,
+        joins: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+        *rest: Any,
+        **options: Any,
+    ) -> exp.Expr | None:
+        """A stream's name with its window clause, before or after the alias, or a sub-query; the rest is sqlglot's."""
+        if schema or not self._curr:
+            return super()._parse_table(schema, joins, alias_tokens, *rest, **options)
+        if self._curr.token_type == TokenType.L_PAREN:
+            return self._parse_sub_query(alias_tokens)
+        if self._curr.token_type == TokenType.VALUES:
+            raise NotSupportedError("VALUES in FROM", self.sql, token_span(self._curr))
+        if self._next and self._next.token_type == TokenType.L_PAREN:
+            raise NotSupportedError("table functions", self.sql, token_span(self._curr))
+        table = self._parse_table_parts()
+        if not isinstance(table, exp.Table):
+            return table
+        clause = self._parse_stream_window()
+        alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
+        if alias:
+            table.set("alias", alias)
+        places.set_window(table, clause or self._parse_stream_window())
+        return table
+
+    def _parse_sub_query(self, alias_tokens: Collection[TokenType] | None) -> exp.Subquery:
+        """`(SELECT ..) alias`; its place is the opening parenthesis."""
+        bracket = self._curr
+        self._advance()
+        query = self._parse_select(nested=True)
+        if query is None:
+            self.raise_error("Expected SELECT after ( in FROM")
+        self._match_r_paren()
+        alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
+        if self._curr and self._curr.token_type == TokenType.L_BRACKET:
+            raise NotSupportedError("windows on sub-queries", self.sql, token_span(self._curr))
+        return self.expression(exp.Subquery(this=query, alias=alias), bracket)
+
+    def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
+        """Remembers the join's words. A comma is always a join; sqlglot would try, and forget what is wrong behind."""
+        first = self._index
+        if self._match(TokenType.COMMA):
+            return self.expression(exp.Join(this=self._parse_table(), kind="CROSS"), self._tokens[first])
+        join = super()._parse_join(*args, **options)
+        if join is not None:
+            words = self._tokens[first : self._index]
+            join.update_positions(words[0])
+            join.meta["end"] = next((word.end for word in words if word.token_type == TokenType.JOIN), words[0].end)
+        return join
+
+    def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
+        """A list without a gap; sqlglot would let a trailing comma pass."""
+
+        def item() -> Any:
+            found = parse_method()
+            if found is None and self._prev and self._prev.token_type == sep:
+                self.raise_error("Expected an expression after the comma")
+            return found
+
+        return super()._parse_csv(item, sep)
+
+    def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
+        """Remembers where a query begins and ends, for the errors about sub-queries."""
+        first = self._curr
+        query = super()._parse_select(*args, **options)
+        if query is not None and first and "start" not in query.meta:
+            query.update_positions(first)
+        if query is not None and self._prev:
+            places.set_end(query, self._prev.end + 1)
+        return query
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        query = super()._parse_query_modifiers(this)
+        if isinstance(query, exp.Select) and self._match_text_seq("WITH", "BOUNDS"):
+            first, last = self._tokens[self._index - 2 : self._index]
+            places.set_bounds(query, Span(first.start, last.end + 1))
+        return query
+
+    def _parse_having(self, skip_having_token: bool = False) -> exp.Having | None:
+        if not skip_having_token and not self._match(TokenType.HAVING):
+            return None
+        approximate = self._at_approx() and self._match_text_seq("APPROX")
+        having = super()._parse_having(skip_having_token=True)
+        if approximate and having is not None:
+            places.set_approximate(having)
+        return having
+
+    def _at_approx(self) -> bool:
+        """Whether APPROX is the keyword: a column of that name is followed by an operator or by nothing."""
+        following, then = (
+            [token.text.upper() for token in self._tokens[self._index + 1 : self._index + 3]] + ["", ""]
+        )[:2]
+        if following == "NOT":
+            return then not in _NEGATED
+        return bool(following) and following.split()[0] not in _OPERATORS
+
+    def _parse_stream_window(self) -> WindowClause | None:
+        if not self._curr or self._curr.token_type != TokenType.L_BRACKET:
+            return None
+        cursor = Cursor(self._tokens, self.sql, self._index)
+        clause = parse_window_clause(cursor)
+        self._advance(cursor.position - self._index)
+        return clause
+
+
+class Cql(Spark):
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar[Any] = set()  # SHOW would swallow the rest of its statement as one string
+
+    Parser = CqlParser

@@ -1,0 +1,61 @@
+"""What the parser remembers in the nodes of sqlglot's tree: where words stand, and the clauses that are CQL's own."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sash.core.errors import Span
+from sash.language.window_clause import WindowClause
+
+_WINDOW, _BOUNDS, _APPROXIMATE, _END = "cql_window", "cql_bounds", "cql_approximate", "cql_end"
+
+
+def set_window(table: exp.Expr, clause: WindowClause | None) -> None:
+    table.meta[_WINDOW] = clause
+
+
+def window_clause(table: exp.Expr) -> WindowClause | None:
+    """The window behind a stream's name."""
+    return table.meta.get(_WINDOW)
+
+
+def set_bounds(select: exp.Expr, at: Span) -> None:
+    select.meta[_BOUNDS] = at
+
+
+def bounds_at(select: exp.Expr) -> Span | None:
+    """Where WITH BOUNDS stands at the end of a SELECT."""
+    return select.meta.get(_BOUNDS)
+
+
+def set_approximate(having: exp.Expr) -> None:
+    having.meta[_APPROXIMATE] = True
+
+
+def is_approximate(having: exp.Expr) -> bool:
+    """Whether it is HAVING APPROX."""
+    return bool(having.meta.get(_APPROXIMATE))
+
+
+def set_end(query: exp.Expr, end: int) -> None:
+    query.meta.setdefault(_END, end)
+
+
+def extent(query: exp.Expr) -> Span:
+    """A whole query, from its first to its last character."""
+    return Span(query.meta["start"], query.meta[_END])
+
+
+def span_of(node: exp.Expr) -> Span:
+    """From the first to the last word that the parser marked in a tree."""
+    places = [(part.meta["start"], part.meta["end"] + 1) for part in node.walk() if "start" in part.meta]
+    if not places:
+        return Span(0, 1)
+    return Span(min(start for start, _ in places), max(end for _, end in places))
+
+
+def word_of(node: exp.Expr) -> Span:
+    """The node's own word, for example a function's name; else its whole extent."""
+    if "start" in node.meta:
+        return Span(node.meta["start"], node.meta["end"] + 1)
+    return span_of(node)

@@ -1,0 +1,125 @@
+"""Which synopsis answers the windows of a group: by cost, and the cost includes the schedule.
+
+A basic interval synopsis is scanned once for all windows that are due together (rule CS2); a running or interval
+synopsis is looked up window by window (CS1), but a lookup costs 2 vectors or about log2 of the window's panes. With b
+panes in the longest window, the scan wins as soon as about b / log2 b windows are executed together (thesis 8.3.1),
+which synchronised schedules make likely (8.4.4). So two things must hold before the panes are left:
+
+    together    even if the scheduler put all windows of the group into one execution, lookups would cost less
+    as due      over the coming deadlines, the executions cost less than half by lookups, updates included
+
+Costs are counted in values of one group that are read or written, the same for every group. Sparse panes (few of the
+groups in each) make scans cheaper and dense vectors dearer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sash.core.errors import SashError
+from sash.synopses.accelerator import refusal
+from sash.synopses.partials import Partial
+from sash.synopses.readings import Reading
+
+KINDS = ("basic", "running", "interval", "landmark")
+# Deadlines that are looked ahead at.
+_HORIZON = 2_000
+# A synopsis beside the panes must save this much, or it is not worth its space.
+_LEAST_SAVING = 2.0
+# Numbers that the vectors of one component may take.
+_MOST_NUMBERS = 16_000_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is known about a group: its panes' length, its groups, and how many of them a pane has."""
+
+    pane: int
+    groups: int = 1
+    rows_per_pane: float = 1.0
+
+
+def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
+    """Refuse a kind that the user insists on and that cannot work; the message says why."""
+    if kind not in KINDS:
+        raise SashError(f"unknown synopsis '{kind}'; known: {', '.join(KINDS)}")
+    for reading in readings:
+        if kind != "basic" and (reading.table.partition or reading.window.unbounded):
+            what = "PARTITION BY" if reading.table.partition else "UNBOUNDED"
+            raise SashError(f"a {kind} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}")
+        for partial in reading.partials:
+            if (why := refusal(kind, partial)) is not None:
+                raise SashError(f"a {kind} synopsis cannot answer this query: {why}; SYNOPSIS AUTO finds one that can")
+
+
+def choose(readings: Sequence[Reading], load: Load) -> Choice:
+    """The kind for the windows of these readings of one pane table, whose users leave the choice open."""
+    bounded = [reading for reading in readings if not reading.window.unbounded and not reading.table.partition]
+    if not bounded:
+        return Choice("basic", "no other synopsis answers such windows")
+    partials = {partial for reading in bounded for partial in reading.partials}
+    panes = max(reading.window.length // load.pane for reading in bounded)
+    windows = {(span.length, span.lag) for reading in bounded for span in reading.spans}
+    reasons: list[str] = []
+    for kind in ("running", "interval"):
+        if (why := _refused(kind, partials)) is not None:
+            reasons.append(f"{kind} refused: {why}")
+            continue
+        if panes * load.groups * 2 > _MOST_NUMBERS:
+            reasons.append(f"{kind} would need too much memory for {load.groups} groups")
+            continue
+        together = len(windows) * _probes(kind, panes) * load.groups
+        if together >= panes * load.rows_per_pane:
+            limit = max(1, math.ceil(panes * load.rows_per_pane / (_probes(kind, panes) * load.groups)))
+            what = "b / log2 b" if kind == "interval" else "b / 2"
+            reasons.append(f"{len(windows)} windows over {panes} panes: from {limit} on ({what}) one scan costs less")
+            continue
+        basic, other = _cost("basic", bounded, load), _cost(kind, bounded, load)
+        if other * _LEAST_SAVING <= basic:
+            per = f"{other:.3g} values per pane and group against {basic:.3g} by scanning {panes} panes"
+            return Choice(kind, f"{len(windows)} windows: {per}")
+        reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")
+    return Choice("basic", "; ".join(dict.fromkeys(reasons)))
+
+
+def _refused(kind: str, partials: set[Partial]) -> str | None:
+    reasons = (refusal(kind, partial) for partial in sorted(partials, key=lambda partial: partial.signature))
+    return next((why for why in reasons if why is not None), None)
+
+
+def _probes(kind: str, panes: int) -> float:
+    """How many vectors a lookup reads: two, or the base intervals of a window (about log2 of it)."""
+    return 2.0 if kind == "running" else max(1.0, math.log2(max(2, panes)))
+
+
+def _cost(kind: str, readings: Sequence[Reading], load: Load) -> float:
+    """Values per pane and group over the coming deadlines."""
+    due: dict[int, set[tuple[int, int]]] = {}
+    slides = [(reading.window.slide or load.pane) for reading in readings]
+    horizon = min(math.lcm(*slides), max(slides) * max(1, _HORIZON // len(readings)))
+    for reading, slide in zip(readings, slides, strict=True):
+        spans = {(span.length // load.pane, span.lag) for span in reading.spans}
+        for time in range(slide, horizon + 1, slide):
+            due.setdefault(time, set()).update(spans)
+    density = load.rows_per_pane / load.groups
+    steps = horizon / load.pane
+    if kind == "basic":
+        return sum(_scanned(spans) for spans in due.values()) * density / steps
+    updates = 1.0 if kind == "running" else 2.0
+    return updates + sum(_probes(kind, panes) for spans in due.values() for panes, _ in spans) / steps
+
+
+def _scanned(spans: Iterable[tuple[int, int]]) -> int:
+    """The panes of one joint execution: windows with the same LAG are one scan."""
+    longest: dict[int, int] = {}
+    for panes, lag in spans:
+        longest[lag] = max(panes, longest.get(lag, 0))
+    return sum(longest.values())

@@ -1,0 +1,135 @@
+"""A running, interval or landmark synopsis beside the panes of a basic one.
+
+The panes stay: they are the history from which any other synopsis is built, so the choice may change with the
+workload and nothing is lost. An accelerator holds, per component of a partial, one shared synopsis (see `intervals`)
+over the same panes, each pane a vector over groups:
+
+    panes        | 1 | 2 | 3 |   | 5 |          4 had no tuples: a vector of identities
+    positions    | 1 | 2 | 3 | 4 | 5 |
+
+It is fed when a window is asked for, and built anew when panes were revised or groups got new codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from sash.core.window import Window
+from sash.storage.ring import PaneRing
+from sash.synopses.accumulator import Accumulator, Block, RankedValues
+from sash.synopses.intervals import SYNOPSES, SharedSynopsis
+from sash.synopses.kernels import FOLDS
+from sash.synopses.partials import Combine, Partial
+
+# Groups are given this much room to grow into, so that a synopsis is not copied for each new one.
+_ROOM = 1.5
+# A synopsis is fed so many panes at a time: a block of vectors must not take more memory than the synopsis.
+_FED_TOGETHER = 256
+
+
+def refusal(kind: str, partial: Partial) -> str | None:
+    """Why a kind of synopsis cannot hold a partial, or None if it can."""
+    if kind == "basic":
+        return None
+    if partial.ranked:
+        return f"{partial.kind.upper()} of {partial.type} compares values through a dictionary"
+    if partial.combine not in (Combine.ADD, Combine.MIN, Combine.MAX):
+        return f"{partial.kind.upper()} combines several numbers at once"
+    return next((why for dtype in partial.dtypes if (why := SYNOPSES[kind].refuse(partial.combine, dtype))), None)
+
+
+class Accelerator:
+    """One kind of synopsis for some windows over panes of one length. `lookup` answers them, or says that it cannot."""
+
+    def __init__(self, kind: str, length: int, windows: Iterable[Window], partials: Iterable[Partial]) -> None:
+        self.kind = kind
+        self.length = length
+        self.windows = frozenset(windows)
+        self.partials = frozenset(partials)
+        self._capacity = max(window.reach for window in self.windows) // length + 1
+        self._widths = sorted({window.length // length for window in self.windows})
+        self._synopses: dict[tuple[Partial, int], SharedSynopsis] = {}
+        self._groups = 0
+        # The end of the pane before position 1, and of the last one fed.
+        self._base = self._last = 0
+        # Nothing is stored before the base: a window that begins earlier begins there.
+        self._from_beginning = False
+        self._version: int | None = None
+
+    @property
+    def key(self) -> tuple[str, int, frozenset[Window], frozenset[Partial]]:
+        """What it is for: two with one key hold the same."""
+        return self.kind, self.length, self.windows, self.partials
+
+    def serves(self, window: Window, partials: Iterable[Partial]) -> bool:
+        return window in self.windows and self.partials.issuperset(partials)
+
+    # -- feeding -------------------------------------------------------------------------------------
+
+    def catch_up(self, ring: PaneRing, groups: int, now: int, version: int) -> None:
+        """Take in the panes that have closed up to a time."""
+        gap = (now - self._last) // self.length
+        if version != self._version or gap > self._capacity or not self._synopses:
+            self._begin(ring, groups, now)
+            self._version = version
+        if groups > self._groups:
+            self._groups = int(groups * _ROOM)
+            for synopsis in self._synopses.values():
+                synopsis.grow_groups(self._groups)
+        while self._last < now:
+            self._feed(ring, min(now, self._last + _FED_TOGETHER * self.length))
+
+    def _begin(self, ring: PaneRing, groups: int, now: int) -> None:
+        """Begin behind the youngest pane that has another length, or as far back as windows reach."""
+        self._groups = max(1, int(groups * _ROOM))
+        self._base = now - self._capacity * self.length
+        oldest = ring.position(self._base)
+        for i in range(ring.position(now) - 1, oldest - 1, -1):
+            start, end = ring.span(i)
+            if end - start != self.length or (now - end) % self.length:
+                self._base = end + (now - end) % self.length
+                break
+        first = ring.position(self._base)
+        self._from_beginning = first == 0
+        self._last = self._base
+        self._synopses = {
+            (partial, i): SYNOPSES[self.kind](self._capacity, self._groups, partial.combine, dtype, self._widths)
+            for partial in self.partials
+            for i, dtype in enumerate(partial.dtypes)
+        }
+
+    def _feed(self, ring: PaneRing, until: int) -> None:
+        first, last = ring.position(self._last), ring.position(until)
+        count = (until - self._last) // self.length
+        spans = [ring.span(i) for i in range(first, last)]
+        starts = ring.cuts([*range(first, last + 1), first]) if last > first else np.zeros(1, dtype=np.int64)
+        sizes = np.diff(starts[: len(spans) + 1])
+        pane = np.repeat(np.array([(end - self._last) // self.length - 1 for _, end in spans], dtype=np.int64), sizes)
+        places = pane * self._groups + ring.codes(first, last)
+        for (partial, i), synopsis in self._synopses.items():
+            rows = np.full(count * self._groups, partial.identity(i), dtype=partial.dtypes[i])
+            FOLDS[partial.combine](places, ring.column((partial, i), first, last), rows)
+            synopsis.extend(rows.reshape(count, self._groups))
+        self._last = until
+
+    # -- answering -----------------------------------------------------------------------------------
+
+    def lookup(
+        self, windows: Sequence[Window], newest: int, groups: int, ranked: Mapping[Partial, RankedValues]
+    ) -> list[Accumulator] | None:
+        """One accumulator per window as of a time, or None where some window reaches back too far."""
+        right = (newest - self._base) // self.length
+        lefts = [right - window.length // self.length + 1 for window in windows]
+        if min(lefts) < 1 and not self._from_beginning:
+            return None
+        block = Block(groups)
+        for (partial, i), synopsis in self._synopses.items():
+            found = synopsis.lookup_many(np.maximum(lefts, 1), np.full(len(lefts), max(right, 0)))
+            block.slots[partial, i] = np.ascontiguousarray(found[:, :groups])
+        results = [Accumulator(groups, (), ranked, block, i) for i in range(len(windows))]
+        for slot, matrix in block.slots.items():
+            for i, accumulator in enumerate(results):
+                accumulator.slots[slot] = matrix[i]
+        return results

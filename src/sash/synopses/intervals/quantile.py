@@ -1,0 +1,198 @@
+"""Quantiles of intervals, B-INT-QNT (Arasu and Widom, 3.3): the elements of every base-interval, sorted.
+
+    arrived    7   3 | 9   1 | 5   8 | 2   6         one level is one circular array of all elements
+    level 1    3   7 | 1   9 | 5   8 | 2   6         in which blocks of two are sorted,
+    level 2    1   3   7   9 | 2   5   6   8         of four,
+    level 3    1   2   3   5   6   7   8   9         of eight, ...
+
+    QUANTILE over (2, 7): (2, 2) of level 0, (3, 4) and (5, 6) of level 1, (7, 7) of level 0
+
+A block is merged from its halves when its last element arrives. A lookup selects its rank from the sorted runs
+of the interval's base-intervals. QUANTILE(phi) of N elements is the one at position max(1, floor(phi N)) in the
+order of values, with phi a fraction, so that phi N is exact; the paper's floor(phi N) is 0 for phi < 1/N.
+
+Floats are stored as the integers that have the same order: kernels compare integers only, and NaN is the greatest
+number without a word about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sash.synopses.intervals.base_intervals import decompose, new_base_intervals
+from sash.synopses.intervals.selection import select
+from sash.synopses.intervals.synopsis import Activity, Positions, as_rows
+from sash.synopses.partials import Component, Dtype
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_extend(runs: Any, size: Any, length: Any, values: Any) -> None:
+    levels = runs.size // size
+    for i in range(values.size):
+        runs[(length + i) & (size - 1)] = values[i]
+        arrived, level, width = length + i + 1, 1, 2
+        while level < levels and arrived & (width - 1) == 0:
+            begin = (arrived - width) & (size - 1)
+            _kernel_merge(runs, (level - 1) * size + begin, level * size + begin, width)
+            level, width = level + 1, width * 2
+
+
+def _reference_extend(runs: Component, size: int, length: int, values: Component) -> None:
+    for position, value in enumerate(values, length + 1):
+        runs[(position - 1) % size] = value
+        for level, (left, _) in enumerate(new_base_intervals(position)[: runs.size // size]):
+            begin = (left - 1) % size
+            runs[level * size + begin :][: 1 << level] = np.sort(runs[begin:][: 1 << level])
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_merge(runs: Any, source: Any, target: Any, width: Any) -> None:
+    """Merge two sorted halves into a sorted run elsewhere in the same array."""
+    a, b = source, source + width // 2
+    middle, end = b, source + width
+    while a < middle and b < end:
+        x, y = runs[a], runs[b]
+        # Which half is next cannot be predicted: arithmetic instead of a jump.
+        first = x <= y
+        runs[target] = x if first else y
+        a, b, target = a + first, b + (not first), target + 1
+    while a < middle:
+        runs[target] = runs[a]
+        a, target = a + 1, target + 1
+    while b < end:
+        runs[target] = runs[b]
+        b, target = b + 1, target + 1
+
+
+def _reference_merge(runs: Component, source: int, target: int, width: int) -> None:
+    runs[target : target + width] = np.sort(runs[source : source + width])
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, out: Any) -> None:
+    most = 2 * (runs.size // size) + 2
+    starts, ends, heap = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    keys = np.empty(most, runs.dtype)
+    for i in range(lefts.size):
+        count, level, first, last = 0, 0, lefts[i] - 1, rights[i]
+        while first < last:
+            # What has no sibling inside the interval is a run; pairs are left to the level above.
+            if first & 1:
+                starts[count] = level * size + ((first << level) & (size - 1))
+                ends[count] = starts[count] + (1 << level)
+                count, first = count + 1, first + 1
+            if last & 1:
+                last -= 1
+                starts[count] = level * size + ((last << level) & (size - 1))
+                ends[count] = starts[count] + (1 << level)
+                count += 1
+            first, last, level = first >> 1, last >> 1, level + 1
+        out[i] = select(runs, starts, ends, count, ranks[i], heap, keys)
+
+
+def _reference_lookup(
+    runs: Component, size: int, lefts: Positions, rights: Positions, ranks: Positions, out: Component
+) -> None:
+    for i, (left, right, rank) in enumerate(zip(lefts.tolist(), rights.tolist(), ranks.tolist(), strict=True)):
+        parts = [((b - a).bit_length(), (a - 1) % size, b - a + 1) for a, b in decompose(left, right)]
+        elements = np.concatenate([runs[level * size + begin :][:width] for level, begin, width in parts])
+        out[i] = np.sort(elements)[rank - 1]
+
+
+def quantile_rank(phi: Fraction, count: int) -> int:
+    """The position, from 1, of QUANTILE(phi) among so many sorted elements.
+
+    >>> [quantile_rank(Fraction(phi), 10) for phi in ("0.05", "0.25", "0.95", "1")]
+    [1, 2, 9, 10]
+    """
+    return max(1, phi.numerator * count // phi.denominator)
+
+
+class QuantileIntervals(Activity):
+    """Exact quantiles, one element per position, any phi in (0, 1].
+
+    Needs: ordered elements, int64 or float64. Time: update O(log N_max) amortised, O(N_max) at worst; lookup
+    O(log W) runs, O(log^2 W log log W). Space: at most 2 N_max (log2 N_max + 1).
+    Reference: Arasu and Widom 2004, section 3.3. Not safe for several threads.
+
+    >>> synopsis = QuantileIntervals(8, np.int64)
+    >>> synopsis.extend([7, 3, 9, 1, 5, 8, 2, 6])
+    >>> synopsis.lookup(2, 7, Fraction(1, 2)), synopsis.lookup(1, 8, Fraction(9, 10))
+    (np.int64(3), np.int64(8))
+    """
+
+    name = "quantile"
+
+    def __init__(self, capacity: int, dtype: Dtype = np.float64) -> None:
+        super().__init__(capacity)
+        self.dtype = dtype
+        self._size, self._runs = self._allocated(capacity)
+
+    @staticmethod
+    def _allocated(capacity: int) -> tuple[int, Component]:
+        """The size of a level, a power of two, and an array of as many levels as an active base-interval can have."""
+        size = 1 << (capacity - 1).bit_length()
+        return size, np.zeros(size * capacity.bit_length(), dtype=np.int64)
+
+    def update(self, value: int | float) -> None:
+        """Append one element."""
+        self.extend([value])
+
+    def extend(self, values: ArrayLike) -> None:
+        """Append elements, the oldest first."""
+        keys = _to_keys(as_rows(values, (-1,), self.dtype))
+        _kernel_extend(self._runs, self._size, self.length, keys)
+        self.length += len(keys)
+
+    def lookup(self, left: int, right: int, phi: Fraction) -> Any:
+        """QUANTILE(phi) of an active interval."""
+        return self.lookup_many([left], [right], phi)[0]
+
+    def lookup_many(self, lefts: ArrayLike, rights: ArrayLike, phi: Fraction | Sequence[Fraction]) -> Component:
+        """Quantiles of q active intervals; one phi for all or one for each."""
+        left, right = self._active(lefts, rights)
+        if (left > right).any():
+            raise ValueError("an empty interval has no quantile")
+        ranks = _ranks(phi, right - left + 1)
+        out = np.empty(len(left), dtype=np.int64)
+        _kernel_lookup(self._runs, self._size, left, right, ranks, out)
+        return out if self.dtype is np.int64 else _from_keys(out)
+
+    def grow(self, capacity: int) -> None:
+        """Keep more positions from now on."""
+        # Level 0 is what arrived: it arrives once more. Runs that lack their older half are never read.
+        keys = self._runs[np.arange(self.oldest - 1, self.length) % self._size]
+        self._enlarge(capacity)
+        self._size, self._runs = self._allocated(capacity)
+        _kernel_extend(self._runs, self._size, self.length - len(keys), keys)
+
+
+def _ranks(phi: Fraction | Sequence[Fraction], counts: Positions) -> Positions:
+    phis = [phi] if isinstance(phi, Fraction) else phi
+    if not all(0 < each <= 1 for each in phis):
+        raise ValueError("phi of a quantile is above 0 and at most 1")
+    if not isinstance(phi, Fraction):
+        return np.array([quantile_rank(p, n) for p, n in zip(phi, counts.tolist(), strict=True)], dtype=np.int64)
+    if counts.size and phi.numerator <= _LARGEST // int(counts.max()) and phi.denominator <= _LARGEST:
+        return np.maximum(1, counts * phi.numerator // phi.denominator)
+    return np.array([quantile_rank(phi, n) for n in counts.tolist()], dtype=np.int64)
+
+
+def _to_keys(values: Component) -> Component:
+    """Integers in the order of the values: negative floats have their bits in the opposite order."""
+    if values.dtype == np.int64:
+        return values
+    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return np.where(bits < 0, bits ^ _LARGEST, bits)
+
+
+def _from_keys(keys: Component) -> Component:
+    return np.where(keys < 0, keys ^ _LARGEST, keys).view(np.float64)

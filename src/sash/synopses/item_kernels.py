@@ -1,0 +1,158 @@
+"""Kernels over (group, item) pairs in sorted order (see `items`), each beside a NumPy reference.
+
+`counts` has a row per window and a column per pair; `order` lists the pairs by group and item; group g has the
+places first[g] .. last[g] - 1 of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            total = 0
+            for place in range(first[g], last[g]):
+                total += counts[w, order[place]]
+            out[w, g] = total
+    return out
+
+
+def _reference_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    sorted_counts = counts[:, order]
+    return np.stack([sorted_counts[:, a:b].sum(axis=1) for a, b in zip(first, last, strict=True)], axis=1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            found = 0
+            for place in range(first[g], last[g]):
+                found += counts[w, order[place]] > 0
+            out[w, g] = found
+    return out
+
+
+def _reference_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    return _reference_sum_groups((counts > 0).astype(np.int64), order, first, last)
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            most = 0
+            for place in range(first[g], last[g]):
+                # Items ascend: only a greater count replaces, so the least item among equals stays.
+                if counts[w, order[place]] > most:
+                    most = counts[w, order[place]]
+                    out[w, g] = order[place]
+    return out
+
+
+def _reference_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.full((len(counts), len(first)), -1, dtype=np.int64)
+    for w in range(len(counts)):
+        for g, (a, b) in enumerate(zip(first, last, strict=True)):
+            mine = counts[w, order[a:b]]
+            if mine.size and mine.max() > 0:
+                out[w, g] = order[a + int(np.argmax(mine))]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
+    out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            left = ranks[w, g]
+            if left < 1:
+                continue
+            for place in range(first[g], last[g]):
+                left -= counts[w, order[place]]
+                if left <= 0:
+                    out[w, g] = order[place]
+                    break
+    return out
+
+
+def _reference_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
+    out = np.full((len(counts), len(first)), -1, dtype=np.int64)
+    for w in range(len(counts)):
+        for g, (a, b) in enumerate(zip(first, last, strict=True)):
+            sorted_items = np.repeat(order[a:b], counts[w, order[a:b]])
+            if 1 <= ranks[w, g] <= len(sorted_items):
+                out[w, g] = sorted_items[ranks[w, g] - 1]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
+    # The k heaviest pairs of each group, heaviest first. there: 0 no tuples, 1 a NULL weight (last), 2 a weight.
+    out = np.full((first.size, k), -1, dtype=np.int64)
+    for g in range(first.size):
+        found = 0
+        for place in range(first[g], last[g]):
+            pair = order[place]
+            if there[pair] == 0:
+                continue
+            at = found
+            # Equal weights stay in the order of their items.
+            while at > 0 and _is_heavier(weights, there, pair, out[g, at - 1]):
+                at -= 1
+            if at == k:
+                continue
+            found = min(k, found + 1)
+            for j in range(found - 1, at, -1):
+                out[g, j] = out[g, j - 1]
+            out[g, at] = pair
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_heavier(weights: Any, there: Any, a: int, b: int) -> bool:
+    if there[a] != there[b]:
+        return bool(there[a] > there[b])
+    if there[a] == 1:
+        return False
+    # NaN is the greatest number.
+    if weights[a] != weights[a]:
+        return bool(weights[b] == weights[b])
+    return bool(weights[a] > weights[b])
+
+
+def _reference_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
+    out = np.full((len(first), k), -1, dtype=np.int64)
+    for g, (a, b) in enumerate(zip(first, last, strict=True)):
+        mine = [pair for pair in order[a:b].tolist() if there[pair]]
+
+        def descending(pair: int) -> tuple[int, int, float]:
+            weight = weights[pair]
+            return (-int(there[pair]), 0 if weight != weight else 1, 0 if weight != weight else -weight)
+
+        best = sorted(mine, key=lambda pair: (-1, 0, 0) if there[pair] == 1 else descending(pair))[:k]
+        out[g, : len(best)] = best
+    return out
+
+
+sum_groups = _kernel_sum_groups
+count_distinct = _kernel_count_distinct
+pick_modes = _kernel_pick_modes
+pick_ranks = _kernel_pick_ranks
+pick_top = _kernel_pick_top
+REFERENCES = {
+    "sum_groups": (_kernel_sum_groups, _reference_sum_groups),
+    "count_distinct": (_kernel_count_distinct, _reference_count_distinct),
+    "pick_modes": (_kernel_pick_modes, _reference_pick_modes),
+    "pick_ranks": (_kernel_pick_ranks, _reference_pick_ranks),
+    "pick_top": (_kernel_pick_top, _reference_pick_top),
+}

@@ -1,0 +1,35 @@
+"""What Spark's pass is asked for: one aggregate function applied to a row expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """One column of Spark's pass: an aggregate function applied to a row expression of some type.
+
+    `parameters` are constants that follow the argument; `field` is the part that is wanted of a function whose result
+    is a struct, so that every column of the pass is flat.
+    """
+
+    function: str
+    argument: str
+    type: pa.DataType
+    parameters: tuple[str, ...] = ()
+    field: str = ""
+
+    def sql(self, argument: str | None = None, condition: str = "") -> str:
+        """The call, over another text for the argument where the pass has one (an overlaid column).
+
+        >>> Lifted("hll_sketch_agg", "x", pa.int64(), ("12",)).sql(condition="_mask & 1 != 0")
+        'hll_sketch_agg(x, 12) FILTER (WHERE _mask & 1 != 0)'
+        >>> Lifted("approx_top_k_accumulate", "x", pa.string(), ("3072",), "sketch").sql("_x1")
+        '(approx_top_k_accumulate(_x1, 3072)).sketch'
+        """
+        text = f"{self.function}({', '.join([argument or self.argument, *self.parameters])})"
+        if condition:
+            text += f" FILTER (WHERE {condition})"
+        return f"({text}).{self.field}" if self.field else text

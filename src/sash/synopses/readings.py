@@ -1,0 +1,78 @@
+"""Readings: which pane tables a query reads, over which windows, and which partials it needs there.
+
+Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the one that is grouped
+by x as well, and so do TOP, HISTOGRAM and FREQUENT: TOP(k, x, SUM(y)) and SUM(y) GROUP BY x read one table (rule SS1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from sash.core.window import RowWindow, TimeWindow, Window
+from sash.plan.expressions import RowExpression
+from sash.synopses.partials import Partial
+
+KeySet = tuple[RowExpression, ...]
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The identity of a pane table within its stream.
+
+    `by_rows`: panes are cut by tuples instead of time. `partition` is the PARTITION BY of row-based windows, whose
+    expressions are keys too.
+    """
+
+    keys: KeySet
+    by_rows: bool = False
+    partition: KeySet = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.keys, self.by_rows, self.partition))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def label(self) -> str:
+        keys = f"({', '.join(key.sql for key in self.keys)})"
+        by = f" per {', '.join(key.sql for key in self.partition)}" if self.partition else ""
+        return f"{keys} in rows{by}" if self.by_rows else keys
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Names sort by what they say: the same queries give the same pass."""
+        return (self.by_rows, [key.sql for key in self.keys], [key.sql for key in self.partition])
+
+
+def key_set(expressions: Iterable[RowExpression]) -> KeySet:
+    """Grouping expressions without order or repetition: queries with equal sets read one pane table."""
+    return tuple(sorted(set(expressions), key=lambda expression: expression.sql))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One pane table as one query reads it. `window` is the query's own, with its SLIDE."""
+
+    table: TableName
+    window: Window
+    partials: tuple[Partial, ...]
+    sub_window: int | None = None
+
+    @cached_property
+    def spans(self) -> tuple[Window, ...]:
+        """The windows to be scanned as of now: the window itself, or its sub-windows, the youngest first."""
+        kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
+        if self.sub_window is None:
+            return (kind(self.window.length, None, self.window.lag),)
+        steps = range(0, self.window.length, self.sub_window)
+        return tuple(kind(self.sub_window, None, self.window.lag + step) for step in steps)
+
+
+def sub_window_of(window: Window) -> int:
+    """The sub-window of FREQUENT: gcd(WINDOW, SLIDE) of the query itself."""
+    return math.gcd(window.length, window.slide or 0)

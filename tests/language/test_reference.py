@@ -1,0 +1,65 @@
+"""The language reference keeps its word: its examples bind, and its lists are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sash.catalog import Catalog, Stream
+from sash.language import (
+    CreateStream,
+    Explain,
+    RegisterQuery,
+    SelectStatement,
+    bind,
+    has_slide,
+    parse,
+    parse_script,
+)
+from sash.language.aggregates import NAMES
+from sash.language.answers import _RENAMED, _SAME
+from sash.language.functions import FUNCTIONS
+from sash.language.item_calls import ITEM_FUNCTIONS
+from tests.language.examples import CATALOG
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+def test_every_example_binds() -> None:
+    catalog, bound = Catalog(), 0
+    for script in re.findall(r"```sql\n(.*?)```", REFERENCE, re.DOTALL):
+        for statement in parse_script(script):
+            if isinstance(statement, CreateStream) and statement.schema is not None:
+                catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
+            if isinstance(statement, RegisterQuery | SelectStatement | Explain):
+                periodic = has_slide(statement.select)
+                assert periodic or not isinstance(statement, RegisterQuery)
+                bind(statement.select, catalog, periodic=periodic)
+                bound += 1
+    assert bound > 20
+
+
+def test_the_queries_of_traderbot_bind() -> None:
+    (block,) = re.findall(r"```\n(SELECT symbol.*?)```", REFERENCE, re.DOTALL)
+    for text in block.split("\n\n"):
+        statement = parse(text)
+        assert isinstance(statement, SelectStatement)
+        assert bind(statement.select, CATALOG, periodic=True).outputs[0].name == "symbol"
+
+
+def listed(marker: str) -> set[str]:
+    (part,) = re.findall(rf"<!-- {marker} -->(.*?)<!-- /{marker} -->", REFERENCE, re.DOTALL)
+    return set(re.findall(r"`(\w+)`", part))
+
+
+def test_the_lists_of_functions_are_complete() -> None:
+    assert listed("functions") == set(FUNCTIONS)
+    over_answers = {name for name in FUNCTIONS if name in _SAME or name in _RENAMED}
+    assert listed("answer-functions") == over_answers
+
+
+@pytest.mark.parametrize("name", sorted((*NAMES, *ITEM_FUNCTIONS)))
+def test_every_aggregate_is_described(name: str) -> None:
+    assert f"`{name.upper()}(" in REFERENCE

@@ -1,0 +1,69 @@
+"""A stream runtime fed without Spark: passes by DuckDB, numbers for row-based windows by sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.engine.answer import Answer
+from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.stream import StreamRuntime
+from sash.scheduling import policy
+from sash.synopses.basic_interval import BatchFacts
+from tests.support.duck_pass import aggregate
+
+
+def compiled(texts: dict[str, str], declared: Stream, synopsis: str | None = None) -> list[CompiledQuery]:
+    catalog = Catalog()
+    catalog.add_stream(declared)
+    queries = [RegisteredQuery(name, text, declared.name, synopsis=synopsis) for name, text in texts.items()]
+    return [compile_query(query, catalog) for query in queries]
+
+
+class Feed:
+    """What `RunningStream` does with Spark: micro-batches in, answers out."""
+
+    def __init__(self, declared: Stream) -> None:
+        self.declared = declared
+        self.runtime = StreamRuntime(declared, policy("conservative"))
+        self._pending: pa.Table | None = None
+
+    def push(self, part: pa.Table) -> list[Answer]:
+        facts = aggregate(self.declared, self.runtime.tables(), part)
+        counted = self._number(part, self.runtime.next_watermark(facts))
+        progress = self.runtime.apply(facts, counted)
+        assert not progress.outcome.failed, progress.outcome.failed
+        return progress.answers
+
+    def finish(self) -> list[Answer]:
+        counted = None if self._pending is None else self._number(self._pending.slice(0, 0), None)
+        progress = self.runtime.finish(counted)
+        assert not progress.outcome.failed, progress.outcome.failed
+        return progress.answers
+
+    def _number(self, part: pa.Table, watermark: int | None) -> BatchFacts | None:
+        tables = self.runtime.tables(by_rows=True)
+        if not tables:
+            self._pending = None
+            return None
+        seen = part if self._pending is None else pa.concat_tables([self._pending, part])
+        seen = seen.filter(seen["_us"].is_valid())
+        stamps = np.asarray(seen["_us"], dtype=np.int64)
+        low = stamps.min(initial=0) if self.runtime.watermark is None else self.runtime.watermark
+        passed = (stamps >= low) & (np.ones(len(stamps), dtype=bool) if watermark is None else stamps < watermark)
+        self._pending = None if watermark is None else seen.filter(pa.array((stamps >= low) & ~passed))
+        ready = seen.filter(pa.array(passed))
+        order = np.argsort(stamps[passed], kind="stable")
+        numbers = pa.array(np.arange(len(order)) + self.runtime.counted + 1)
+        return aggregate(self.declared, tables, ready.take(pa.array(order)).append_column("_n", numbers))
+
+
+def answers_of(
+    declared: Stream, texts: dict[str, str], parts: list[pa.Table], synopsis: str | None = None
+) -> dict[str, list[Answer]]:
+    """All answers of some queries over some micro-batches, by query."""
+    feed = Feed(declared)
+    feed.runtime.synchronise(compiled(texts, declared, synopsis))
+    answers = [answer for part in parts for answer in feed.push(part)] + feed.finish()
+    return {name: [answer for answer in answers if answer.query == name] for name in texts}

@@ -1,0 +1,117 @@
+"""Queries with holistic aggregates, item lists and several windows, each beside the same question in DuckDB's words.
+
+`{w}` is the window clause; in DuckDB's text `{t}` is the window's tuples and `{t[5]}` those of the last 5 units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Form:
+    ours: str
+    theirs: str
+
+
+def _ranked(k: int, by: str, items: str, weight: str, present: str) -> str:
+    """The k heaviest items per key by SQL's window functions."""
+    keys = f"{by}, " if by else ""
+    partition = f"PARTITION BY {by} " if by else ""
+    return (
+        f"SELECT {keys}item, weight FROM (SELECT {keys}{items} AS item, {weight} AS weight, "
+        f"row_number() OVER ({partition}ORDER BY {weight} DESC NULLS LAST, {items}) AS place "
+        f"FROM {{t}} WHERE {present} IS NOT NULL GROUP BY {keys}{items}) WHERE place <= {k}"
+    )
+
+
+_NTH = "list_sort(list({x}) FILTER (WHERE {x} IS NOT NULL))[greatest(1, count({x}) * {n} // {d})]"
+
+
+def _nth(x: str, n: int, d: int) -> str:
+    return _NTH.format(x=x, n=n, d=d)
+
+
+_MODE = (
+    "SELECT a.k, b.v FROM (SELECT DISTINCT k FROM {t}) a LEFT JOIN (SELECT k, v, row_number() OVER "
+    "(PARTITION BY k ORDER BY count(*) DESC, v) AS place FROM {t} WHERE v IS NOT NULL GROUP BY k, v) b "
+    "ON a.k IS NOT DISTINCT FROM b.k AND b.place = 1"
+)
+
+FORMS = [
+    Form(
+        "SELECT k, COUNT(DISTINCT v) AS d, MEDIAN(v) AS m FROM s {w} GROUP BY k",
+        "SELECT k, COUNT(DISTINCT v), quantile_cont(v, 0.5) FROM {t} GROUP BY k",
+    ),
+    Form(
+        "SELECT COUNT(DISTINCT g) AS d, MEDIAN(x) AS m, COUNT(*) AS n, SUM(v) AS t FROM s {w} WHERE v > 5",
+        "SELECT COUNT(DISTINCT g), quantile_cont(x, 0.5), COUNT(*), SUM(v) FROM {t} WHERE v > 5",
+    ),
+    Form(
+        "SELECT g, QUANTILE(v, 0.9) AS q, QUANTILE(x, 0.25) AS r, QUANTILE(g, 1) AS s FROM s {w} GROUP BY g",
+        f"SELECT g, {_nth('v', 9, 10)}, {_nth('x', 1, 4)}, max(g) FROM {{t}} GROUP BY g",
+    ),
+    Form(
+        "SELECT QUANTILE(g, 0.5) AS q, QUANTILE_CONT(v, 0.3) AS c, MAX(v) AS hi FROM s {w}",
+        f"SELECT {_nth('g', 1, 2)}, quantile_cont(v, 0.3), MAX(v) FROM {{t}}",
+    ),
+    Form("SELECT k, MODE(v) AS m FROM s {w} GROUP BY k", _MODE),
+    Form(
+        "SELECT k, COUNT(DISTINCT k) AS one, COUNT(DISTINCT v % 7) AS sevens FROM s {w} GROUP BY k",
+        "SELECT k, COUNT(DISTINCT k), COUNT(DISTINCT v % 7) FROM {t} GROUP BY k",
+    ),
+    Form(
+        "SELECT k, COUNT(DISTINCT v) AS d FROM s {w} GROUP BY k HAVING MEDIAN(v) > 10 AND COUNT(*) > 1",
+        "SELECT k, COUNT(DISTINCT v) FROM {t} GROUP BY k HAVING quantile_cont(v, 0.5) > 10 AND COUNT(*) > 1",
+    ),
+    Form("SELECT TOP(2, g) FROM s {w}", _ranked(2, "", "g", "count(*)", "g")),
+    Form("SELECT k, TOP(3, v) FROM s {w} GROUP BY k", _ranked(3, "k", "v", "count(*)", "v")),
+    Form("SELECT k, TOP(2, g, SUM(w)) FROM s {w} GROUP BY k", _ranked(2, "k", "g", "sum(w)", "g")),
+    Form("SELECT TOP(3, v % 10, SUM(x)) FROM s {w}", _ranked(3, "", "v % 10", "sum(x)", "v % 10")),
+    Form("SELECT HISTOGRAM(v) FROM s {w}", "SELECT v, count(*) FROM {t} WHERE v IS NOT NULL GROUP BY v"),
+    Form(
+        "SELECT g, HISTOGRAM(k) FROM s {w} WHERE v < 40 GROUP BY g",
+        "SELECT g, k, count(*) FROM {t} WHERE v < 40 AND k IS NOT NULL GROUP BY g, k",
+    ),
+]
+
+# Several windows in one query: the sub-queries' lengths are given, only SLIDE is free.
+SEVERAL = [
+    Form(
+        "SELECT a.k, a.hi - a.lo AS spread, b.n FROM (SELECT k, MAX(v) AS hi, MIN(v) AS lo FROM s "
+        "[{u} {l[9]} SLIDE {s}] GROUP BY k) a JOIN (SELECT k, COUNT(*) AS n FROM s [{u} {l[3]} SLIDE {s}] GROUP BY k) "
+        "b USING (k) WHERE b.n > 1",
+        "SELECT a.k, a.hi - a.lo, b.n FROM (SELECT k, MAX(v) AS hi, MIN(v) AS lo FROM {t[9]} GROUP BY k) a JOIN "
+        "(SELECT k, COUNT(*) AS n FROM {t[3]} GROUP BY k) b USING (k) WHERE b.n > 1",
+    ),
+    Form(
+        "SELECT k, COALESCE(b.m, -1) AS m, a.d FROM (SELECT k, COUNT(DISTINCT v) AS d FROM s [{u} {l[6]} SLIDE {s}] "
+        "GROUP BY k) a LEFT JOIN (SELECT k, MEDIAN(v) AS m FROM s [{u} {l[2]} SLIDE {s}] WHERE v > 20 GROUP BY k) b "
+        "USING (k)",
+        "SELECT a.k, COALESCE(b.m, -1), a.d FROM (SELECT k, COUNT(DISTINCT v) AS d FROM {t[6]} GROUP BY k) a LEFT JOIN "
+        "(SELECT k, quantile_cont(v, 0.5) AS m FROM {t[2]} WHERE v > 20 GROUP BY k) b USING (k)",
+    ),
+    Form(
+        "SELECT b.n - a.n AS more FROM (SELECT COUNT(*) AS n FROM s [{u} {l[4]} SLIDE {s}]) a "
+        "CROSS JOIN (SELECT COUNT(*) AS n FROM s [{u} {l[8]} SLIDE {s}]) b",
+        "SELECT b.n - a.n FROM (SELECT COUNT(*) AS n FROM {t[4]}) a CROSS JOIN (SELECT COUNT(*) AS n FROM {t[8]}) b",
+    ),
+]
+
+
+class Selections:
+    """What `{t}` and `{t[5]}` stand for: sub-queries over a window's tuples."""
+
+    def __init__(self, select: Callable[[int], str], length: int) -> None:
+        self._select = select
+        self._length = length
+
+    def __str__(self) -> str:
+        return self._select(self._length)
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __getitem__(self, length: int | str) -> str:
+        return self._select(int(length))
