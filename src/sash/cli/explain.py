@@ -72,5 +72,5 @@ def _print_one(
     neighbours = [other for other in others if other.stream.lower() == query.stream.lower()]
     console.print(Text(name if text is None else f"{name}: {one_line(text, 1_000)}", "bold cyan"), soft_wrap=True)
     stream = rehearsal.catalog.stream(query.stream)
-    console.print(explain_query(query, neighbours, stream, POLICY, {}), soft_wrap=True)
+    console.print(explain_query(query, neighbours, stream, POLICY, {}, {}), soft_wrap=True)
     console.print()

@@ -94,8 +94,8 @@ class Rehearsal:
         match statement:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
-            case RegisterQuery(name=name, select=select):
-                compiled = compile_select(select, self.catalog, name)
+            case RegisterQuery(name=name, select=select, synopsis=synopsis):
+                compiled = compile_select(select, self.catalog, name, synopsis=synopsis)
                 self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
                 self.queries[name.lower()] = compiled
             case DropQuery(name=name):

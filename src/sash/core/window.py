@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from sash.core.time import Micros, format_duration
 
@@ -23,6 +24,14 @@ class Window:
     slide: int | None = None
     lag: int = 0
     exactly: bool = False
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.length, self.slide, self.lag, self.exactly))
+
+    def __hash__(self) -> int:
+        """Computed once: windows are dictionary keys on the path of every execution."""
+        return self._hash
 
     @property
     def unbounded(self) -> bool:

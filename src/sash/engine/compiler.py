@@ -74,6 +74,12 @@ class CompiledQuery:
         for leaf in self.leaves:
             if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
                 raise SashError("FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW")
+        for finisher in self.finishers:
+            if finisher.query.approximate and finisher.filter is None:
+                raise SashError(
+                    "HAVING APPROX needs a condition that an index serves, COUNT, SUM (of whole numbers), MAX or MIN "
+                    "compared with a constant, over GROUP BY and a window without LAG; leave out APPROX"
+                )
         if self.synopsis is not None:
             check_synopsis(self.synopsis, self.readings)
 
@@ -82,8 +88,12 @@ class CompiledQuery:
         return compose(self.query, tables) if isinstance(self.query, Composition) else tables[0]
 
 
-def compile_select(select: Select, catalog: Catalog, name: str = "", *, one_time: bool = False) -> CompiledQuery:
-    return CompiledQuery(name, bind(select, catalog, periodic=not one_time))
+def compile_select(
+    select: Select, catalog: Catalog, name: str = "", *, one_time: bool = False, synopsis: str | None = None
+) -> CompiledQuery:
+    compiled = CompiledQuery(name, bind(select, catalog, periodic=not one_time), synopsis=synopsis)
+    compiled.check()
+    return compiled
 
 
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:

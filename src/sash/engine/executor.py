@@ -66,6 +66,7 @@ class Execution:
     def _scan(self, group: PaneGroup, jobs: dict[Window, list[_Job]]) -> None:
         # A group that runs behind has not closed the panes of this time yet.
         group.synopsis.close(self._as_of)
+        jobs = {span: left for span, waiting in jobs.items() if (left := self._unfiltered(group, waiting))}
         needs = {span: _partials(waiting) for span, waiting in jobs.items()}
         for view in group.synopsis.scan(needs, self._as_of):
             found, tables = Found(), dict[Shape, pa.Table]()
@@ -74,6 +75,21 @@ class Execution:
                     self._take(job, view, found, tables)
                 except _FAILURES as error:
                     self._outcome.failed[job.active.name] = str(error)
+
+    def _unfiltered(self, group: PaneGroup, jobs: list[_Job]) -> list[_Job]:
+        """The jobs that are left when substream filters have answered theirs."""
+        left = []
+        for job in jobs:
+            try:
+                table = group.filtered(job.active, self._as_of)
+            except _FAILURES as error:
+                self._outcome.failed[job.active.name] = str(error)
+                continue
+            if table is None:
+                left.append(job)
+            else:
+                self._leaves[job.active.name, job.leaf] = table
+        return left
 
     def _take(self, job: _Job, view: WindowView, found: Found, tables: dict[Shape, pa.Table]) -> None:
         finisher = job.active.compiled.finishers[job.leaf]

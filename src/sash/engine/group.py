@@ -19,6 +19,7 @@ from sash.catalog import Stream
 from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
 from sash.core.window import Window
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.filters import Filters
 from sash.engine.statistics import GroupStatistics
 from sash.scheduling import Execution, LocalScheduler, Policy
 from sash.sharing.choose import Choice, Load, choose
@@ -32,7 +33,7 @@ from sash.synopses.readings import Reading, TableName
 class PaneGroup:
     """The readings of one pane table, and the queries that are scheduled by it."""
 
-    def __init__(self, name: TableName, stream: Stream, policy: Policy) -> None:
+    def __init__(self, name: TableName, stream: Stream, policy: Policy, precision: int) -> None:
         self.name = name
         self._offset = 0 if name.by_rows else stream.offset
         self._closed_left = stream.closed_left and not name.by_rows
@@ -57,6 +58,7 @@ class PaneGroup:
         self._stamps = np.empty((2, 0), dtype=np.int64)
         self.statistics = GroupStatistics()
         self.choice = Choice("basic", "")
+        self.filters = Filters(precision)
         # How many groups there were when the choice was made.
         self._judged = 1
 
@@ -91,12 +93,18 @@ class PaneGroup:
             self.coarse.append((self.length, self.ends_after(latest)))
         self.length = length
 
+    @property
+    def load(self) -> Load:
+        """What is known about its panes, for the choice of a synopsis."""
+        groups, panes = max(1, self.synopsis.groups), max(1, self.synopsis.panes)
+        return Load(self.length, groups, max(1.0, self.synopsis.rows / panes))
+
     def choose(self) -> None:
         """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
         if self.name.partition:
             return
-        self._judged = max(1, self.synopsis.groups)
-        load = Load(self.length, self._judged, max(1.0, self.synopsis.rows / max(1, self.synopsis.panes)))
+        load = self.load
+        self._judged = load.groups
         by_kind: dict[str, list[Reading]] = {}
         for bound in self.readers.values():
             by_kind.setdefault(bound.synopsis or "auto", []).append(bound.reading)
@@ -104,6 +112,8 @@ class PaneGroup:
         self.choice = choose(auto, load)
         by_kind.setdefault(self.choice.kind, []).extend(auto)
         by_kind.pop("basic", None)
+        for kind, readings in self.filters.choose(self.queries.values(), load).items():
+            by_kind.setdefault(kind, []).extend(readings)
         wanted = [_accelerator(kind, self.length, readings) for kind, readings in by_kind.items() if readings]
         # One that is as it was keeps what it has built.
         known = {each.key: each for each in self.synopsis.accelerators}
@@ -258,22 +268,22 @@ class PaneGroup:
         self.retained_from = edge
         self.coarse = [(length, until) for length, until in self.coarse if until > edge]
         self._stamps = self._stamps[:, self._stamps[0] >= edge]
-        if not self._judged / 2 <= self.synopsis.groups <= 2 * self._judged:
+        if not 0.8 * self._judged <= self.synopsis.groups <= 1.25 * self._judged:
             self.choose()
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
         assert self.now is not None
-        clock = self._clock(self.now)
+        mortal = [active for active in self.queries.values() if active.compiled.lifetime is not None]
+        clock = self._clock(self.now) if mortal else None
         if clock is None:
             return
-        for active in self.queries.values():
+        for active in mortal:
             # A row-based query's life begins with the first tuples counted: only then is there a time.
-            if active.ends_at is None and active.compiled.lifetime is not None:
+            assert active.compiled.lifetime is not None
+            if active.ends_at is None:
                 active.ends_at = clock + active.compiled.lifetime
-        over = [name for name, q in self.queries.items() if q.ends_at is not None and q.ends_at < clock]
-        for name in over:
-            if self.unschedule(name):
-                outcome.ended.append(name)
+            if active.ends_at < clock and self.unschedule(active.name):
+                outcome.ended.append(active.name)
 
     def awake(self, execution: Execution) -> list[ActiveQuery]:
         """The queries of an execution that have something to say: a window that stays empty is told once."""
@@ -296,6 +306,11 @@ class PaneGroup:
             ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
             wakes = [end + lag for lag, end in ends if end is not None]
             self.scheduler.postpone(due.task, min([*wakes, target + 1]))
+
+    def filtered(self, active: ActiveQuery, now: int) -> pa.Table | None:
+        """A query's answer by its substream filter, where an index serves it."""
+        # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
+        return None if self.coarse else self.filters.answer(active, self.synopsis, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
 

@@ -82,6 +82,7 @@ class RunningStream:
         queries_at: QueriesAt,
         deliver: Callable[[Progress, bool], None],
         log: EpochLog | None,
+        precision: int = 8,
     ) -> None:
         self.stream = stream
         self.pipeline = pipeline
@@ -90,7 +91,7 @@ class RunningStream:
         self._queries_at = queries_at
         self._deliver = deliver
         self._log = log
-        self.runtime = StreamRuntime(stream, policy)
+        self.runtime = StreamRuntime(stream, policy, precision)
         # By the query's serial number, as text: a later query of the same name is another one.
         self._failed: dict[str, str] = {}
         self._ended: set[str] = set()

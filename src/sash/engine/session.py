@@ -67,8 +67,11 @@ class Session:
         isolation: str = "serial",
         keep_answers: int = 1_000,
         answer_memory: int = 256 * 2**20,
+        filter_precision: int = 8,
         clock: Clock | None = None,
     ) -> None:
+        if filter_precision < 1:
+            raise SashError(f"filter_precision must be 1 or more, not {filter_precision}")
         policy_named(policy)
         self._policy_name = policy
         self._isolation = isolation_named(isolation)
@@ -79,6 +82,7 @@ class Session:
             check_borrowed(spark)
         self._own: SparkSession | None = None
         self._keep_answers = keep_answers
+        self._filter_precision = filter_precision
         self._memory = AnswerMemory(answer_memory)
         self._catalog = Catalog()
         self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
@@ -188,6 +192,7 @@ class Session:
                 partial(self._queries_at, stream.name),
                 self._take,
                 log,
+                self._filter_precision,
             )
             self._streams[stream.name.lower()] = running
             try:
@@ -429,8 +434,9 @@ class Session:
                 query for query in self._queries_at(compiled.stream) if self.queries[query.name].error is None
             ]
             stream = self._catalog.stream(compiled.stream)
-            unreduced = self._streams[compiled.stream.lower()].runtime.unreduced
-        return explaining.explain(compiled, neighbours, stream, self._policy_name, unreduced)
+            runtime = self._streams[compiled.stream.lower()].runtime
+            loads = {name: group.load for name, group in runtime.groups.items()}
+        return explaining.explain(compiled, neighbours, stream, self._policy_name, runtime.unreduced, loads)
 
     def stats(self) -> dict[str, Any]:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""

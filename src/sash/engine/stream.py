@@ -47,9 +47,11 @@ class Progress:
 class StreamRuntime:
     """One stream: its watermark and its groups of queries, by pane table."""
 
-    def __init__(self, stream: Stream, policy: Policy) -> None:
+    def __init__(self, stream: Stream, policy: Policy, precision: int = 8) -> None:
+        """`precision` is the parameter p of collective indexes (Arasu and Widom, 4.1.2)."""
         self.stream = stream
         self._policy = policy
+        self._precision = precision
         self.groups: dict[TableName, PaneGroup] = {}
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
@@ -77,6 +79,7 @@ class StreamRuntime:
         self.active[query.name] = active
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
+        active.home.queries[query.name] = active
         self._cut()
         for bound in active.readings:
             bound.group.require(bound, self._position(bound.group))
@@ -88,7 +91,7 @@ class StreamRuntime:
         readings = []
         for reading in query.readings:
             if reading.table not in self.groups:
-                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self._policy)
+                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self._policy, self._precision)
             readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
         return ActiveQuery(query, readings)
 

@@ -68,6 +68,7 @@ def choose(readings: Sequence[Reading], load: Load) -> Choice:
     partials = {partial for reading in bounded for partial in reading.partials}
     panes = max(reading.window.length // load.pane for reading in bounded)
     windows = {(span.length, span.lag) for reading in bounded for span in reading.spans}
+    asked = f"{len(windows)} window{'s' * (len(windows) > 1)}"
     reasons: list[str] = []
     for kind in ("running", "interval"):
         if (why := _refused(kind, partials)) is not None:
@@ -76,16 +77,16 @@ def choose(readings: Sequence[Reading], load: Load) -> Choice:
         if panes * load.groups * 2 > _MOST_NUMBERS:
             reasons.append(f"{kind} would need too much memory for {load.groups} groups")
             continue
-        together = len(windows) * _probes(kind, panes) * load.groups
+        together = len(windows) * lookup_cost(kind, panes) * load.groups
         if together >= panes * load.rows_per_pane:
-            limit = max(1, math.ceil(panes * load.rows_per_pane / (_probes(kind, panes) * load.groups)))
+            limit = max(1, math.ceil(panes * load.rows_per_pane / (lookup_cost(kind, panes) * load.groups)))
             what = "b / log2 b" if kind == "interval" else "b / 2"
-            reasons.append(f"{len(windows)} windows over {panes} panes: from {limit} on ({what}) one scan costs less")
+            reasons.append(f"{asked} over {panes} panes: from {limit} on ({what}) one scan costs less")
             continue
         basic, other = _cost("basic", bounded, load), _cost(kind, bounded, load)
         if other * _LEAST_SAVING <= basic:
             per = f"{other:.3g} values per pane and group against {basic:.3g} by scanning {panes} panes"
-            return Choice(kind, f"{len(windows)} windows: {per}")
+            return Choice(kind, f"{asked}: {per}")
         reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")
     return Choice("basic", "; ".join(dict.fromkeys(reasons)))
 
@@ -95,7 +96,7 @@ def _refused(kind: str, partials: set[Partial]) -> str | None:
     return next((why for why in reasons if why is not None), None)
 
 
-def _probes(kind: str, panes: int) -> float:
+def lookup_cost(kind: str, panes: int) -> float:
     """How many vectors a lookup reads: two, or the base intervals of a window (about log2 of it)."""
     return 2.0 if kind == "running" else max(1.0, math.log2(max(2, panes)))
 
@@ -114,7 +115,7 @@ def _cost(kind: str, readings: Sequence[Reading], load: Load) -> float:
     if kind == "basic":
         return sum(_scanned(spans) for spans in due.values()) * density / steps
     updates = 1.0 if kind == "running" else 2.0
-    return updates + sum(_probes(kind, panes) for spans in due.values() for panes, _ in spans) / steps
+    return updates + sum(lookup_cost(kind, panes) for spans in due.values() for panes, _ in spans) / steps
 
 
 def _scanned(spans: Iterable[tuple[int, int]]) -> int:

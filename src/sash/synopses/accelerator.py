@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from sash.core.window import Window
+from sash.storage.keys import Codes
 from sash.storage.ring import PaneRing
 from sash.synopses.accumulator import Accumulator, Block, RankedValues
 from sash.synopses.intervals import SYNOPSES, SharedSynopsis
@@ -115,6 +116,26 @@ class Accelerator:
         self._last = until
 
     # -- answering -----------------------------------------------------------------------------------
+
+    def lookup_among(
+        self,
+        window: Window,
+        newest: int,
+        codes: Codes,
+        partials: Iterable[Partial],
+        ranked: Mapping[Partial, RankedValues],
+    ) -> Accumulator | None:
+        """One window for some groups alone, in their order, or None where it reaches back too far."""
+        right = (newest - self._base) // self.length
+        left = right - window.length // self.length + 1
+        if left < 1 and not self._from_beginning:
+            return None
+        accumulator = Accumulator(len(codes), (), ranked)
+        for partial in partials:
+            for i in range(len(partial.dtypes)):
+                found = self._synopses[partial, i].lookup_groups(max(left, 1), max(right, 0), codes)
+                accumulator.slots[partial, i] = found
+        return accumulator
 
     def lookup(
         self, windows: Sequence[Window], newest: int, groups: int, ranked: Mapping[Partial, RankedValues]

@@ -7,7 +7,7 @@ groups are matched by key values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 from sash.plan.expressions import Field
 from sash.plan.nodes import SortKey
 from sash.plan.periodic import PeriodicAggregate
-from sash.storage.keys import KeyDictionary
+from sash.storage.keys import Codes, KeyDictionary
+from sash.synopses.accumulator import Accumulator
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.evaluate import evaluate
+from sash.synopses.filters import SubstreamFilter, substream_filter
 from sash.synopses.partials import Partial
-from sash.synopses.readers import Columns, Found, Reader, readers_of
+from sash.synopses.readers import Columns, Found, PlainReader, Reader, readers_of
 from sash.synopses.readings import Reading
 
 
@@ -66,6 +68,20 @@ class Finisher:
     def answer(self, view: WindowView, found: Found) -> pa.Table:
         """The answer of a simple query. `found` is shared by the queries that read the same view."""
         return self.finish([self.readers[0].read([view], found)])
+
+    @cached_property
+    def filter(self) -> SubstreamFilter | None:
+        """Its HAVING as a substream filter, where a collective index could serve it."""
+        plain = self.is_simple and isinstance(self.readers[0], PlainReader)
+        return substream_filter(self.query) if plain else None
+
+    def answer_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> pa.Table:
+        """The answer when only some groups can be in it; HAVING decides, unless an approximate answer will do."""
+        (reader,) = self.readers
+        assert isinstance(reader, PlainReader)
+        read = reader.read_among(accumulator, keys, codes)
+        query = replace(self.query, having=None) if self.query.approximate else self.query
+        return finish_rows(query, {**read.keys, **read.fields}, read.count, self._order, self._plain)
 
     def finish(self, read: Sequence[Columns]) -> pa.Table:
         """The answer from the columns of all readings, in their order."""

@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.core.window import Window
-from sash.storage.keys import KeyDictionary
+from sash.storage.keys import Codes, KeyDictionary
 from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accelerator import Accelerator
 from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
+from sash.synopses.filters import FilterIndex, SubstreamFilter
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
 
@@ -305,6 +306,25 @@ class BasicIntervalSynopsis:
             mine = (w for w in needs if w.lag == lag and self._kind_of(w) == kind)
             windows = sorted(mine, key=lambda window: window.length)
             yield from self._scan_from(now - lag, [(window, needs[window]) for window in windows])
+
+    def among(self, window: Window, partials: Sequence[Partial], codes: Codes, now: int) -> Accumulator | None:
+        """One window for some groups alone, from a synopsis that need not visit the others; None without one."""
+        for accelerator in self.accelerators:
+            if accelerator.serves(window, partials):
+                accelerator.catch_up(self._ring, len(self._keys), now, self._version)
+                return accelerator.lookup_among(window, now, codes, partials, self._ranked)
+        return None
+
+    def candidates(self, index: FilterIndex, filter: SubstreamFilter, length: int, now: int) -> Codes | None:
+        """The groups that a substream filter may let through; None where the index cannot tell."""
+        if self._ring.nested:
+            return None
+        index.catch_up(self._ring, now, self._version)
+        return index.lookup(filter, now, length, len(self._keys))
+
+    @property
+    def keys(self) -> KeyDictionary:
+        return self._keys
 
     def _kind_of(self, window: Window) -> str:
         """Which synopsis is to answer a window; the panes themselves answer what no other one does."""

@@ -97,25 +97,31 @@ def _reference_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks:
 
 @numba.njit(cache=True, nogil=True)
 def _kernel_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
-    # The k heaviest pairs of each group, heaviest first. there: 0 no tuples, 1 a NULL weight (last), 2 a weight.
-    out = np.full((first.size, k), -1, dtype=np.int64)
-    for g in range(first.size):
-        found = 0
-        for place in range(first[g], last[g]):
-            pair = order[place]
-            if there[pair] == 0:
-                continue
-            at = found
-            # Equal weights stay in the order of their items.
-            while at > 0 and _is_heavier(weights, there, pair, out[g, at - 1]):
-                at -= 1
-            if at == k:
-                continue
-            found = min(k, found + 1)
-            for j in range(found - 1, at, -1):
-                out[g, j] = out[g, j - 1]
-            out[g, at] = pair
+    # The k heaviest pairs of each window and group, heaviest first. there: 0 no tuples, 1 a NULL weight (last), 2 a
+    # weight.
+    out = np.full((weights.shape[0], first.size, k), -1, dtype=np.int64)
+    for w in range(weights.shape[0]):
+        for g in range(first.size):
+            _top_of_group(weights[w], there[w], order[first[g] : last[g]], out[w, g])
     return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _top_of_group(weights: Any, there: Any, pairs: Any, best: Any) -> None:
+    found = 0
+    for pair in pairs:
+        if there[pair] == 0:
+            continue
+        at = found
+        # Equal weights stay in the order of their items.
+        while at > 0 and _is_heavier(weights, there, pair, best[at - 1]):
+            at -= 1
+        if at == best.size:
+            continue
+        found = min(best.size, found + 1)
+        for j in range(found - 1, at, -1):
+            best[j] = best[j - 1]
+        best[at] = pair
 
 
 @numba.njit(cache=True, nogil=True)
@@ -131,17 +137,20 @@ def _is_heavier(weights: Any, there: Any, a: int, b: int) -> bool:
 
 
 def _reference_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
-    out = np.full((len(first), k), -1, dtype=np.int64)
-    for g, (a, b) in enumerate(zip(first, last, strict=True)):
-        mine = [pair for pair in order[a:b].tolist() if there[pair]]
-
-        def descending(pair: int) -> tuple[int, int, float]:
-            weight = weights[pair]
-            return (-int(there[pair]), 0 if weight != weight else 1, 0 if weight != weight else -weight)
-
-        best = sorted(mine, key=lambda pair: (-1, 0, 0) if there[pair] == 1 else descending(pair))[:k]
-        out[g, : len(best)] = best
+    out = np.full((len(weights), len(first), k), -1, dtype=np.int64)
+    for w in range(len(weights)):
+        for g, (a, b) in enumerate(zip(first, last, strict=True)):
+            mine = [pair for pair in order[a:b].tolist() if there[w, pair]]
+            best = sorted(mine, key=lambda pair: _descending(weights[w, pair], int(there[w, pair])))[:k]
+            out[w, g, : len(best)] = best
     return out
+
+
+def _descending(weight: Any, there: int) -> tuple[int, int, Any]:
+    """NaN before any number, a NULL weight after all."""
+    if there == 1 or weight != weight:
+        return (-there, 0, 0)
+    return (-there, 1, -weight)
 
 
 sum_groups = _kernel_sum_groups

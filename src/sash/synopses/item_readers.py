@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,24 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.core.errors import QueryFailedError
 from sash.plan.periodic import ItemRule, PeriodicAggregate
 from sash.storage.keys import KeyDictionary
-from sash.synopses.aggregates import AGGREGATES
+from sash.synopses.accumulator import Accumulator
+from sash.synopses.aggregates import AGGREGATES, Aggregate
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.item_kernels import pick_top
 from sash.synopses.items import ItemOrder, item_order
 from sash.synopses.partials import Partial
-from sash.synopses.readers import Columns, Found, PlainReader, Reader, places_of, table_name
+from sash.synopses.readers import (
+    Columns,
+    Found,
+    PlainReader,
+    Reader,
+    lowered_column,
+    places_of,
+    shared_column,
+    table_name,
+)
 from sash.synopses.readings import Reading, sub_window_of
 from sash.synopses.sketches.items import top_of
 
@@ -87,35 +97,60 @@ class RankedReader(_ItemList):
 
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         (view,) = views
+        accumulator, order = view.accumulator_for(self.reading.partials), self._order(view.keys)
+        if self.rule.count is None:
+            return self._histogram(accumulator, view.keys, order)
+        block = accumulator.block
+        column = None if block is None else shared_column(self._aggregate, self.weights, accumulator, all_windows=True)
+        if block is None or column is None:
+            there = accumulator.slots[self.presence, 0][np.newaxis, :]
+            return self._heaviest(self._lowered(accumulator), there, view.keys, order)[0]
+        key = (self.presence, self.weights, self.query.keys, self.rule)
+        if key not in block.memo:
+            # All windows that were scanned together are ranked together: an answer is then a slice.
+            there = block.slots[self.presence, 0][: len(column) // max(1, block.groups)]
+            block.memo[key] = self._heaviest(column, there, view.keys, order)
+        return block.memo[key][accumulator.window]
+
+    @cached_property
+    def _aggregate(self) -> Aggregate:
+        return AGGREGATES[self.query.calls[0].function]
+
+    def _lowered(self, accumulator: Accumulator) -> pa.Array:
         (call,) = self.query.calls
-        accumulator = view.accumulator_for(self.reading.partials)
-        there = accumulator.slots[self.presence, 0]
-        order = self._order(view.keys)
-        try:
-            merged = {partial: accumulator.merged(partial, None) for partial in self.weights}
-            column = AGGREGATES[call.function].lower(self.weights, merged)
-        except OverflowError as error:
-            raise QueryFailedError(f"{call}: {error}") from None
-        pairs = _listed(there, order) if self.rule.count is None else _heaviest(column, there, order, self.rule.count)
-        return self._rows(view.keys, pairs, {call.name: column.take(pa.array(pairs))})
+        return lowered_column(call, self._aggregate, self.weights, accumulator, None)
+
+    def _histogram(self, accumulator: Accumulator, keys: KeyDictionary, order: ItemOrder) -> Columns:
+        pairs, _ = order.valid_pairs
+        pairs = pairs[accumulator.slots[self.presence, 0][pairs] > 0]
+        (call,) = self.query.calls
+        return self._rows(keys, pairs, {call.name: self._lowered(accumulator).take(pa.array(pairs))})
+
+    def _heaviest(self, column: pa.Array, there: Ints, keys: KeyDictionary, order: ItemOrder) -> list[Columns]:
+        """The rows of each window; `column` has the weights of all windows, one after the other."""
+        assert self.rule.count is not None
+        state = (there > 0).astype(np.int8)
+        state[(state > 0) & np.asarray(column.is_valid()).reshape(there.shape)] = 2
+        listed = _top_of_groups(_sortable(column).reshape(there.shape), state, order, self.rule.count)
+        flat = listed.reshape(len(there), -1)
+        window, place = np.nonzero(flat >= 0)
+        pairs = flat[window, place]
+        (call,) = self.query.calls
+        weights = column.take(pa.array(pairs + window * there.shape[1]))
+        rows, bounds = self._rows(keys, pairs, {call.name: weights}), np.searchsorted(window, np.arange(len(there) + 1))
+        return [_slice(rows, int(first), int(last)) for first, last in pairwise(bounds)]
 
 
-def _listed(there: Ints, order: ItemOrder) -> Ints:
-    pairs, _ = order.valid_pairs
-    return pairs[there[pairs] > 0]
+def _slice(rows: Columns, first: int, last: int) -> Columns:
+    keys = {name: column.slice(first, last - first) for name, column in rows.keys.items()}
+    fields = {name: column.slice(first, last - first) for name, column in rows.fields.items()}
+    return Columns(keys, fields, last - first)
 
 
-def _heaviest(column: pa.Array, there: Ints, order: ItemOrder, k: int) -> Ints:
-    state = (there > 0).astype(np.int8)
-    state[(state > 0) & np.asarray(column.is_valid())] = 2
-    chosen = _top_of_groups(_sortable(column), state, order, k).ravel()
-    return chosen[chosen >= 0]
-
-
-def _top_of_groups(weights: NDArray[Any], state: NDArray[Any], order: ItemOrder, k: int) -> Ints:
-    """Up to k pairs of each group, the heaviest first; -1 where a group has fewer."""
+def _top_of_groups(weights: NDArray[Any], state: NDArray[np.int8], order: ItemOrder, k: int) -> Ints:
+    """Up to k pairs of each window and group, the heaviest first; -1 where a group has fewer."""
     most = int((order.valid - order.starts[:-1]).max(initial=0))
-    chosen: Ints = pick_top(weights, state.astype(np.int8), order.order, order.starts[:-1], order.valid, min(k, most))
+    chosen: Ints = pick_top(weights, state, order.order, order.starts[:-1], order.valid, min(k, most))
     return chosen
 
 
@@ -145,7 +180,8 @@ class FrequentReader(_ItemList):
         threshold = np.zeros(len(order.groups), dtype=np.int64)
         for view in views:
             counts = view.accumulator_for(self.reading.partials).slots[self.presence, 0]
-            listed = _top_of_groups(counts, counts > 0, order, self.rule.count)
+            state = (counts > 0).astype(np.int8)
+            (listed,) = _top_of_groups(counts[np.newaxis], state[np.newaxis], order, self.rule.count)
             named = listed[listed >= 0]
             totals[named] += counts[named]
             if listed.shape[1] == self.rule.count:

@@ -21,7 +21,7 @@ from sash.core.errors import QueryFailedError
 from sash.core.window import RowWindow
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
-from sash.storage.keys import KeyDictionary
+from sash.storage.keys import Codes, KeyDictionary
 from sash.synopses.accumulator import Accumulator
 from sash.synopses.aggregates import AGGREGATES, HOLISTIC, Aggregate, Holistic
 from sash.synopses.basic_interval import WindowView
@@ -127,14 +127,21 @@ class PlainReader:
         keys = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
         fields = {}
         for call, aggregate, parts in self._bound:
-            column = _shared(aggregate, parts, accumulator) if groups.places is None else None
+            column = shared_column(aggregate, parts, accumulator) if groups.places is None else None
             if column is None:
-                column = _lowered(call, aggregate, parts, accumulator, groups.places)
+                column = lowered_column(call, aggregate, parts, accumulator, groups.places)
             fields[call.name] = column
         return Columns(keys, fields, groups.count)
 
+    def read_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> Columns:
+        """The columns of some groups alone; the accumulator has these in their order."""
+        values = keys.decode(codes)
+        names = {key.name: values[place] for key, place in zip(self.query.keys, self._places, strict=True)}
+        fields = {call.name: lowered_column(call, each, parts, accumulator, None) for call, each, parts in self._bound}
+        return Columns(names, fields, len(codes))
 
-def _lowered(
+
+def lowered_column(
     call: AggregateCall,
     aggregate: Aggregate,
     parts: tuple[Partial, ...],
@@ -149,7 +156,9 @@ def _lowered(
         raise QueryFailedError(f"{call}: {error}") from None
 
 
-def _shared(aggregate: Aggregate, parts: tuple[Partial, ...], accumulator: Accumulator) -> pa.Array | None:
+def shared_column(
+    aggregate: Aggregate, parts: tuple[Partial, ...], accumulator: Accumulator, all_windows: bool = False
+) -> pa.Array | None:
     """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
 
     None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,
@@ -166,7 +175,9 @@ def _shared(aggregate: Aggregate, parts: tuple[Partial, ...], accumulator: Accum
         except OverflowError:
             block.lowered[key] = None
     column, first = block.lowered[key], accumulator.window * block.groups
-    return None if column is None or first >= len(column) else column.slice(first, block.groups)
+    if column is None or first >= len(column):
+        return None
+    return column if all_windows else column.slice(first, block.groups)
 
 
 def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> Groups:

@@ -24,6 +24,8 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 from sash.synopses.intervals.base_intervals import Interval, active_base_intervals, decompose, new_base_intervals
 from sash.synopses.intervals.rows import UFUNCS, copy_row, fold, fold_row
@@ -148,6 +150,13 @@ class IntervalSynopsis(GroupedSynopsis):
     def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
         lookup = _kernel_lookup_one if self.groups == 1 else _kernel_lookup
         lookup(self._operation, self._rows, lefts, rights, out)
+
+    def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
+        self._active([left], [right])
+        out = np.full(len(groups), self._identity, dtype=self.dtype)
+        for part in decompose(left, right):
+            out = UFUNCS[self._operation](out, self._rows[_node(len(self._rows) // 2, part)][groups])
+        return out
 
     def grow(self, capacity: int) -> None:
         # The leaves are what arrived: they arrive once more. Parents that lack their older half are never read.

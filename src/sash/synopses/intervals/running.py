@@ -20,6 +20,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from sash.synopses.intervals.base_intervals import Interval
 from sash.synopses.intervals.synopsis import GroupedSynopsis, Positions, refuse_partial
@@ -88,6 +89,11 @@ class RunningSynopsis(GroupedSynopsis):
 
     def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
         _kernel_lookup(self._rows, lefts, rights, out)
+
+    def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
+        self._active([left], [right])
+        slots = len(self._rows)
+        return self._rows[right % slots][groups] - self._rows[(left - 1) % slots][groups]
 
     def running(self, right: int) -> Component:
         """The value f(1, right) of an active running interval."""

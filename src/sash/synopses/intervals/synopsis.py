@@ -63,6 +63,9 @@ class SharedSynopsis(Protocol):
     def lookup_many(self, lefts: ArrayLike, rights: ArrayLike) -> Component:
         """The (q, groups) combined values of q active intervals."""
 
+    def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
+        """The combined values of an active interval for some groups alone."""
+
     def grow(self, capacity: int) -> None:
         """Keep more positions from now on."""
 
@@ -190,6 +193,10 @@ class GroupedSynopsis(Activity, ABC):
         out = self._empty(len(left))
         self._answer(left, right, out)
         return out
+
+    def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
+        """The combined values of an active interval for some groups alone."""
+        return self.lookup(left, right)[groups]
 
     def grow_groups(self, groups: int) -> None:
         """Hold more groups, at the price of one copy; the new ones have had no values so far."""

@@ -1,0 +1,112 @@
+"""Each kernel of the lists against its reference, and lists that are merged, given up and made again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.synopses.substreams import recency
+from sash.synopses.substreams.recency import empty_listing, with_more_slots
+from sash.synopses.substreams.stamps import _kernel_note
+
+KEYS, PANES = 12, 15
+NUMBERS = st.integers(0, PANES)
+
+
+def ints(values: list[int]) -> Any:
+    return np.array(values, dtype=np.int32)
+
+
+def run_of(stamps: list[int], floor: int) -> tuple[Any, Any]:
+    order = sorted((-stamp, key) for key, stamp in enumerate(stamps) if stamp > floor)
+    return ints([key for _, key in order]), ints([-stamp for stamp, _ in order])
+
+
+STAMPS = st.lists(NUMBERS, min_size=KEYS, max_size=KEYS)
+
+
+@st.composite
+def moved(draw: st.DrawFn) -> tuple[list[int], Any]:
+    """Stamps by key, and moves of theirs that follow each other."""
+    stamps = draw(STAMPS)
+    now, moves = list(stamps), []
+    for key, step in draw(st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(1, 5)), max_size=20)):
+        moves.append((key, now[key], now[key] + step))
+        now[key] += step
+    return stamps, np.array(moves, dtype=np.int32).reshape(-1, 3)
+
+
+@given(stamps=STAMPS, floor=NUMBERS)
+@settings(max_examples=50)
+def test_picking_and_ordering(stamps: list[int], floor: int) -> None:
+    column = np.column_stack([np.zeros(KEYS, dtype=np.int32), ints(stamps)])
+    results = []
+    for side in ("kernel", "reference"):
+        keys, theirs = getattr(recency, f"_{side}_pick")(column, 1, floor)
+        sorted_keys, sorted_stamps = np.zeros(KEYS, dtype=np.int32), np.zeros(KEYS, dtype=np.int32)
+        getattr(recency, f"_{side}_order")(keys, theirs, floor, PANES, sorted_keys, sorted_stamps)
+        results.append((keys.tolist(), theirs.tolist(), sorted_keys.tolist(), sorted_stamps.tolist()))
+    assert results[0] == results[1]
+    assert results[0][2][: len(results[0][0])] == run_of(stamps, floor)[0].tolist()
+
+
+@given(history=moved(), floors=st.tuples(NUMBERS, NUMBERS), outside=NUMBERS, surely=STAMPS)
+@settings(max_examples=100)
+def test_merging_and_selecting(
+    history: tuple[list[int], Any], floors: tuple[int, int], outside: int, surely: list[int]
+) -> None:
+    (stamps, moves), floor, marks = history, min(floors), np.zeros(KEYS, dtype=np.int32)
+    keys, sorted_stamps = run_of(stamps, floor)
+    moves = moves[moves[:, 2] > floor]
+    ours = recency._kernel_merge(keys, sorted_stamps, moves, max(floors), marks)
+    theirs = recency._reference_merge(keys, sorted_stamps, moves, max(floors), marks)
+    np.testing.assert_array_equal(ours, theirs)
+    assert not marks.any()
+    assert recency._kernel_prefix(sorted_stamps, outside) == recency._reference_prefix(sorted_stamps, outside)
+    found = [np.zeros(KEYS + len(moves) + 1, dtype=np.int32) for _ in range(2)]
+    sure = ints(surely)[keys]
+    cuts = recency._kernel_select(keys, sorted_stamps, sure, moves, outside, found[0])
+    assert cuts == recency._reference_select(keys, sorted_stamps, sure, moves, outside, found[1])
+    for part in (slice(None, cuts[0]), slice(cuts[1], None)):
+        np.testing.assert_array_equal(found[0][part], found[1][part])
+
+
+def answer(side: str, listing: Any, stamps: Any, column: int, outside: int, newest: int) -> list[int]:
+    certain, uncertain = getattr(recency, f"_{side}_newer")(listing, stamps, column, outside, 0, newest)
+    return sorted([*listing.found[:certain].tolist(), *listing.found[uncertain:].tolist()])
+
+
+@pytest.mark.parametrize("most", [3, 256])
+@given(steps=st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(1, 3), st.integers(0, 12)), max_size=60))
+@settings(max_examples=50)
+def test_a_list_is_what_the_stamps_say(most: int, steps: list[tuple[int, int, int]]) -> None:
+    """One key moves and somebody looks, near or far back, again and again; a short log is given up at times."""
+    listing = empty_listing(4, 1, KEYS)._replace(moves=np.zeros((1, most, 3), dtype=np.int32))
+    listing.slots[1] = 0
+    stamps = np.zeros((KEYS, 4), dtype=np.int32)
+    for newest, (key, level, back) in enumerate(steps, 1):
+        for column in range(1, level + 1):
+            if column == 1:
+                _kernel_note(0, key, stamps[key, 1], newest, listing.floors, listing.moves, listing.filled)
+            stamps[key, column] = newest
+        if back:
+            outside = max(0, newest - back)
+            assert answer("kernel", listing, stamps, 1, outside, newest) == answer(
+                "reference", listing, stamps, 1, outside, newest
+            )
+            certain = recency._kernel_newer(listing, stamps, 1, outside, 0, newest)[0]
+            assert (stamps[listing.found[:certain], 3] > outside).all()
+
+
+def test_more_slots_keep_what_there_is() -> None:
+    listing = empty_listing(5, 2, KEYS)
+    listing.slots[3], listing.sizes[1], listing.filled[1], listing.keys[1] = 1, KEYS, 0, np.arange(KEYS)
+    more = with_more_slots(listing, 2)
+    assert more.slots.tolist() == listing.slots.tolist()
+    assert more.filled.tolist() == [-1, 0, -1, -1]
+    assert more.keys.shape == (4, KEYS) and more.keys[1].tolist() == list(range(KEYS))
+    assert more.found.shape == listing.found.shape
