@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks import draw_frequent, draw_substreams, draw_synopses
 
 OUT = Path(__file__).parent / "out"
 
@@ -56,14 +59,48 @@ def figure(results: dict[str, Any], path: Path) -> None:
     picture.savefig(path, dpi=120)
 
 
-def main() -> None:
-    path = OUT / "multi_query.json"
-    if not path.exists():
-        raise SystemExit("nothing measured yet: python -m benchmarks.run_multi_query")
+def report_multi_query(path: Path) -> list[Path]:
     results = json.loads(path.read_text())
     multi_query(results)
     figure(results, OUT / "multi_query.png")
-    print(f"written: {OUT.name}/multi_query.png")
+    return [OUT / "multi_query.png"]
+
+
+def report_synopses(path: Path) -> list[Path]:
+    results = json.loads(path.read_text())
+    draw_synopses.tables(results)
+    return draw_synopses.figures(results)
+
+
+def report_substreams(path: Path) -> list[Path]:
+    results = json.loads(path.read_text())
+    draw_substreams.table(results)
+    draw_substreams.figure(results, OUT / "substreams.png")
+    return [OUT / "substreams.png"]
+
+
+def report_frequent(path: Path) -> list[Path]:
+    draw_frequent.frequent(draw_frequent.read(path), OUT / "frequent.png")
+    return [OUT / "frequent.png"]
+
+
+# What each benchmark leaves, and who draws it.
+REPORTS: dict[str, Callable[[Path], list[Path]]] = {
+    "multi_query.json": report_multi_query,
+    "synopses.json": report_synopses,
+    "substreams.json": report_substreams,
+    "frequent.csv": report_frequent,
+}
+
+
+def main() -> None:
+    measured = [name for name in REPORTS if (OUT / name).exists()]
+    if not measured:
+        runs = ", ".join(Path(name).stem for name in REPORTS)
+        raise SystemExit(f"nothing measured yet: python -m benchmarks.run_NAME (NAME is one of {runs})")
+    for name in measured:
+        for picture in REPORTS[name](OUT / name):
+            print(f"written: {OUT.name}/{picture.name}")
 
 
 if __name__ == "__main__":

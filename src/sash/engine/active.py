@@ -29,6 +29,10 @@ class BoundReading:
     def is_complete(self, now: int) -> bool:
         return self.group.is_complete(self, now)
 
+    def is_cut(self, now: int) -> bool:
+        """Some edge of its windows lies inside a stored pane: they cannot be put together."""
+        return any(self.group.cuts(span, now) for span in self.reading.spans)
+
     def is_empty(self, now: int) -> bool:
         window = self.reading.window
         return self.group.synopsis.is_empty(window, now)

@@ -20,7 +20,7 @@ from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
 from sash.storage.files import write_json
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Checkpoint:

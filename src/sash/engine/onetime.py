@@ -33,7 +33,7 @@ def answer_once(query: CompiledQuery, runtime: StreamRuntime) -> pa.Table:
 def is_cut(active: ActiveQuery) -> bool:
     """Some window's edge lies inside a stored pane as of the newest common time."""
     as_of = newest_common(active)
-    return as_of is not None and any(bound.group.cuts(bound.reading.window, as_of) for bound in active.readings)
+    return as_of is not None and any(bound.is_cut(as_of) for bound in active.readings)
 
 
 def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
@@ -49,7 +49,7 @@ def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
             f"the synopsis over {stream} by {group.label} keeps {_extent(bound, group.reach)}, "
             f"the question looks back {_extent(bound, window.reach)}; register a query with such a window first"
         )
-    if as_of is not None and group.cuts(window, as_of):
+    if as_of is not None and bound.is_cut(as_of):
         pane = _extent(bound, group.length)
         raise SashError(f"{window} does not fit the stored panes of {pane}; take multiples of {pane}")
 

@@ -292,6 +292,9 @@ class StreamRuntime:
         if batch.rows < _ENOUGH_TO_JUDGE:
             return
         for number, group in enumerate(groups):
+            if group.name.partition:
+                # Single rows are what it keeps.
+                continue
             largest = max((len(rows.ends) for table, rows, _ in batch.lanes if table == number), default=0)
             ratio = largest / batch.rows
             if ratio > _REDUCTION and group.label not in self.unreduced:

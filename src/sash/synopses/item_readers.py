@@ -180,7 +180,7 @@ class FrequentReader(_ItemList):
         threshold = np.zeros(len(order.groups), dtype=np.int64)
         for view in views:
             counts = view.accumulator_for(self.reading.partials).slots[self.presence, 0]
-            state = (counts > 0).astype(np.int8)
+            state = np.where(counts > 0, np.int8(2), np.int8(0))
             (listed,) = _top_of_groups(counts[np.newaxis], state[np.newaxis], order, self.rule.count)
             named = listed[listed >= 0]
             totals[named] += counts[named]
