@@ -68,3 +68,62 @@ def test_matrix(spark: Any, tmp_path: Path) -> None:
         session.close()
 
     run()
+
+
+TYPES = [
+    *(
+        f"CASE WHEN id % 5 = 4 THEN NULL ELSE CAST(id * 7 % 13 AS {name}) END"
+        for name in ("TINYINT", "BIGINT", "FLOAT")
+    ),
+    "CASE WHEN id % 5 = 4 THEN NULL ELSE CAST(id * 7 % 13 AS DECIMAL(10, 2)) / 4 END",
+    "CASE WHEN id % 5 = 4 THEN NULL ELSE CAST(id * 7 % 13 AS STRING) END",
+    "CASE WHEN id % 5 = 4 THEN NULL ELSE id % 3 = 0 END",
+    "CAST(CAST(id * 7 % 13 AS STRING) AS BINARY)",
+    "date_add(DATE'2026-01-01', CAST(id * 7 % 13 AS INT))",
+    "timestamp_seconds(id * 7 % 13)",
+    "CAST(timestamp_seconds(id * 7 % 13) AS TIMESTAMP_NTZ)",
+    "CASE WHEN id % 7 = 0 THEN double('NaN') WHEN id % 7 = 1 THEN -0.0D WHEN id % 7 = 2 THEN 0.0D ELSE id % 5 END",
+]
+
+
+def test_holistic_aggregates_of_every_type(spark: Any) -> None:
+    """With and without GROUP BY, against Spark's own batch SQL."""
+    columns = [f"{text} AS c{i}" for i, text in enumerate(TYPES)]
+    frame = spark.range(300).selectExpr(
+        "timestamp_micros(1700000000000000 + id * 10000) AS ts", "id % 4 AS k", *columns
+    )
+    frame.createOrReplaceTempView("holistic_types")
+    session = sash.connect(spark=spark)
+    session.create_stream("s", frame, timestamp="ts")
+    for i in range(len(TYPES)):
+        scalars = f"COUNT(DISTINCT c{i}) AS d, QUANTILE(c{i}, 0.3) AS q, MODE(c{i}) AS m"
+        session.register(f"SELECT {scalars} FROM s [WINDOW 10 sec SLIDE 5 sec]", f"all{i}")
+        session.register(f"SELECT k, {scalars} FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k", f"by{i}")
+        session.register(f"SELECT k, TOP(3, c{i}) FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k", f"top{i}")
+    session.run()
+    for i in range(len(TYPES)):
+        for name, keys in (("all", ""), ("by", "k")):
+            ours = session.queries[f"{name}{i}"].latest()
+            assert ours is not None
+            assert same_rows(ours.table.to_pylist(), _scalars(spark, f"c{i}", keys)), TYPES[i]
+        ours = session.queries[f"top{i}"].latest()
+        assert ours is not None
+        theirs = spark.sql(
+            f"SELECT k, c, n FROM (SELECT k, c{i} AS c, count(*) AS n, row_number() OVER (PARTITION BY k ORDER BY "
+            f"count(*) DESC, c{i}) AS place FROM holistic_types WHERE c{i} IS NOT NULL GROUP BY k, c{i}) "
+            f"WHERE place <= 3"
+        ).toArrow()
+        assert same_rows(ours.table.to_pylist(), theirs.to_pylist()), TYPES[i]
+    session.close()
+
+
+def _scalars(spark: Any, column: str, keys: str) -> list[dict[str, Any]]:
+    """COUNT DISTINCT, the 0.3 quantile and the mode by sorted lists, as the definitions say."""
+    select, group = (f"{keys}, ", f"GROUP BY {keys}") if keys else ("", "")
+    counts = f"(SELECT {select}{column} AS c, count(*) AS n FROM holistic_types GROUP BY {select}{column})"
+    mode = "element_at(array_sort(collect_list(IF(c IS NULL, NULL, struct(-n AS a, c AS b)))), 1).b"
+    nth = f"element_at(array_sort(collect_list({column})), CAST(greatest(1, count({column}) * 3 DIV 10) AS INT))"
+    modes = spark.sql(f"SELECT {select}{mode} AS m FROM {counts} {group}").toArrow().to_pylist()
+    rest = spark.sql(f"SELECT {select}count(DISTINCT {column}) AS d, {nth} AS q FROM holistic_types {group}").toArrow()
+    by_key = {row.get("k"): row["m"] for row in modes}
+    return [{**row, "m": by_key[row.get("k")]} for row in rest.to_pylist()]

@@ -78,12 +78,11 @@ class PaneGroup:
             begun = self.retained_from is not None and self.origin is not None and self.retained_from > self.origin
             self.history_from = self.retained_from if begun else None
         self.readers[name, number] = bound
-        self._measure()
+        self._look_back(bound.reading.window)
 
-    def _measure(self) -> None:
-        windows = [bound.reading.window for bound in self.readers.values()]
-        self.reach = max((window.lag if window.unbounded else window.reach for window in windows), default=0)
-        self.keeps_history = any(window.unbounded for window in windows)
+    def _look_back(self, window: Window) -> None:
+        self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
+        self.keeps_history = self.keeps_history or window.unbounded
         if isinstance(self.synopsis, PartitionedSynopsis):
             self.synopsis.reach = self.reach
 
@@ -127,7 +126,9 @@ class PaneGroup:
 
     def remove_readers(self, name: str) -> None:
         self.readers = {key: bound for key, bound in self.readers.items() if key[0] != name}
-        self._measure()
+        self.reach, self.keeps_history = 0, False
+        for bound in self.readers.values():
+            self._look_back(bound.reading.window)
         self.synopsis.release({p for bound in self.readers.values() for p in bound.reading.partials})
         if self.queries.pop(name, None) is not None:
             self.unschedule(name)

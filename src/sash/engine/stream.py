@@ -67,25 +67,26 @@ class StreamRuntime:
     def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
         """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
         queries = {query.name: query for query in wanted}
-        for name in [name for name in self.active if self.active[name].compiled is not queries.get(name)]:
-            self.remove(name)
-        for name, query in queries.items():
-            if name not in self.active:
-                self._add(query)
+        gone = [name for name in self.active if self.active[name].compiled is not queries.get(name)]
+        for name in gone:
+            self._forget(name)
+        grouped = set(self.groups)
+        come = [self._bring_in(query) for name, query in queries.items() if name not in self.active]
+        if gone or come:
+            self._cut()
+        for active in come:
+            for bound in active.readings:
+                bound.group.require(bound, self._position(bound.group))
+            active.home.schedule(active)
+        for table in self.groups.keys() - grouped:
+            self._catch_up(self.groups[table])
 
-    def _add(self, query: CompiledQuery) -> None:
-        fresh = {reading.table for reading in query.readings} - self.groups.keys()
-        active = self._bound(query)
-        self.active[query.name] = active
+    def _bring_in(self, query: CompiledQuery) -> ActiveQuery:
+        active = self.active[query.name] = self._bound(query)
         for number, bound in enumerate(active.readings):
             bound.group.add_reader(query.name, number, bound)
         active.home.queries[query.name] = active
-        self._cut()
-        for bound in active.readings:
-            bound.group.require(bound, self._position(bound.group))
-        active.home.schedule(active)
-        for name in fresh:
-            self._catch_up(self.groups[name])
+        return active
 
     def _bound(self, query: CompiledQuery) -> ActiveQuery:
         readings = []
@@ -107,14 +108,15 @@ class StreamRuntime:
             group.now = group.closed_by(self.watermark)
 
     def remove(self, name: str) -> None:
-        active = self.active.pop(name, None)
-        if active is None:
-            return
-        for group in active.groups:
+        if name in self.active:
+            self._forget(name)
+            self._cut()
+
+    def _forget(self, name: str) -> None:
+        for group in self.active.pop(name).groups:
             group.remove_readers(name)
             if not group.readers:
                 del self.groups[group.name]
-        self._cut()
 
     def _cut(self) -> None:
         """Panes are as long as they can be; groups that one query reads together are cut alike."""
