@@ -30,14 +30,20 @@ class Trades:
     def keys(self) -> int:
         return self.running.shape[1]
 
+    def pane(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The keys of a pane, and their trades."""
+        counts = self.running[number] - self.running[number - 1]
+        keys = np.flatnonzero(counts)
+        return keys, counts[keys]
 
-def generate(keys: int, more: int, chance: np.random.Generator) -> Trades:
-    """Three hours, and `more` panes."""
+
+def generate(keys: int, more: int, spare: int, chance: np.random.Generator) -> Trades:
+    """Three hours, `more` panes, and rows for `spare` panes that the caller fills."""
     shares = 1.0 / np.arange(1, keys + 1)
     # Shuffled, since a code says nothing about a key's rate.
     shares = chance.permutation(shares / shares.sum())
-    running = np.zeros((HISTORY + more + 1, keys), dtype=np.int32)
-    for pane in range(1, len(running)):
+    running = np.zeros((HISTORY + more + spare + 1, keys), dtype=np.int32)
+    for pane in range(1, HISTORY + more + 1):
         np.add(running[pane - 1], chance.poisson(shares * (keys * RATE * PANE)), out=running[pane], casting="unsafe")
     lengths = chance.integers(SHORTEST, HISTORY + 1, FILTERS)
     selective = chance.uniform(0.03, 0.05, FILTERS)

@@ -8,9 +8,8 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.stream import StreamRuntime
+from sash.engine.stream import Numbered, StreamRuntime
 from sash.scheduling import policy
-from sash.synopses.basic_interval import BatchFacts
 from tests.support.duck_pass import aggregate
 
 
@@ -31,18 +30,18 @@ class Feed:
 
     def push(self, part: pa.Table) -> list[Answer]:
         facts = aggregate(self.declared, self.runtime.tables(), part)
-        counted = self._number(part, self.runtime.next_watermark(facts))
-        progress = self.runtime.apply(facts, counted)
+        numbered = self._number(part, self.runtime.next_watermark(facts))
+        progress = self.runtime.apply(facts, numbered)
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 
     def finish(self) -> list[Answer]:
-        counted = None if self._pending is None else self._number(self._pending.slice(0, 0), None)
-        progress = self.runtime.finish(counted)
+        numbered = None if self._pending is None else self._number(self._pending.slice(0, 0), None)
+        progress = self.runtime.finish(numbered)
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 
-    def _number(self, part: pa.Table, watermark: int | None) -> BatchFacts | None:
+    def _number(self, part: pa.Table, watermark: int | None) -> Numbered | None:
         tables = self.runtime.tables(by_rows=True)
         if not tables:
             self._pending = None
@@ -56,7 +55,8 @@ class Feed:
         ready = seen.filter(pa.array(passed))
         order = np.argsort(stamps[passed], kind="stable")
         numbers = pa.array(np.arange(len(order)) + self.runtime.counted + 1)
-        return aggregate(self.declared, tables, ready.take(pa.array(order)).append_column("_n", numbers))
+        facts = aggregate(self.declared, tables, ready.take(pa.array(order)).append_column("_n", numbers))
+        return Numbered(facts, 0 if self._pending is None else len(self._pending))
 
 
 def answers_of(

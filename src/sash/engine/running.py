@@ -30,7 +30,7 @@ from sash.engine import state
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.onetime import is_cut
-from sash.engine.stream import Progress, StreamRuntime
+from sash.engine.stream import Numbered, Progress, StreamRuntime
 from sash.scheduling import Policy
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
@@ -151,13 +151,13 @@ class RunningStream:
         self._report_failures(self._failed, reported=True)
 
     def _replay(self, entry: Entry) -> Progress:
-        counted = self.pipeline.numbered_facts(entry.tables.get("counted"), self.runtime.tables(by_rows=True))
         self._pending = entry.tables.get("pending")
+        numbered = self._numbered(entry.tables.get("counted"), self._pending)
         if entry.kind == "batch":
-            return self.runtime.apply(self.pipeline.facts(entry.tables["batch"], self.runtime.tables()), counted)
+            return self.runtime.apply(self.pipeline.facts(entry.tables["batch"], self.runtime.tables()), numbered)
         if entry.kind == "heartbeat":
-            return self.runtime.advance(entry.facts["watermark"], counted)
-        return self.runtime.finish(counted)
+            return self.runtime.advance(entry.facts["watermark"], numbered)
+        return self.runtime.finish(numbered)
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class RunningStream:
         started = time.perf_counter()
         with self._all_or_broken():
             with self._isolation.slide():
-                progress = self.runtime.apply(self._facts(table), self._counted_facts(counted))
+                progress = self.runtime.apply(self._facts(table), self._numbered(counted, pending))
                 self._pending = pending
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
@@ -239,8 +239,9 @@ class RunningStream:
     def _facts(self, table: pa.Table) -> BatchFacts:
         return self.pipeline.facts(table, self.runtime.tables())
 
-    def _counted_facts(self, counted: pa.Table | None) -> BatchFacts | None:
-        return self.pipeline.numbered_facts(counted, self.runtime.tables(by_rows=True))
+    def _numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> Numbered | None:
+        facts = self.pipeline.numbered_facts(counted, self.runtime.tables(by_rows=True))
+        return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
 
     def _aggregate(self, rows: DataFrame) -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
         """The one action (and those of row-based windows).
@@ -289,14 +290,14 @@ class RunningStream:
         kind: str,
         facts: dict[str, Any],
         watermark: Micros | None,
-        change: Callable[[BatchFacts | None], Progress],
+        change: Callable[[Numbered | None], Progress],
     ) -> None:
         with self._lock, self._working():
             self._check_whole()
             counted, pending = (None, None) if self._pending is None else self._count(None, watermark)
             with self._all_or_broken():
                 with self._isolation.slide():
-                    progress = change(self._counted_facts(counted))
+                    progress = change(self._numbered(counted, pending))
                     self._pending = pending
                 tables = _present(counted=counted, pending=pending)
                 self._commit(Entry(kind, self._epoch, self._version, facts, tables), progress)

@@ -27,6 +27,7 @@ def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
         "latest": runtime.latest,
         "watermark": runtime.watermark,
         "counted": runtime.counted,
+        "waiting": runtime.waiting,
         "queries": {
             name: {
                 **{field: getattr(active, field) for field in ("ends_at", "resting", "lateness")},
@@ -63,7 +64,8 @@ def _saved_name(name: TableName) -> list[object]:
 
 def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table], policy: Policy) -> None:
     """Put a snapshot's state into a runtime that has the same queries and no data yet."""
-    runtime.latest, runtime.watermark, runtime.counted = state["latest"], state["watermark"], state["counted"]
+    runtime.latest, runtime.watermark = state["latest"], state["watermark"]
+    runtime.counted, runtime.waiting = state["counted"], state["waiting"]
     vars(runtime.statistics).update(state["statistics"])
     by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
     for saved, table in zip(state["groups"], tables, strict=True):

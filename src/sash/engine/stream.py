@@ -44,6 +44,14 @@ class Progress:
     outcome: Outcome = field(default_factory=Outcome)
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """The partials of the tuples that a watermark has passed, by their numbers, and how many still wait for theirs."""
+
+    facts: BatchFacts
+    waiting: int
+
+
 class StreamRuntime:
     """One stream: its watermark and its groups of queries, by pane table."""
 
@@ -56,8 +64,9 @@ class StreamRuntime:
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
         self.watermark: Micros | None = None
-        # How many tuples row-based windows have counted.
+        # How many tuples row-based windows have counted, and how many wait to be.
         self.counted = 0
+        self.waiting = 0
         self.statistics = StreamStatistics()
         self.unreduced: dict[str, float] = {}
         self._warned_late = False
@@ -157,18 +166,21 @@ class StreamRuntime:
 
     # -- data ------------------------------------------------------------------------------------------
 
-    def apply(self, batch: BatchFacts, counted: BatchFacts | None = None) -> Progress:
+    def apply(self, batch: BatchFacts, numbered: Numbered | None = None) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
-        `counted` has the partials of the tuples that the new watermark has passed, by their numbers.
+        `numbered` is for row-based windows: what the new watermark has passed.
         """
         self._count(batch)
         late = self._absorb(batch, by_rows=False)
+        if numbered is not None:
+            came = batch.rows - batch.null_timestamps - batch.unparsable
+            late = max(late, came + self.waiting - numbered.facts.rows - numbered.waiting)
         self._report_late(late)
         if batch.latest is None:
             return Progress()
         self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
-        return self.advance(self.latest - self.stream.delay, counted)
+        return self.advance(self.latest - self.stream.delay, numbered)
 
     def next_watermark(self, batch: BatchFacts) -> Micros | None:
         """The watermark that a micro-batch will bring."""
@@ -184,12 +196,12 @@ class StreamRuntime:
         self._judge_reduction(groups, batch)
         return max(late)
 
-    def advance(self, watermark: Micros, counted: BatchFacts | None = None) -> Progress:
+    def advance(self, watermark: Micros, numbered: Numbered | None = None) -> Progress:
         """The watermark, or a heartbeat, has come to a time."""
-        self._take_counted(counted)
+        self._take_numbered(numbered)
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
-        elif counted is None:
+        elif numbered is None:
             return Progress()
         return self._advance(
             {
@@ -198,9 +210,9 @@ class StreamRuntime:
             }
         )
 
-    def finish(self, counted: BatchFacts | None = None) -> Progress:
+    def finish(self, numbered: Numbered | None = None) -> Progress:
         """End of input, or idleness: nothing more is expected in the panes that are open."""
-        self._take_counted(counted)
+        self._take_numbered(numbered)
         if self.latest is None:
             return Progress()
         self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
@@ -211,10 +223,11 @@ class StreamRuntime:
             }
         )
 
-    def _take_counted(self, counted: BatchFacts | None) -> None:
-        if counted is not None:
-            self._absorb(counted, by_rows=True)
-            self.counted += counted.rows
+    def _take_numbered(self, numbered: Numbered | None) -> None:
+        self.waiting = 0 if numbered is None else numbered.waiting
+        if numbered is not None:
+            self._absorb(numbered.facts, by_rows=True)
+            self.counted += numbered.facts.rows
 
     def _advance(self, targets: dict[TableName, int]) -> Progress:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""

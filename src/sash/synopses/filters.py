@@ -119,6 +119,8 @@ class FilterIndex:
         self._last: int | None = None
         self._index: CollectiveIndex | ExtremeIndex = self._fresh()
         self.failure: str | None = None
+        # The longest window that is asked for: what lies before it is forgotten.
+        self.longest = 0
         self._asked = self._visited = self._groups = 0
 
     @property
@@ -136,6 +138,12 @@ class FilterIndex:
             return CollectiveIndex(self._p)
         return ExtremeIndex(self.key.function, self._partial.dtypes[0])  # type: ignore[arg-type]
 
+    def look_back(self, longest: int) -> None:
+        """Serve windows up to a length; one that reaches into what was forgotten makes the index begin anew."""
+        if longest > self.longest:
+            self._version = None
+        self.longest = longest
+
     # -- feeding -------------------------------------------------------------------------------------
 
     def catch_up(self, ring: PaneRing, now: int, version: int) -> None:
@@ -146,6 +154,7 @@ class FilterIndex:
         for i in range(first, ring.position(now)):
             self._feed(ring, i)
         self._last = now
+        self._index.forget(now - self.longest)
 
     def _feed(self, ring: PaneRing, i: int) -> None:
         witness = self._presence if self.key.function == "count" else counted(self._partial)

@@ -166,6 +166,17 @@ def test_many_levels_are_listed_at_once() -> None:
     assert index.listed == len({index.levels.above(v) for v in thresholds})
 
 
+def test_a_list_leaves_out_the_keys_that_nobody_asks_for() -> None:
+    """A thousand keys were seen long ago, five are seen now: a look-up has to do with the five."""
+    index, old, young = CollectiveIndex(), np.arange(1_000), np.arange(5)
+    index.update(0, old, np.full(1_000, 50))
+    for time in range(1, 200):
+        index.update(time, young, np.full(5, 7))
+        assert index.lookup_above(time, 10, 30).tolist() == (young if time >= 10 else old).tolist()
+    listed = index._listing.filled >= 0
+    assert listed.sum() == 1 and index._listing.sizes[listed][0] == 5
+
+
 def test_updates_that_are_errors() -> None:
     index, key = CollectiveIndex(), np.array([0])
     index.update(5, key, np.array([1]))

@@ -43,8 +43,9 @@ class ExtremeIndex:
     """Keys by MAX (or MIN) of all windows that end now, exactly.
 
     Needs: panes in the order of time; windows of whole panes; int64 or float64 values. NaN is the greatest number.
-    Time: an update O(log W) per key, amortised over W panes; a look-up O(log^2 W) and as many steps as base-intervals
-    in which the found keys are found, at most K_o log W; complements (MAX < v) O(keys in the window, log W).
+    Time: an update O(log W) per key, amortised over the W panes that are kept, besides sorting its pane. A look-up
+    for MAX > v: a search in each of O(log W) base-intervals, and a step for each of them that a found key is found in.
+    For the complement, MAX < v: a step for each key of each base-interval, so O(keys in the window, times log W).
     Space: 12 log2 W bytes for each key of a pane. Reference: Arasu and Widom, Figure 1 and Definition 3.1.
 
     >>> index = ExtremeIndex("max")

@@ -44,9 +44,7 @@ def encode(values: NDArray[Any], reverse: bool) -> NDArray[np.int64]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_merge(
-    keys: Any, values: Any, other_keys: Any, other_values: Any, seen: Any, mark: int
-) -> Any:  # tuple of two arrays
+def _kernel_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, seen: Any, mark: int) -> Any:
     """One run from two; of a key that is in both, or twice in one, the greatest value."""
     i, j, place = keys.size - 1, other_keys.size - 1, keys.size + other_keys.size
     merged_keys, merged_values = np.empty(place, dtype=np.int32), np.empty(place, dtype=np.int64)
