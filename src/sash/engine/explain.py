@@ -93,6 +93,8 @@ class _Site:
     def choice(self) -> Choice:
         if self.query.synopsis is not None:
             return Choice(self.query.synopsis, "the query insists on it")
+        if all(reading.window.unbounded for reading in self.own):
+            return choose(self.own, self.load)
         free = [other for mate, other in self.others if mate.synopsis is None]
         return choose([*free, *self.own], replace(self.load, pane=self.pane))
 

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sash.engine")
 
+T = TypeVar("T")
 QueriesAt = Callable[[int], list[CompiledQuery]]
 
 
@@ -244,19 +245,27 @@ class RunningStream:
         return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
 
     def _aggregate(self, rows: DataFrame) -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
-        """The one action (and those of row-based windows).
+        """The one action, and those of row-based windows."""
 
-        When an expression fails, find out whose, fail those queries alone, and go on.
-        """
+        def passes() -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
+            table = self.pipeline.aggregate(rows, self.runtime.tables())
+            return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
+
+        return self._without_culprits(rows, passes)
+
+    def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
+        """When an expression fails, find out whose, fail those queries alone, and go on."""
         while True:
             started = time.perf_counter()
             try:
-                table = self.pipeline.aggregate(rows, self.runtime.tables())
-                watermark = self.runtime.next_watermark(self._facts(table))
-                return table, *self._count(rows, watermark)
+                return action()
             except Exception as error:
-                self.pipeline.readable(rows)
-                if not self._fail_culprits(rows):
+                # A tuple that has waited for its number is one of an earlier micro-batch.
+                seen = self.pipeline.with_pending(rows, self._pending)
+                if seen is None:
+                    raise
+                self.pipeline.readable(seen)
+                if not self._fail_culprits(seen):
                     raise error
             finally:
                 self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
@@ -294,13 +303,17 @@ class RunningStream:
     ) -> None:
         with self._lock, self._working():
             self._check_whole()
-            counted, pending = (None, None) if self._pending is None else self._count(None, watermark)
+            failed_before, counted, pending = set(self._failed), None, None
+            if self._pending is not None:
+                counted, pending = self._without_culprits(None, functools.partial(self._count, None, watermark))
+            failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
             with self._all_or_broken():
                 with self._isolation.slide():
                     progress = change(self._numbered(counted, pending))
                     self._pending = pending
+                self._report_failures(failed, reported=False)
                 tables = _present(counted=counted, pending=pending)
-                self._commit(Entry(kind, self._epoch, self._version, facts, tables), progress)
+                self._commit(Entry(kind, self._epoch, self._version, {**facts, "failed": failed}, tables), progress)
 
     def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
         """Number the tuples that a watermark (None: the end) passes; their partials, and the tuples that still wait."""

@@ -106,8 +106,11 @@ class StreamRuntime:
         return ActiveQuery(query, readings)
 
     def _position(self, group: PaneGroup) -> int | None:
-        """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted."""
-        return (self.counted or None) if group.name.by_rows else self.latest
+        """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted.
+
+        None before the stream has begun: nothing has been missed then.
+        """
+        return self.counted if group.name.by_rows and self.latest is not None else self.latest
 
     def _catch_up(self, group: PaneGroup) -> None:
         """A group that comes late: what is before the watermark is closed to it."""

@@ -113,6 +113,10 @@ class Pipeline:
             known = self._programs[numbered] = (wanted, program)
         return known[1]
 
+    def with_pending(self, batch: DataFrame | None, pending: pa.Table | None) -> DataFrame | None:
+        """All the tuples that a failed pass may have read."""
+        return batch if pending is None else self._numbering.arrived(batch, pending)
+
     def readable(self, batch: DataFrame) -> None:
         """Read every row of the batch and do nothing with it; SourceError when even that fails."""
         try:

@@ -72,7 +72,8 @@ class Accelerator:
     def catch_up(self, ring: PaneRing, groups: int, now: int, version: int) -> None:
         """Take in the panes that have closed up to a time."""
         gap = (now - self._last) // self.length
-        if version != self._version or gap > self._capacity or not self._synopses:
+        stale = version != self._version or gap > self._capacity or not self._synopses
+        if stale or not self._is_regular(ring, ring.position(self._last), ring.position(now)):
             self._begin(ring, groups, now)
             self._version = version
         if groups > self._groups:
@@ -81,6 +82,10 @@ class Accelerator:
                 synopsis.grow_groups(self._groups)
         while self._last < now:
             self._feed(ring, min(now, self._last + _FED_TOGETHER * self.length))
+
+    def _is_regular(self, ring: PaneRing, first: int, last: int) -> bool:
+        """All these panes have this length; one that was open when finer panes came has another."""
+        return all(end - start == self.length for start, end in map(ring.span, range(first, last)))
 
     def _begin(self, ring: PaneRing, groups: int, now: int) -> None:
         """Begin behind the youngest pane that has another length, or as far back as windows reach."""

@@ -172,7 +172,8 @@ def shared_column(
         windows = min(len(block.slots[partial, 0]) for partial in parts)
         try:
             block.lowered[key] = aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
-        except OverflowError:
+        except (OverflowError, pa.ArrowInvalid):
+            # Arrow's error is an extreme that some window does not have, because it came later than its count.
             block.lowered[key] = None
     column, first = block.lowered[key], accumulator.window * block.groups
     if column is None or first >= len(column):

@@ -48,5 +48,6 @@ class QuantileCont(ExactHolistic):
 
 
 def _numbers(items: ItemCounts, ranks: Ints) -> NDArray[np.float64]:
-    values = items.values(items.at(ranks)).cast(pa.float64())
+    # As Spark converts them: a BIGINT beyond 2^53 to the nearest double.
+    values = items.values(items.at(ranks)).cast(pa.float64(), safe=False)
     return np.asarray(values.fill_null(0.0) if values.null_count else values, dtype=np.float64)
