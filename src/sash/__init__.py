@@ -6,22 +6,26 @@ The journey of a query (`session.register`):
                  against the catalog, every error points at its word
  2. `plan`       the plan is immutable and can be explained; it says what is asked, not how
  3. `catalog`    the query gets its name; the catalog's version grows
- 4. `sharing`    queries of a stream with the same groups share a pane table: the union of the partials they need,
-                 panes as long as the greatest common divisor of their windows and slides
+ 4. `sharing`    queries of a stream that read the same groups share a pane table: the union of the partials they
+                 need, panes as long as the greatest common divisor of their windows and slides. A holistic aggregate
+                 reads the table that is grouped by its argument as well; a query may read several tables
  5. `scheduling` the query joins the sub-group of its SLIDE; deadlines are multiples of it
  6. `engine`     at the next micro-batch the shared pass computes what the query needs as well
 
 The journey of a tuple:
 
  1. `spark`        Spark reads it; in one pass over the micro-batch it falls into a pane of each pane table and is
-                   added to the partials of its groups, by Spark's generated code. Python never sees it
+                   added to the partials of its groups, by Spark's generated code. Python never sees it (only tuples
+                   that wait for a number, for row-based windows, are held in the process)
  2. `synopses`     partials of (pane, group) arrive as Arrow and wait in open panes
  3. `engine`       the watermark passes the pane's end: the pane is closed, in the order of time
  4. `scheduling`   queries whose deadline has come are executed, together where they read the same synopsis
- 5. `synopses`     one scan from the youngest pane to the oldest gives every window's groups along the way;
+ 5. `synopses`     one scan from the youngest pane to the oldest gives every window's groups along the way, or a
+                   running or interval synopsis beside the panes is looked up, whichever costs less;
                    partials are lowered to values, HAVING, ORDER BY and LIMIT make the answer
  6. `engine`       answers go to their subscribers; the epoch is committed
- 7. `storage`      when no window reaches the pane any more, it expires
+ 7. `storage`      when no window reaches the pane any more, it expires, or is merged into the history of
+                   unbounded windows
 """
 
 from sash.core.errors import (

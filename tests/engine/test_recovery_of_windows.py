@@ -188,12 +188,15 @@ def test_closed_twice_in_the_middle(spark: Any, tmp_path: Path) -> None:
 def check_same(ours: Told, theirs: Told) -> None:
     assert ours.keys() == theirs.keys()
     for name, answers in theirs.items():
-        # A twin's panes may be longer, and so may what counts as the beginning of the data.
-        compared = 1 if name in QUERIES and QUERIES[name][1] else 3
-        assert [answer[:compared] for answer in ours[name]] == [answer[:compared] for answer in answers], name
-        for mine, other in zip(ours[name], answers, strict=True):
-            assert same_rows(mine[3], other[3]), (name, mine, other)
-    assert min(map(len, theirs.values())) >= 5
+        mine, others = ours[name], answers
+        if name in QUERIES and QUERIES[name][1]:
+            # A twin's panes may be longer: so may be what counts as the beginning of the data, and the last pane.
+            assert len(others) - len(mine) in (0, 1), name
+            mine, others = [[(a[0], True, *a[2:]) for a in each[: len(mine)]] for each in (mine, others)]
+        assert [answer[:3] for answer in mine] == [answer[:3] for answer in others], name
+        for one, other in zip(mine, others, strict=True):
+            assert same_rows(one[3], other[3]), (name, one, other)
+        assert len(mine) >= 3
 
 
 def test_estimates_of_many_values_stay_within_their_bounds(spark: Any, tmp_path: Path) -> None:

@@ -160,3 +160,10 @@ def test_groups_that_are_forgotten_leave_the_index_too() -> None:
     group, answers = run(texts, parts)
     assert group.synopsis.groups < 3_000
     check(texts, {"q": 3}, parts[:3] + parts[-6:], answers[:2] + answers[-2:])
+
+
+def test_approx_relaxes_only_the_condition_that_the_index_serves() -> None:
+    texts, parts = {"q": text("APPROX COUNT(*) > 6 AND k % 2 = 0", 7)}, trades(20, 60, 6)
+    _, answers = run(texts, parts)
+    assert any(answer.table.num_rows for answer in answers)
+    assert all(k % 2 == 0 for answer in answers for k in answer.table["k"].to_pylist())

@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
 
 
 class ParquetAnswers:
-    """`DIR/<query>/<as of>.parquet`, with the column `as_of` first.
+    """`DIR/<query>/<as of>.parquet`, with the column `as_of` first; over row-based windows `<as of>-<rows>.parquet`.
 
     A file is named by what it answers, so an answer that comes again after a crash replaces itself; it appears
     under its name only when it is whole.
@@ -94,7 +94,9 @@ class ParquetAnswers:
     def __call__(self, answer: Answer) -> None:
         folder = self._directory / folder_name(answer.query)
         folder.mkdir(exist_ok=True)
-        name = f"{answer.as_of:%Y%m%dT%H%M%S.%fZ}.parquet"
+        # Row-based windows may give several answers as of one time.
+        counted = "" if answer.rows is None else f"-{answer.rows:012d}"
+        name = f"{answer.as_of:%Y%m%dT%H%M%S.%fZ}{counted}.parquet"
         unfinished = folder / f".{name}.{os.getpid()}.tmp"
         pq.write_table(self._with_as_of(answer), unfinished)
         unfinished.replace(folder / name)

@@ -12,6 +12,8 @@ import pyarrow as pa
 class Answer:
     """`as_of` is the end of the window's youngest pane (plus LAG), an aware UTC datetime.
 
+    Over a row-based window it is the timestamp of the last tuple counted, and `rows` is how many were; several answers
+    may then have one `as_of`.
     `complete`: the whole window lies within what is retained for the query.
     `scheduled`: `as_of` is one of the query's own multiples of SLIDE.
     """
@@ -21,3 +23,4 @@ class Answer:
     complete: bool
     scheduled: bool
     table: pa.Table
+    rows: int | None = None

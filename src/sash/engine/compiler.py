@@ -92,8 +92,21 @@ def compile_select(
     select: Select, catalog: Catalog, name: str = "", *, one_time: bool = False, synopsis: str | None = None
 ) -> CompiledQuery:
     compiled = CompiledQuery(name, bind(select, catalog, periodic=not one_time), synopsis=synopsis)
-    compiled.check()
+    try:
+        compiled.check()
+    except SashError as error:
+        raise CqlError(str(error), select.script, _word(select, str(error))) from None
     return compiled
+
+
+def _word(select: Select, reason: str) -> Span:
+    """The word that a refusal speaks of first, as far as it stands in the SELECT; else the SELECT's own."""
+    words = [word for word in ("FREQUENT", "APPROX", "UNBOUNDED", "PARTITION") if word in reason]
+    for word in words:
+        place = select.text.upper().find(word)
+        if place >= 0:
+            return Span(select.span.start + place, select.span.start + place + len(word))
+    return Span(select.span.start, select.span.start + len("SELECT"))
 
 
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:

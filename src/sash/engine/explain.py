@@ -25,9 +25,9 @@ _SYNOPSES = {
 }
 
 
-def compile_for_explain(select: Select, catalog: Catalog) -> CompiledQuery:
+def compile_for_explain(select: Select, catalog: Catalog, synopsis: str | None = None) -> CompiledQuery:
     """A periodic query, or a one-time one where no SLIDE is given."""
-    return compile_select(select, catalog, one_time=not has_slide(select))
+    return compile_select(select, catalog, one_time=not has_slide(select), synopsis=synopsis)
 
 
 def explain(
@@ -99,7 +99,7 @@ class _Site:
         return choose([*free, *self.own], replace(self.load, pane=self.pane))
 
     def extent(self, length: int) -> str:
-        return f"{length} rows" if self.name.by_rows else format_duration(length)
+        return f"{length} row{'s' * (length != 1)}" if self.name.by_rows else format_duration(length)
 
 
 def _one_time_line(site: _Site, stream: Stream) -> str:
@@ -137,9 +137,9 @@ def _synopsis_lines(site: _Site) -> list[str]:
     history = ", older ones merged for UNBOUNDED" if merged else ""
     lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
-    lines += _filter_lines(site)
     together = "in one scan (CS2)" if choice.kind == "basic" else "looked up together where windows are equal (CS1)"
-    return [*lines, f"  read by {_names(names)} too, {together}" if names else "  its only reader"]
+    lines.append(f"  read by {_names(names)} too, {together}" if names else "  its only reader")
+    return [*lines, *_filter_lines(site)]
 
 
 def _filter_lines(site: _Site) -> list[str]:
@@ -151,7 +151,7 @@ def _filter_lines(site: _Site) -> list[str]:
     queries, groups = len(sharers) + 1, site.load.groups
     if not is_worth([site.query, *sharers], groups):
         few = f"{queries} of {LEAST_QUERIES} queries, {groups} of {LEAST_GROUPS} groups so far"
-        return [f"  HAVING is evaluated for every group: an index on {key} does not pay yet ({few})"]
+        return [f"Having: evaluated for every group; an index on {key} does not pay yet ({few})"]
     ending = "its superset is the answer" if mine[0].query.approximate else "the groups it finds are tested exactly"
     company = f"shared with {_names([mate.name for mate in sharers])}" if sharers else "for this query alone"
     return [f"Substream filter: {key.name} on {key}, {company}; {ending}"]
@@ -184,7 +184,8 @@ def _cost_text(site: _Site, same: list[CompiledQuery]) -> str:
     if site.choice.kind != "basic":
         probes = sum(lookup_cost(site.choice.kind, length // site.pane) for length in own)
         return f"about {probes:.0f} pane values per group"
-    cost = f"{joint_cost(own, site.pane)} combinations of pane values per group"
+    combined = joint_cost(own, site.pane)
+    cost = f"{combined} combination{'s' * (combined != 1)} of pane values per group"
     if same:
         together = [_cost_length(window) for mate in [*same, site.query] for window in mate.windows]
         joint, separate = joint_cost(together, site.pane), separate_cost(together, site.pane)

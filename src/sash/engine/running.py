@@ -3,7 +3,8 @@
     foreachBatch(rows, epoch)
       1  committed already? skip: Spark replays what it is not sure about
       2  intend: which version of the catalog this epoch sees
-      3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on)
+      3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on; row-based windows
+         take two more: numbers for tuples, and what waits for them)
       4  slide: apply to the runtime, run what is due    (under the isolation level)
       5  hand answers to subscribers
       6  append to the log: the epoch is committed
@@ -260,19 +261,20 @@ class RunningStream:
             try:
                 return action()
             except Exception as error:
-                # A tuple that has waited for its number is one of an earlier micro-batch.
-                seen = self.pipeline.with_pending(rows, self._pending)
-                if seen is None:
-                    raise
-                self.pipeline.readable(seen)
-                if not self._fail_culprits(seen):
+                if rows is not None:
+                    self.pipeline.readable(rows)
+                if not self._fail_culprits(rows):
                     raise error
             finally:
                 self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
 
-    def _fail_culprits(self, rows: DataFrame) -> bool:
-        queries = [active.compiled for active in self.runtime.active.values()]
-        culprits = {query.name: self.pipeline.failure(rows, query.leaves) for query in queries}
+    def _fail_culprits(self, rows: DataFrame | None) -> bool:
+        # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
+        waited = self.pipeline.with_pending(rows, self._pending)
+        culprits = {}
+        for query in (active.compiled for active in self.runtime.active.values()):
+            read = waited if query.readings[0].table.by_rows else rows
+            culprits[query.name] = None if read is None else self.pipeline.failure(read, query.leaves)
         serials = self._serials(culprits)
         found = {serials[name]: why for name, why in culprits.items() if why is not None}
         with self._isolation.slide():

@@ -43,7 +43,6 @@ from sash.language import (
     SelectStatement,
     ShowQueries,
     Statement,
-    bind,
     parse,
     parse_script,
 )
@@ -236,9 +235,9 @@ class Session:
         with self._lock:
             check_name("query", name)
             serial = self._history.version + 1
-            plan = bind(select, self._catalog, periodic=True)
-            compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
-            compiled.check()
+            synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
+            found = compile_select(select, self._catalog, name, synopsis=synopsis)
+            compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
             query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime, serial, synopsis)
             if name.lower() in self._restored:
                 known = self._catalog.query(name)
@@ -424,12 +423,12 @@ class Session:
         """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""
         statement = parse(text)
         if isinstance(statement, Explain | RegisterQuery | SelectStatement):
-            return self._explain(statement.select)
+            return self._explain(statement.select, getattr(statement, "synopsis", None))
         raise SashError("EXPLAIN takes a SELECT")
 
-    def _explain(self, select: Select) -> str:
+    def _explain(self, select: Select, synopsis: str | None = None) -> str:
         with self._lock:
-            compiled = explaining.compile_for_explain(select, self._catalog)
+            compiled = explaining.compile_for_explain(select, self._catalog, synopsis)
             neighbours = [
                 query for query in self._queries_at(compiled.stream) if self.queries[query.name].error is None
             ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sash.core.window import Window
@@ -18,12 +19,13 @@ class GroupStatistics:
     joint_cost: int = 0
     separate_cost: int = 0
 
-    def executed(self, windows: list[Window], pane: int) -> None:
+    def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
+        """Some queries were executed together; each is given by its windows."""
         # What an UNBOUNDED window sees is one merged pane.
-        lengths = [pane if window.unbounded else window.length for window in windows]
+        lengths = [pane if window.unbounded else window.length for windows in queries for window in windows]
         self.executions += 1
-        self.joint_executions += len(windows) > 1
-        self.refreshes += len(windows)
+        self.joint_executions += len(queries) > 1
+        self.refreshes += len(queries)
         self.joint_cost += joint_cost(lengths, pane)
         self.separate_cost += separate_cost(lengths, pane)
 

@@ -175,11 +175,11 @@ class StreamRuntime:
         `numbered` is for row-based windows: what the new watermark has passed.
         """
         self._count(batch)
-        late = self._absorb(batch, by_rows=False)
+        late, unnumbered = self._absorb(batch, by_rows=False), 0
         if numbered is not None:
             came = batch.rows - batch.null_timestamps - batch.unparsable
-            late = max(late, came + self.waiting - numbered.facts.rows - numbered.waiting)
-        self._report_late(late)
+            unnumbered = came + self.waiting - numbered.facts.rows - numbered.waiting
+        self._report_late(late, unnumbered)
         if batch.latest is None:
             return Progress()
         self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
@@ -268,11 +268,12 @@ class StreamRuntime:
         if not queries:
             return
         home = queries[0].home
-        home.statistics.executed([window for active in queries for window in active.compiled.windows], home.length)
+        home.statistics.executed([active.compiled.windows for active in queries], home.length)
         moment = home.moment(as_of)
         for active, table in Execution(queries, as_of, outcome).tables():
             complete = all(bound.is_complete(as_of) for bound in active.readings)
-            yield Answer(active.name, moment, complete, home.is_scheduled(active.compiled.slide, as_of), table)
+            scheduled = home.is_scheduled(active.compiled.slide, as_of)
+            yield Answer(active.name, moment, complete, scheduled, table, as_of if home.name.by_rows else None)
 
     def probe(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
@@ -294,16 +295,21 @@ class StreamRuntime:
         self.statistics.null_timestamps += batch.null_timestamps
         self.statistics.unparsable += batch.unparsable
 
-    def _report_late(self, late: int) -> None:
-        self.statistics.late_tuples += late
-        if late and not self._warned_late and not self.stream.late_revise:
-            self._warned_late = True
-            logger.warning(
-                "stream %s: late tuples dropped (%d); a longer DELAY waits for them, LATE REVISE merges them "
-                "(said once; stats() counts on)",
-                self.stream.name,
-                late,
-            )
+    def _report_late(self, late: int, unnumbered: int) -> None:
+        """Tuples too late for their panes, which LATE REVISE merges, and too late to be numbered, which it cannot."""
+        self.statistics.late_tuples += max(late, unnumbered)
+        dropped = unnumbered if self.stream.late_revise else max(late, unnumbered)
+        if not dropped or self._warned_late:
+            return
+        self._warned_late = True
+        once = "row-based windows number tuples once and for all"
+        remedy = once if unnumbered >= late else "LATE REVISE merges them"
+        logger.warning(
+            "stream %s: late tuples dropped (%d); a longer DELAY waits for them, %s (said once; stats() counts on)",
+            self.stream.name,
+            dropped,
+            remedy,
+        )
 
     def _judge_reduction(self, groups: list[PaneGroup], batch: BatchFacts) -> None:
         """Report, once, a set of groups that has nearly as many groups as there are tuples."""

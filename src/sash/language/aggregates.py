@@ -1,7 +1,7 @@
 """Aggregates that give one value per group: what they take, and the types of their answers.
 
-The old ones (SUM, AVG, ..) are typed by their own classes. The others are typed by the table below, so that a
-query can be bound without knowing how an aggregate is computed.
+Distributive and algebraic ones (SUM, AVG, ..) are typed by their own classes. The others are typed by the table below,
+so that a query can be bound without knowing how an aggregate is computed.
 """
 
 from __future__ import annotations

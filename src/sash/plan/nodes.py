@@ -82,6 +82,8 @@ class AggregateCall:
 
     def __str__(self) -> str:
         argument = str(self.argument) if self.argument is not None else "*"
+        if self.function == "count_distinct":
+            return f"COUNT(DISTINCT {argument})"
         return f"{self.function.upper()}({', '.join([argument, *map(str, self.parameters)])})"
 
 

@@ -54,10 +54,14 @@ def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
     for reading in readings:
         if kind != "basic" and (reading.table.partition or reading.window.unbounded):
             what = "PARTITION BY" if reading.table.partition else "UNBOUNDED"
-            raise SashError(f"a {kind} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}")
+            raise SashError(f"{_an(kind)} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}")
         for partial in reading.partials:
             if (why := refusal(kind, partial)) is not None:
-                raise SashError(f"a {kind} synopsis cannot answer this query: {why}; SYNOPSIS AUTO finds one that can")
+                raise SashError(f"{_an(kind)} synopsis cannot answer this query: {why}; SYNOPSIS AUTO finds one")
+
+
+def _an(kind: str) -> str:
+    return f"an {kind}" if kind == "interval" else f"a {kind}"
 
 
 def choose(readings: Sequence[Reading], load: Load) -> Choice:
@@ -98,7 +102,7 @@ def _refused(kind: str, partials: set[Partial]) -> str | None:
 
 def lookup_cost(kind: str, panes: int) -> float:
     """How many vectors a lookup reads: two, or the base intervals of a window (about log2 of it)."""
-    return 2.0 if kind == "running" else max(1.0, math.log2(max(2, panes)))
+    return 2.0 if kind in ("running", "landmark") else max(1.0, math.log2(max(2, panes)))
 
 
 def _cost(kind: str, readings: Sequence[Reading], load: Load) -> float:

@@ -1,4 +1,7 @@
-"""A stream's Spark query: micro-batches in, partials out. One action per micro-batch, whatever the queries."""
+"""A stream's Spark query: micro-batches in, partials out.
+
+One action per micro-batch, whatever the queries; row-based windows take two more, because tuples need numbers.
+"""
 
 from __future__ import annotations
 

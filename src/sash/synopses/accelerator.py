@@ -53,8 +53,8 @@ class Accelerator:
         self._widths = sorted({window.length // length for window in self.windows})
         self._synopses: dict[tuple[Partial, int], SharedSynopsis] = {}
         self._groups = 0
-        # The end of the pane before position 1, and of the last one fed.
-        self._base = self._last = 0
+        # The end of the pane before position 1, and of the last one fed; so many positions are empty for want of panes.
+        self._base = self._last = self._missing = 0
         # Nothing is stored before the base: a window that begins earlier begins there.
         self._from_beginning = False
         self._version: int | None = None
@@ -88,23 +88,36 @@ class Accelerator:
         return all(end - start == self.length for start, end in map(ring.span, range(first, last)))
 
     def _begin(self, ring: PaneRing, groups: int, now: int) -> None:
-        """Begin behind the youngest pane that has another length, or as far back as windows reach."""
+        """Begin behind the youngest pane that has another length, or as far back as windows reach.
+
+        Position 1 is a multiple of a power of two panes from the epoch, whenever the synopsis is built: base intervals
+        are then the same ones, and sums of floats the same to the last bit, also after a restart.
+        """
+        first = self._first_regular(ring, now)
+        around, phase = self.length << (self._capacity - 1).bit_length(), now % self.length
+        self._base = (first - phase) // around * around + phase
+        self._missing = (first - self._base) // self.length
+        self._from_beginning = ring.position(first) == 0
         self._groups = max(1, int(groups * _ROOM))
-        self._base = now - self._capacity * self.length
-        oldest = ring.position(self._base)
-        for i in range(ring.position(now) - 1, oldest - 1, -1):
-            start, end = ring.span(i)
-            if end - start != self.length or (now - end) % self.length:
-                self._base = end + (now - end) % self.length
-                break
-        first = ring.position(self._base)
-        self._from_beginning = first == 0
-        self._last = self._base
         self._synopses = {
             (partial, i): SYNOPSES[self.kind](self._capacity, self._groups, partial.combine, dtype, self._widths)
             for partial in self.partials
             for i, dtype in enumerate(partial.dtypes)
         }
+        for (partial, i), synopsis in self._synopses.items():
+            nothing = np.full((_FED_TOGETHER, self._groups), partial.identity(i), dtype=partial.dtypes[i])
+            for left in range(self._missing, 0, -_FED_TOGETHER):
+                synopsis.extend(nothing[: min(left, _FED_TOGETHER)])
+        self._last = first
+
+    def _first_regular(self, ring: PaneRing, now: int) -> int:
+        """Since when all panes have this length, as far back as windows reach."""
+        first = now - self._capacity * self.length
+        for i in range(ring.position(now) - 1, ring.position(first) - 1, -1):
+            start, end = ring.span(i)
+            if end - start != self.length or (now - end) % self.length:
+                return end + (now - end) % self.length
+        return first
 
     def _feed(self, ring: PaneRing, until: int) -> None:
         first, last = ring.position(self._last), ring.position(until)
@@ -133,7 +146,7 @@ class Accelerator:
         """One window for some groups alone, in their order, or None where it reaches back too far."""
         right = (newest - self._base) // self.length
         left = right - window.length // self.length + 1
-        if left < 1 and not self._from_beginning:
+        if left <= self._missing and not self._from_beginning:
             return None
         accumulator = Accumulator(len(codes), (), ranked)
         for partial in partials:
@@ -148,7 +161,7 @@ class Accelerator:
         """One accumulator per window as of a time, or None where some window reaches back too far."""
         right = (newest - self._base) // self.length
         lefts = [right - window.length // self.length + 1 for window in windows]
-        if min(lefts) < 1 and not self._from_beginning:
+        if min(lefts) <= self._missing and not self._from_beginning:
             return None
         block = Block(groups)
         for (partial, i), synopsis in self._synopses.items():

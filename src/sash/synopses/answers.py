@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.plan.expressions import Field
+from sash.plan.expressions import Call, Expression, Field
 from sash.plan.nodes import SortKey
 from sash.plan.periodic import PeriodicAggregate
 from sash.storage.keys import Codes, KeyDictionary
@@ -80,7 +80,10 @@ class Finisher:
         (reader,) = self.readers
         assert isinstance(reader, PlainReader)
         read = reader.read_among(accumulator, keys, codes)
-        query = replace(self.query, having=None) if self.query.approximate else self.query
+        query = self.query
+        if query.approximate:
+            assert self.filter is not None
+            query = replace(query, having=_all_of(self.filter.rest))
         return finish_rows(query, {**read.keys, **read.fields}, read.count, self._order, self._plain)
 
     def finish(self, read: Sequence[Columns]) -> pa.Table:
@@ -90,6 +93,16 @@ class Finisher:
         for other in others:
             fields |= _matched(first, other)
         return finish_rows(self.query, fields, first.count, self._order, self._plain)
+
+
+def _all_of(conditions: tuple[Expression, ...]) -> Expression | None:
+    """Their AND, or None when there are none."""
+    if not conditions:
+        return None
+    first, *others = conditions
+    for other in others:
+        first = Call("and", (first, other), pa.bool_())
+    return first
 
 
 def finish_rows(

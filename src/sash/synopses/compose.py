@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sash.plan.nodes import AnswerFilter, AnswerJoin, Derived, Limit, Node, Sort
+from sash.plan.expressions import Field
+from sash.plan.nodes import AnswerFilter, AnswerJoin, Derived, Limit, Node, Sort, SortKey
 from sash.plan.periodic import Composition
 from sash.synopses.answers import sorted_and_limited
 from sash.synopses.evaluate import evaluate
@@ -34,9 +35,18 @@ def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
     table = _joined(node.input, tables)
     if isinstance(node, AnswerFilter):
         return table.filter(evaluate(node.condition, _fields(table), table.num_rows).fill_null(False))
-    order, limit = (node.keys, None) if isinstance(node, Sort) else ((), node.count)
-    fields, rows = sorted_and_limited(_fields(table), table.num_rows, order, limit)
-    return pa.table(fields) if fields else table.slice(0, rows)
+    if isinstance(node, Sort):
+        fields, _ = sorted_and_limited(_fields(table), table.num_rows, node.keys, None)
+        return pa.table(fields)
+    return _limited(node, table)
+
+
+def _limited(node: Limit, table: pa.Table) -> pa.Table:
+    """Every column decides between equals, so that what is cut off does not depend on the order of arrival."""
+    fields = [Field(name, column.type) for name, column in zip(table.column_names, table.columns, strict=True)]
+    order = (*(node.input.keys if isinstance(node.input, Sort) else ()), *(SortKey(field) for field in fields))
+    chosen, _ = sorted_and_limited(_fields(table), table.num_rows, order, node.count)
+    return pa.table(chosen)
 
 
 def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:

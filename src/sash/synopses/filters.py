@@ -8,7 +8,7 @@ and HAVING as a whole decides. With HAVING APPROX the superset is the answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -55,9 +55,12 @@ class FilterKey:
 
 @dataclass(frozen=True)
 class SubstreamFilter:
+    """`rest` are the other parts of HAVING's AND: an approximate answer fulfils them all the same."""
+
     key: FilterKey
     comparison: str
     value: Fraction
+    rest: tuple[Expression, ...] = ()
 
 
 def substream_filter(query: PeriodicAggregate) -> SubstreamFilter | None:
@@ -67,8 +70,12 @@ def substream_filter(query: PeriodicAggregate) -> SubstreamFilter | None:
     if query.window.lag or query.window.unbounded:
         return None
     calls = {call.name: call for call in query.calls}
-    found = (_condition(part, calls, query.predicate) for part in _conjuncts(query.having))
-    return next((each for each in found if each is not None), None)
+    parts = list(_conjuncts(query.having))
+    for i, part in enumerate(parts):
+        found = _condition(part, calls, query.predicate)
+        if found is not None:
+            return replace(found, rest=(*parts[:i], *parts[i + 1 :]))
+    return None
 
 
 def _conjuncts(expression: Expression) -> Iterator[Expression]:

@@ -14,6 +14,9 @@ item on no list occurs at most delta times. There may be false negatives: items 
 Where the text says nothing: the k-th count of a sub-window with fewer than k distinct items is 0, and of equal
 counts the lesser item is the more frequent one. Algorithm 6 as printed is silent about the first full window; here
 `report` may be asked at any time.
+
+This is the algorithm by itself, with the space of its lists. Queries share the exact counts of the panes with other
+aggregates of the item and make their lists from those (`item_readers.FrequentReader`): the same answers.
 """
 
 from __future__ import annotations

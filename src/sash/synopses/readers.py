@@ -4,6 +4,7 @@ PlainReader      distributive and algebraic aggregates of the query's groups
 ItemReader       holistic aggregates of one argument
 RankedReader     TOP and HISTOGRAM: one row per item
 FrequentReader   FREQUENT: one row per item that is surely frequent
+ApproxTopReader  APPROX_TOP: one row per item of a sketch
 """
 
 from __future__ import annotations
