@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +26,12 @@ class TestParquet:
         names = sorted(path.name for path in (tmp_path / "totals").iterdir())
         assert names == ["20260101T000005.000000Z.parquet", "20260101T000010.000000Z.parquet"]
         assert pq.read_table(tmp_path / "totals").sort_by("as_of")["k"].to_pylist() == [2, 3]
+
+    def test_answers_over_rows_may_be_as_of_one_time(self, tmp_path):
+        sink = ParquetAnswers(tmp_path)
+        for rows in (1, 2, 2):
+            sink(replace(answer(5, k=[rows]), rows=rows))
+        assert sorted(pq.read_table(tmp_path / "totals")["k"].to_pylist()) == [1, 2]
 
     def test_an_empty_answer_is_a_file_too(self, tmp_path):
         ParquetAnswers(tmp_path)(answer(5, k=[]))

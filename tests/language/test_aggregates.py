@@ -100,7 +100,7 @@ def test_many_aggregates_in_one_query() -> None:
         "Sort QUANTILE_CONT(length, 0.1) ASC",
         "Having gt(cast(QUANTILE(length, 0.9)), multiply(2.0, MEDIAN(length)))",
         (
-            "Aggregate COUNT_DISTINCT(src), COUNT(*), MEDIAN(length), AVG(length), MODE(port), QUANTILE(length, 9/10),"
+            "Aggregate COUNT(DISTINCT src), COUNT(*), MEDIAN(length), AVG(length), MODE(port), QUANTILE(length, 9/10),"
             " QUANTILE_CONT(length, 1/10) BY protocol"
         ),
     ]

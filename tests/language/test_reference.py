@@ -27,9 +27,11 @@ from tests.language.examples import CATALOG
 REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 
 
-def test_every_example_binds() -> None:
+@pytest.mark.parametrize(("page", "least"), [("language.md", 20), ("examples.md", 10)])
+def test_every_example_binds(page: str, least: int) -> None:
     catalog, bound = Catalog(), 0
-    for script in re.findall(r"```sql\n(.*?)```", REFERENCE, re.DOTALL):
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    for script in re.findall(r"```sql\n(.*?)```", text, re.DOTALL):
         for statement in parse_script(script):
             if isinstance(statement, CreateStream) and statement.schema is not None:
                 catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
@@ -38,7 +40,7 @@ def test_every_example_binds() -> None:
                 assert periodic or not isinstance(statement, RegisterQuery)
                 bind(statement.select, catalog, periodic=periodic)
                 bound += 1
-    assert bound > 20
+    assert bound > least
 
 
 def test_the_queries_of_traderbot_bind() -> None:
