@@ -47,10 +47,10 @@ class ActiveQuery:
     ends_at: Micros | None = None
     resting: bool = False
     lateness: int = 0
+    name: str = field(init=False)
 
-    @property
-    def name(self) -> str:
-        return self.compiled.name
+    def __post_init__(self) -> None:
+        self.name = self.compiled.name
 
     @property
     def home(self) -> PaneGroup:

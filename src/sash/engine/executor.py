@@ -78,6 +78,8 @@ class Execution:
 
     def _unfiltered(self, group: PaneGroup, jobs: list[_Job]) -> list[_Job]:
         """The jobs that are left when substream filters have answered theirs."""
+        if not group.filters:
+            return jobs
         left = []
         for job in jobs:
             try:
@@ -126,6 +128,11 @@ class Execution:
 
 def _partials(jobs: list[_Job]) -> list[Partial]:
     found: dict[Partial, None] = {}
+    seen: set[tuple[Shape, int]] = set()
     for job in jobs:
-        found |= dict.fromkeys(job.active.compiled.finishers[job.leaf].readings[job.reader].partials)
+        finisher = job.active.compiled.finishers[job.leaf]
+        which = (finisher.query.shape, job.reader)
+        if which not in seen:
+            seen.add(which)
+            found |= dict.fromkeys(finisher.readings[job.reader].partials)
     return list(found)

@@ -36,6 +36,9 @@ class Filters:
         self._indexes: dict[FilterKey, FilterIndex] = {}
         self._served: dict[str, FilterKey] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._indexes)
+
     @property
     def indexes(self) -> dict[FilterKey, list[str]]:
         """The indexes that are kept, and the queries that each serves."""

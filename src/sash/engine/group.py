@@ -43,6 +43,7 @@ class PaneGroup:
         self.readers: dict[tuple[str, int], BoundReading] = {}
         self.queries: dict[str, ActiveQuery] = {}
         self.scheduled: set[str] = set()
+        self._mortal: dict[str, ActiveQuery] = {}
         self.length: int = 1 if name.by_rows else stream.granule
         # How far back the readings look; what an UNBOUNDED window sees beyond its LAG is merged into history.
         self.reach: int = 0
@@ -130,6 +131,7 @@ class PaneGroup:
         for bound in self.readers.values():
             self._look_back(bound.reading.window)
         self.synopsis.release({p for bound in self.readers.values() for p in bound.reading.partials})
+        self._mortal.pop(name, None)
         if self.queries.pop(name, None) is not None:
             self.unschedule(name)
 
@@ -144,6 +146,8 @@ class PaneGroup:
     def schedule(self, active: ActiveQuery) -> None:
         """Queries are scheduled from the origin of the data on."""
         self.queries[active.name] = active
+        if active.compiled.lifetime is not None:
+            self._mortal[active.name] = active
         if self.origin is None:
             return
         after = self.now if self.now is not None else self.origin
@@ -274,11 +278,10 @@ class PaneGroup:
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
         assert self.now is not None
-        mortal = [active for active in self.queries.values() if active.compiled.lifetime is not None]
-        clock = self._clock(self.now) if mortal else None
+        clock = self._clock(self.now) if self._mortal else None
         if clock is None:
             return
-        for active in mortal:
+        for active in self._mortal.values():
             # A row-based query's life begins with the first tuples counted: only then is there a time.
             assert active.compiled.lifetime is not None
             if active.ends_at is None:

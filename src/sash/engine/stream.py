@@ -271,7 +271,8 @@ class StreamRuntime:
         home.statistics.executed([active.compiled.windows for active in queries], home.length)
         moment = home.moment(as_of)
         for active, table in Execution(queries, as_of, outcome).tables():
-            complete = all(bound.is_complete(as_of) for bound in active.readings)
+            first, *others = active.readings
+            complete = first.is_complete(as_of) and all(bound.is_complete(as_of) for bound in others)
             scheduled = home.is_scheduled(active.compiled.slide, as_of)
             yield Answer(active.name, moment, complete, scheduled, table, as_of if home.name.by_rows else None)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sash.plan.periodic import ItemRule, PeriodicAggregate
 from sash.storage.keys import KeyDictionary
 from sash.synopses.accumulator import Accumulator
-from sash.synopses.aggregates import AGGREGATES, Aggregate
+from sash.synopses.aggregates import AGGREGATES
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.item_kernels import pick_top
 from sash.synopses.items import ItemOrder, item_order
@@ -29,6 +29,7 @@ from sash.synopses.partials import Partial
 from sash.synopses.readers import (
     Columns,
     Found,
+    Lowering,
     PlainReader,
     Reader,
     lowered_column,
@@ -101,7 +102,7 @@ class RankedReader(_ItemList):
         if self.rule.count is None:
             return self._histogram(accumulator, view.keys, order)
         block = accumulator.block
-        column = None if block is None else shared_column(self._aggregate, self.weights, accumulator, all_windows=True)
+        column = None if block is None else shared_column(self._lowering, accumulator, all_windows=True)
         if block is None or column is None:
             there = accumulator.slots[self.presence, 0][np.newaxis, :]
             return self._heaviest(self._lowered(accumulator), there, view.keys, order)[0]
@@ -113,12 +114,12 @@ class RankedReader(_ItemList):
         return block.memo[key][accumulator.window]
 
     @cached_property
-    def _aggregate(self) -> Aggregate:
-        return AGGREGATES[self.query.calls[0].function]
+    def _lowering(self) -> Lowering:
+        return Lowering(AGGREGATES[self.query.calls[0].function], self.weights)
 
     def _lowered(self, accumulator: Accumulator) -> pa.Array:
         (call,) = self.query.calls
-        return lowered_column(call, self._aggregate, self.weights, accumulator, None)
+        return lowered_column(call, self._lowering, accumulator, None)
 
     def _histogram(self, accumulator: Accumulator, keys: KeyDictionary, order: ItemOrder) -> Columns:
         pairs, _ = order.valid_pairs

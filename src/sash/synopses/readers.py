@@ -93,6 +93,24 @@ def aggregate_of(call: AggregateCall) -> Aggregate:
     return bound
 
 
+class Lowering:
+    """An aggregate with its partials, as a dictionary key that is hashed once: each execution looks it up."""
+
+    def __init__(self, aggregate: Aggregate, parts: tuple[Partial, ...]) -> None:
+        self.aggregate = aggregate
+        self.parts = parts
+        self.numeric = all(partial.numeric for partial in parts)
+        self._hash = hash((aggregate, parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Lowering) and self.aggregate == other.aggregate and self.parts == other.parts
+        )
+
+
 @dataclass(frozen=True)
 class PlainReader:
     query: PeriodicAggregate
@@ -104,13 +122,15 @@ class PlainReader:
         return Partial("rows", None, self.query.predicate)
 
     @cached_property
-    def _bound(self) -> list[tuple[AggregateCall, Aggregate, tuple[Partial, ...]]]:
+    def _bound(self) -> list[tuple[AggregateCall, Lowering]]:
         bound = [(call, aggregate_of(call)) for call in self.calls]
-        return [(call, each, each.lift(call.argument, self.query.predicate)) for call, each in bound]
+        return [(call, Lowering(each, each.lift(call.argument, self.query.predicate))) for call, each in bound]
 
     @cached_property
     def reading(self) -> Reading:
-        partials = dict.fromkeys([self.presence, *(partial for _, _, parts in self._bound for partial in parts)])
+        partials = dict.fromkeys(
+            [self.presence, *(partial for _, lowering in self._bound for partial in lowering.parts)]
+        )
         return Reading(table_name(self.query), self.query.window, tuple(partials))
 
     @cached_property
@@ -127,10 +147,10 @@ class PlainReader:
                 found[self.presence] = groups
         keys = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
         fields = {}
-        for call, aggregate, parts in self._bound:
-            column = shared_column(aggregate, parts, accumulator) if groups.places is None else None
+        for call, lowering in self._bound:
+            column = shared_column(lowering, accumulator) if groups.places is None else None
             if column is None:
-                column = lowered_column(call, aggregate, parts, accumulator, groups.places)
+                column = lowered_column(call, lowering, accumulator, groups.places)
             fields[call.name] = column
         return Columns(keys, fields, groups.count)
 
@@ -138,45 +158,39 @@ class PlainReader:
         """The columns of some groups alone; the accumulator has these in their order."""
         values = keys.decode(codes)
         names = {key.name: values[place] for key, place in zip(self.query.keys, self._places, strict=True)}
-        fields = {call.name: lowered_column(call, each, parts, accumulator, None) for call, each, parts in self._bound}
+        fields = {call.name: lowered_column(call, lowering, accumulator, None) for call, lowering in self._bound}
         return Columns(names, fields, len(codes))
 
 
 def lowered_column(
-    call: AggregateCall,
-    aggregate: Aggregate,
-    parts: tuple[Partial, ...],
-    accumulator: Accumulator,
-    places: NDArray[np.int64] | None,
+    call: AggregateCall, lowering: Lowering, accumulator: Accumulator, places: NDArray[np.int64] | None
 ) -> pa.Array:
     """An aggregate's column over some groups of one window."""
     try:
-        merged = {partial: accumulator.merged(partial, places) for partial in parts}
-        return aggregate.lower(parts, merged)
+        return lowering.aggregate.lower(
+            lowering.parts, {partial: accumulator.merged(partial, places) for partial in lowering.parts}
+        )
     except OverflowError as error:
         raise QueryFailedError(f"{call}: {error}") from None
 
 
-def shared_column(
-    aggregate: Aggregate, parts: tuple[Partial, ...], accumulator: Accumulator, all_windows: bool = False
-) -> pa.Array | None:
+def shared_column(lowering: Lowering, accumulator: Accumulator, all_windows: bool = False) -> pa.Array | None:
     """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
 
     None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,
     which must fail only the queries over that window.
     """
-    block = accumulator.block
-    if block is None or not all(partial.numeric for partial in parts):
+    block, parts = accumulator.block, lowering.parts
+    if block is None or not lowering.numeric:
         return None
-    key = (aggregate, parts)
-    if key not in block.lowered:
+    if lowering not in block.lowered:
         windows = min(len(block.slots[partial, 0]) for partial in parts)
         try:
-            block.lowered[key] = aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
+            block.lowered[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
         except (OverflowError, pa.ArrowInvalid):
             # Arrow's error is an extreme that some window does not have, because it came later than its count.
-            block.lowered[key] = None
-    column, first = block.lowered[key], accumulator.window * block.groups
+            block.lowered[lowering] = None
+    column, first = block.lowered[lowering], accumulator.window * block.groups
     if column is None or first >= len(column):
         return None
     return column if all_windows else column.slice(first, block.groups)
