@@ -1,4 +1,4 @@
-"""The answers of sub-queries joined into one: kinds of joins, NULL keys, order and limit that do not depend on arrival."""
+"""The answers of sub-queries joined into one: kinds of joins, NULL keys, and limits that do not depend on arrival."""
 
 from __future__ import annotations
 

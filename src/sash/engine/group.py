@@ -235,6 +235,11 @@ class PaneGroup:
         ahead = multiple_after if self._closed_left else multiple_at_or_after
         return ahead(latest, self.length, self._offset)
 
+    @property
+    def has_closed(self) -> bool:
+        """Some pane since the beginning of the data is closed: there is something to ask."""
+        return self.origin is not None and self.now is not None and self.now > self.origin
+
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time."""
         if self.origin is None or (self.now is not None and target <= self.now):

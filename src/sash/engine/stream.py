@@ -335,5 +335,5 @@ class StreamRuntime:
 
 def newest_common(active: ActiveQuery) -> int | None:
     """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
-    ends = [group.now for group in active.groups if group.origin is not None and group.now is not None]
-    return min(ends) if len(ends) == len(active.groups) else None
+    ends = [group.now for group in active.groups if group.has_closed]
+    return min(end for end in ends if end is not None) if len(ends) == len(active.groups) else None

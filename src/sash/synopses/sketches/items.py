@@ -4,8 +4,6 @@ A map of at most 3072 items. When it is full, a count that half of the items do 
 of what was taken is the error, at most 0.09% of all values. The true count of an item is never below `lower` and never
 above `upper`. Spark's `approx_top_k_accumulate` writes the same format for texts, with its own count of NULLs behind
 it, which is not read; other types travel as texts (`base.as_text`).
-
-Where a window's exact counts are there already, `top` makes the sketch of them without Spark.
 """
 
 from __future__ import annotations
@@ -76,17 +74,6 @@ def top_of(data: bytes | None, type: pa.DataType, k: int) -> Top:
     """The k most frequent items of a merged sketch, as values of a type."""
     rows = FrequentStrings.from_bytes(data).rows() if data is not None else []
     return _first(decode([row[0] for row in rows], type), np.array([row[1:] for row in rows], np.int64), k)
-
-
-def top(items: pa.Array, counts: Ints, k: int) -> Top:
-    """The same from a window's own counts: each item once; NULL is no item."""
-    sketch = ds.frequent_strings_sketch(LG_MAP)
-    # One window only, so an item's place is as good a name as its text.
-    for place in np.flatnonzero((counts > 0) & np.asarray(items.is_valid())).tolist():
-        sketch.update(str(place), int(counts[place]))
-    rows = FrequentStrings(sketch).rows()
-    places = pa.array([int(row[0]) for row in rows], pa.int64())
-    return _first(items.take(places), np.array([row[1:] for row in rows], np.int64), k)
 
 
 def _first(items: pa.Array, figures: Ints, k: int) -> Top:
