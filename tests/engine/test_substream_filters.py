@@ -167,3 +167,13 @@ def test_approx_relaxes_only_the_condition_that_the_index_serves() -> None:
     _, answers = run(texts, parts)
     assert any(answer.table.num_rows for answer in answers)
     assert all(k % 2 == 0 for answer in answers for k in answer.table["k"].to_pylist())
+
+
+def test_an_index_begins_anew_when_the_negative_sum_has_left_the_windows() -> None:
+    parts = trades(30, 40, 7)
+    parts[4] = trades(5, 40, 8, least=-200)[4]
+    texts = {"q": text("SUM(v) > 20", 5, "")}
+    group, answers = run(texts, parts)
+    (index,) = group.filters._indexes.values()
+    assert index.failure is None
+    check(texts, {"q": 5}, parts, answers)

@@ -58,6 +58,10 @@ FORMS = [
     ),
     Form("SELECT k, MODE(v) AS m FROM s {w} GROUP BY k", _MODE),
     Form(
+        "SELECT k, COUNT_MIN(v, 5) AS c, COUNT_MIN(g, 'a') AS d FROM s {w} GROUP BY k",
+        "SELECT k, count(*) FILTER (WHERE v = 5), count(*) FILTER (WHERE g = 'a') FROM {t} GROUP BY k",
+    ),
+    Form(
         "SELECT k, COUNT(DISTINCT k) AS one, COUNT(DISTINCT v % 7) AS sevens FROM s {w} GROUP BY k",
         "SELECT k, COUNT(DISTINCT k), COUNT(DISTINCT v % 7) FROM {t} GROUP BY k",
     ),

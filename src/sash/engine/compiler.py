@@ -15,6 +15,7 @@ from sash.language import Select, SelectStatement, bind, parse
 from sash.plan.nodes import Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
+from sash.synopses.accelerator import refusal
 from sash.synopses.answers import Finisher
 from sash.synopses.compose import compose
 from sash.synopses.readings import Reading
@@ -75,10 +76,13 @@ class CompiledQuery:
             if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
                 raise SashError("FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW")
         for finisher in self.finishers:
-            if finisher.query.approximate and finisher.filter is None:
+            served = finisher.filter is not None and self.synopsis in (None, "running", "interval")
+            exact = all(refusal("interval", partial) is None for partial in finisher.readings[0].partials)
+            if finisher.query.approximate and not (served and exact):
                 raise SashError(
                     "HAVING APPROX needs a condition that an index serves, COUNT, SUM (of whole numbers), MAX or MIN "
-                    "compared with a constant, over GROUP BY and a window without LAG; leave out APPROX"
+                    "compared with a constant, over GROUP BY and a window without LAG, and aggregates that an interval "
+                    "synopsis holds; leave out APPROX"
                 )
         if self.synopsis is not None:
             check_synopsis(self.synopsis, self.readings)

@@ -148,11 +148,15 @@ def _filter_lines(site: _Site) -> list[str]:
     if not site.query.is_simple or (key := filterable(mine[0])) is None:
         return []
     sharers = [mate for mate in site.mates if mate.is_simple and filterable(mate.finishers[0]) == key]
+    if site.query.synopsis not in (None, "running", "interval"):
+        return [f"Having: evaluated for every group; {site.query.synopsis} panes give no values of single groups"]
     queries, groups = len(sharers) + 1, site.load.groups
     if not is_worth([site.query, *sharers], groups):
         few = f"{queries} of {LEAST_QUERIES} queries, {groups} of {LEAST_GROUPS} groups so far"
         return [f"Having: evaluated for every group; an index on {key} does not pay yet ({few})"]
-    ending = "its superset is the answer" if mine[0].query.approximate else "the groups it finds are tested exactly"
+    ending = "the groups it finds are tested exactly"
+    if mine[0].query.approximate:
+        ending = "its superset is the answer" if key.function in ("count", "sum") else "its answer is exact"
     company = f"shared with {_names([mate.name for mate in sharers])}" if sharers else "for this query alone"
     return [f"Substream filter: {key.name} on {key}, {company}; {ending}"]
 
@@ -173,7 +177,7 @@ def _schedule_lines(site: _Site, policy: str) -> list[str]:
         f"Expected cost per execution: {_cost_text(site, same)}",
     ]
     longest = max(window.length for window in query.windows)
-    if query.slide > longest:
+    if query.slide > longest and not site.name.partition:
         gap = site.extent(query.slide - longest)
         lines.append(f"Note: SLIDE is longer than WINDOW: {gap} of every {site.extent(query.slide)} are in no answer")
     return lines

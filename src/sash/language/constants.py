@@ -17,12 +17,17 @@ from sash.language.terms import Term, render
 from sash.language.types import TIMESTAMP, spark_name
 from sash.plan.expressions import Literal
 
+# More items than any list is read for, and small enough for an array of them.
+MOST_ITEMS = 1_000_000
+
 
 def positive_whole(node: exp.Expr, name: str, scope: Scope) -> int:
     """The k of TOP(k, x)."""
-    if isinstance(node, exp.Literal) and node.is_int and int(node.name) > 0:
+    if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= MOST_ITEMS:
         return int(node.name)
-    example = f"{name}(10, {'x' if isinstance(node, exp.Literal) else node.sql()})"
+    if isinstance(node, exp.Literal) and node.is_int and int(node.name) > MOST_ITEMS:
+        raise scope.error(f"{name} lists at most {MOST_ITEMS:,} items; HISTOGRAM lists all", span_of(node))
+    example = f"{name}(10, {node.sql() if isinstance(node, exp.Column) else 'x'})"
     raise scope.error(f"{name} needs a positive whole constant first, for example {example}", span_of(node))
 
 

@@ -30,6 +30,15 @@ _ROOM = 1.5
 _FED_TOGETHER = 256
 
 
+# What users call partials that combine neither by sums nor by extremes.
+_NAMES = {
+    "moments": "VARIANCE or STDDEV",
+    "hll": "APPROX_COUNT_DISTINCT",
+    "kll": "APPROX_QUANTILE",
+    "items": "APPROX_TOP",
+}
+
+
 def refusal(kind: str, partial: Partial) -> str | None:
     """Why a kind of synopsis cannot hold a partial, or None if it can."""
     if kind == "basic":
@@ -37,7 +46,7 @@ def refusal(kind: str, partial: Partial) -> str | None:
     if partial.ranked:
         return f"{partial.kind.upper()} of {partial.type} compares values through a dictionary"
     if partial.combine not in (Combine.ADD, Combine.MIN, Combine.MAX):
-        return f"{partial.kind.upper()} combines several numbers at once"
+        return f"{_NAMES.get(partial.kind, partial.kind.upper())} combines more than one number at a time"
     return next((why for dtype in partial.dtypes if (why := SYNOPSES[kind].refuse(partial.combine, dtype))), None)
 
 

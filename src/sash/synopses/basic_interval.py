@@ -112,7 +112,6 @@ class BasicIntervalSynopsis:
         # groups have other codes.
         self.accelerators: list[Accelerator] = []
         self._version = 0
-        self._closed_until = 0
 
     # -- what it stores ------------------------------------------------------------------------------
 
@@ -301,11 +300,12 @@ class BasicIntervalSynopsis:
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
-        self._closed_until = now
-        for lag, kind in sorted({(window.lag, self._kind_of(window)) for window in needs}):
-            mine = (w for w in needs if w.lag == lag and self._kind_of(w) == kind)
-            windows = sorted(mine, key=lambda window: window.length)
-            yield from self._scan_from(now - lag, [(window, needs[window]) for window in windows])
+        together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
+        for window in sorted(needs, key=lambda window: window.length):
+            servers = self._servers(window, needs[window])
+            together.setdefault((window.lag, servers), []).append((window, needs[window]))
+        for (lag, servers), windows in sorted(together.items(), key=lambda item: item[0]):
+            yield from self._scan_from(now - lag, windows, [self.accelerators[i] for i in servers], now)
 
     def among(self, window: Window, partials: Sequence[Partial], codes: Codes, now: int) -> Accumulator | None:
         """One window for some groups alone, from a synopsis that need not visit the others; None without one."""
@@ -326,16 +326,23 @@ class BasicIntervalSynopsis:
     def keys(self) -> KeyDictionary:
         return self._keys
 
-    def _kind_of(self, window: Window) -> str:
-        """Which synopsis is to answer a window; the panes themselves answer what no other one does."""
-        return next((each.kind for each in self.accelerators if window in each.windows), "basic")
+    def _servers(self, window: Window, partials: list[Partial]) -> tuple[int, ...]:
+        """The accelerators that hold all of a window's partials together; none: its panes are scanned with others'."""
+        missing, servers = set(partials), []
+        for i, accelerator in enumerate(self.accelerators):
+            if window in accelerator.windows and missing & accelerator.partials:
+                servers.append(i)
+                missing -= accelerator.partials
+        return () if missing else tuple(servers)
 
-    def _scan_from(self, newest: Micros, windows: list[tuple[Window, list[Partial]]]) -> Iterator[WindowView]:
+    def _scan_from(
+        self, newest: Micros, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
+    ) -> Iterator[WindowView]:
         youngest = self._ring.position(newest)
         most = max(1, MOST_SCANNED // max(1, len(self._keys)))
         for start in range(0, len(windows), most):
             some = windows[start : start + most]
-            looked_up = self._looked_up(newest, some)
+            looked_up = self._looked_up(newest, some, servers, now)
             found = self._accumulators(newest, youngest, some) if looked_up is None else looked_up
             for (window, partials), accumulator in zip(some, found, strict=True):
                 edge = newest - window.length
@@ -343,13 +350,22 @@ class BasicIntervalSynopsis:
                 empty = self._ring.position(edge) >= youngest
                 yield WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
 
-    def _looked_up(self, newest: int, windows: list[tuple[Window, list[Partial]]]) -> list[Accumulator] | None:
-        """The windows from a running, interval or landmark synopsis, if one serves them all."""
-        for accelerator in self.accelerators:
-            if all(accelerator.serves(window, partials) for window, partials in windows):
-                accelerator.catch_up(self._ring, len(self._keys), self._closed_until, self._version)
-                return accelerator.lookup([window for window, _ in windows], newest, len(self._keys), self._ranked)
-        return None
+    def _looked_up(
+        self, newest: int, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
+    ) -> list[Accumulator] | None:
+        """The windows from running, interval or landmark synopses; None where panes must be scanned."""
+        found: list[Accumulator] = []
+        for accelerator in servers:
+            accelerator.catch_up(self._ring, len(self._keys), now, self._version)
+            more = accelerator.lookup([window for window, _ in windows], newest, len(self._keys), self._ranked)
+            if more is None:
+                return None
+            found = found or more
+            for accumulator, other in zip(found, more, strict=True):
+                assert accumulator.block is not None and other.block is not None
+                accumulator.block.slots |= other.block.slots
+                accumulator.slots |= other.slots
+        return found or None
 
     def _accumulators(
         self, newest: Micros, youngest: int, windows: list[tuple[Window, list[Partial]]]

@@ -113,7 +113,8 @@ def _refused(call: AggregateCall) -> bool:
 class FilterIndex:
     """One collective index over the panes of a synopsis, fed when it is asked.
 
-    `failure` says why it has stopped: a SUM below 0, or a number beyond what it can count.
+    `failure` says why it has stopped: a SUM below 0, or a number beyond what it can count. It begins anew when the
+    pane that stopped it has left the windows.
     """
 
     def __init__(self, key: FilterKey, p: int) -> None:
@@ -126,6 +127,7 @@ class FilterIndex:
         self._last: int | None = None
         self._index: CollectiveIndex | ExtremeIndex = self._fresh()
         self.failure: str | None = None
+        self._stopped_at: int | None = None
         # The longest window that is asked for: what lies before it is forgotten.
         self.longest = 0
         self._asked = self._visited = self._groups = 0
@@ -155,8 +157,12 @@ class FilterIndex:
 
     def catch_up(self, ring: PaneRing, now: int, version: int) -> None:
         """Take in the panes that have closed up to a time; all of them again when some were revised."""
+        if self._stopped_at is not None and now > self._stopped_at + self.longest:
+            # What it could not count has left every window.
+            self._version = None
         if version != self._version:
             self._index, self._last, self._version = self._fresh(), None, version
+            self.failure = self._stopped_at = None
         first = 0 if self._last is None else ring.position(self._last)
         for i in range(first, ring.position(now)):
             self._feed(ring, i)
@@ -172,7 +178,7 @@ class FilterIndex:
             amounts = self._amounts(parts)
             self._index.update(ring.span(i)[1], codes, amounts)
         except (ValueError, OverflowError) as error:
-            self.failure = str(error)
+            self.failure, self._stopped_at = str(error), ring.span(i)[1]
 
     def _amounts(self, parts: list[NDArray[Any]]) -> NDArray[Any]:
         """A pane's counts, sums or extremes as single numbers; a decimal as its unscaled value."""

@@ -54,9 +54,16 @@ def item_list_reader(query: PeriodicAggregate) -> Reader:
 
 @dataclass(frozen=True)
 class _ItemList:
-    """What the readers of item lists have in common: the last key of the query is the item."""
+    """What the readers of item lists have in common: the last key of the query is the item.
+
+    They are holistic aggregates of the item, by its counts (see `aggregates.holistic`).
+    """
 
     query: PeriodicAggregate
+    category = "holistic"
+    subtractable = True
+    duplicate_sensitive = True
+    exact = True
 
     @property
     def rule(self) -> ItemRule:
@@ -167,8 +174,10 @@ class FrequentReader(_ItemList):
 
     An item's count is the sum over the lists that name it, and is reported when it exceeds the threshold, the sum of
     the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; where neighbours
-    have cut the panes finer, a sub-window's panes are merged before its list is made.
+    have cut the panes finer, a sub-window's panes are merged before its list is made. Counts are lower bounds.
     """
+
+    exact = False
 
     @cached_property
     def reading(self) -> Reading:
@@ -211,6 +220,10 @@ class ApproxTopReader:
     """APPROX_TOP(k, x): from one frequent items sketch per pane and group, so the item is no key of the pane table."""
 
     query: PeriodicAggregate
+    category = "algebraic"
+    subtractable = False
+    duplicate_sensitive = True
+    exact = False
 
     @cached_property
     def _groups(self) -> PlainReader:
