@@ -9,22 +9,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.plan.expressions import Call, Expression, Field
-from sash.plan.nodes import SortKey
+from sash.plan.nodes import AggregateCall, SortKey
 from sash.plan.periodic import PeriodicAggregate
 from sash.storage.keys import Codes, KeyDictionary
 from sash.synopses.accumulator import Accumulator
+from sash.synopses.aggregates import AGGREGATES, HOLISTIC
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.evaluate import evaluate
 from sash.synopses.filters import SubstreamFilter, substream_filter
+from sash.synopses.item_lists import ITEM_LISTS
 from sash.synopses.partials import Partial
-from sash.synopses.readers import Columns, Found, PlainReader, Reader, readers_of
+from sash.synopses.readers import Columns, Found, ItemReader, PlainReader, Reader
 from sash.synopses.readings import Reading
+
+
+def readers_of(query: PeriodicAggregate) -> tuple[Reader, ...]:
+    """The readers of one query. The first one's groups are the answer's."""
+    if query.items is not None:
+        return (ITEM_LISTS[query.items.function](query),)
+    plain = tuple(call for call in query.calls if call.function in AGGREGATES)
+    by_item: dict[Any, list[AggregateCall]] = {}
+    for call in query.calls:
+        if call.function in HOLISTIC:
+            by_item.setdefault(call.argument, []).append(call)
+    readers: list[Reader] = [PlainReader(query, plain)] if plain or not by_item else []
+    return (*readers, *(ItemReader(query, tuple(calls)) for calls in by_item.values()))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ counts the lesser item is the more frequent one. Algorithm 6 as printed is silen
 `report` may be asked at any time.
 
 This is the algorithm by itself, with the space of its lists. Queries share the exact counts of the panes with other
-aggregates of the item and make their lists from those (`item_readers.FrequentReader`): the same answers.
+aggregates of the item and make their lists from those (`item_lists.frequent`): the same answers.
 """
 
 from __future__ import annotations

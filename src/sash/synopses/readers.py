@@ -1,10 +1,9 @@
 """Readers: from the scanned windows of one reading to columns by group.
 
-PlainReader      distributive and algebraic aggregates of the query's groups
-ItemReader       holistic aggregates of one argument
-RankedReader     TOP and HISTOGRAM: one row per item
-FrequentReader   FREQUENT: one row per item that is surely frequent
-ApproxTopReader  APPROX_TOP: one row per item of a sketch
+PlainReader  distributive and algebraic aggregates of the query's groups
+ItemReader   holistic aggregates of one argument
+
+Aggregates that answer with one row per item are readers too: `item_lists`.
 """
 
 from __future__ import annotations
@@ -59,21 +58,6 @@ class Reader(Protocol):
 
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         """The columns of one execution; one view per span of the reading."""
-
-
-def readers_of(query: PeriodicAggregate) -> tuple[Reader, ...]:
-    """The readers of one query. The first one's groups are the answer's."""
-    if query.items is not None:
-        from sash.synopses.item_readers import item_list_reader
-
-        return (item_list_reader(query),)
-    plain = tuple(call for call in query.calls if call.function in AGGREGATES)
-    by_item: dict[Any, list[AggregateCall]] = {}
-    for call in query.calls:
-        if call.function in HOLISTIC:
-            by_item.setdefault(call.argument, []).append(call)
-    readers: list[Reader] = [PlainReader(query, plain)] if plain or not by_item else []
-    return (*readers, *(ItemReader(query, tuple(calls)) for calls in by_item.values()))
 
 
 def table_name(query: PeriodicAggregate, *items: Any) -> TableName:
