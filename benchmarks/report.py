@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import draw_frequent, draw_substreams, draw_synopses
+from benchmarks import draw_frequent, draw_scheduling, draw_substreams, draw_synopses
 
 OUT = Path(__file__).parent / "out"
 
@@ -84,12 +84,29 @@ def report_frequent(path: Path) -> list[Path]:
     return [OUT / "frequent.png"]
 
 
+def report_scheduling(path: Path) -> list[Path]:
+    results = json.loads(path.read_text())
+    draw_scheduling.tables(results)
+    draw_scheduling.verdicts(results)
+    return [draw_scheduling.figures(results, OUT / "scheduling.png")]
+
+
+def report_scale(path: Path) -> list[Path]:
+    # Brings Spark with it.
+    from benchmarks.run_scale import table
+
+    table(json.loads(path.read_text()))
+    return []
+
+
 # What each benchmark leaves, and who draws it.
 REPORTS: dict[str, Callable[[Path], list[Path]]] = {
     "multi_query.json": report_multi_query,
     "synopses.json": report_synopses,
     "substreams.json": report_substreams,
     "frequent.csv": report_frequent,
+    "scheduling.json": report_scheduling,
+    "scale.json": report_scale,
 }
 
 

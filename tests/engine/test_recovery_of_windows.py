@@ -18,6 +18,7 @@ import pytest
 
 import sash
 import sash.storage.epochs
+from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_micros
 from tests.engine.test_streaming_oracle import declare, write
 from tests.support.feed import Feed, compiled
@@ -164,7 +165,7 @@ def test_closed_twice_in_the_middle(spark: Any, tmp_path: Path) -> None:
     for begin, end in pairwise((0, *BREAKS, FILES)):
         for path in to_come[begin:end]:
             path.rename(tmp_path / "data" / path.name)
-        with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint") as session:
+        with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
             declare(session, tmp_path / "data", DELAY)
             if begin == 0:
                 for name, (text, _, kind) in QUERIES.items():

@@ -11,6 +11,7 @@ import pytest
 
 import sash
 import sash.storage.epochs
+from sash.core.clock import ManualClock
 from tests.engine.test_session import create, write
 from tests.support.oracle import same_rows
 
@@ -38,7 +39,7 @@ STORY: list[tuple[dict[str, str], list[str]]] = [
 
 @contextmanager
 def opened(spark: Any, data: Path, checkpoint: Path | None) -> Iterator[sash.Session]:
-    with sash.connect(spark=spark, checkpoint=checkpoint) as session:
+    with sash.connect(spark=spark, checkpoint=checkpoint, clock=ManualClock()) as session:
         create(session, data, "DELAY 1 sec")
         yield session
 

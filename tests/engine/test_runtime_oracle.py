@@ -14,8 +14,8 @@ from sash.engine import state
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.onetime import is_cut
+from sash.engine.settings import Settings
 from sash.engine.stream import StreamRuntime
-from sash.scheduling import policy
 from tests.support.checks import check_answers, check_schedule
 from tests.support.duck_pass import aggregate
 from tests.support.oracle import same_rows
@@ -29,7 +29,7 @@ def compiled(queries: list[Registered], declared: Stream) -> list[CompiledQuery]
 
 
 def run(declared: Stream, queries: list[Registered], parts: list[pa.Table]) -> tuple[StreamRuntime, list[Answer]]:
-    runtime, answers = StreamRuntime(declared, policy("conservative")), []
+    runtime, answers = StreamRuntime(declared, Settings("conservative")), []
     runtime.synchronise(compiled(queries, declared))
     for part in parts:
         progress = runtime.apply(aggregate(declared, runtime.tables(), part))
@@ -82,7 +82,7 @@ def test_state_does_not_grow_with_time() -> None:
     declared = stream()
     text = "SELECT k, SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k"
     query = Registered("q", text, 4 * SECOND, 2 * SECOND)
-    runtime = StreamRuntime(declared, policy("conservative"))
+    runtime = StreamRuntime(declared, Settings("conservative"))
     runtime.synchronise(compiled([query], declared))
     sizes = []
     for step in range(300):
@@ -99,7 +99,7 @@ def test_a_query_that_comes_at_the_edge_of_a_left_closed_pane() -> None:
     declared = stream(closed_left=True)
     first = Registered("first", "SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec]", 2 * SECOND, SECOND)
     later = Registered("later", "SELECT SUM(v) AS t FROM s [WINDOW 1 sec SLIDE 1 sec]", SECOND, SECOND)
-    runtime = StreamRuntime(declared, policy("conservative"))
+    runtime = StreamRuntime(declared, Settings("conservative"))
     old, new = compiled([first, later], declared)
     runtime.synchronise([old])
     parts = [to_table([(START + i * SECOND, 1, None, 100, None, None)]) for i in range(4)]
@@ -136,7 +136,7 @@ def test_queries_that_come_and_go(
     """Complete answers are right whoever comes and goes, around time 0, through heartbeats and a snapshot."""
     declared, queries, lives = story
     every = compiled(queries, declared)
-    runtime, answers = StreamRuntime(declared, policy("conservative")), list[Answer]()
+    runtime, answers = StreamRuntime(declared, Settings("conservative")), list[Answer]()
     for i, part in enumerate(parts):
         runtime.synchronise([query for query, (first, last) in zip(every, lives, strict=True) if first <= i < last])
         for query in every:
@@ -156,7 +156,7 @@ def test_queries_that_come_and_go(
 def restored(runtime: StreamRuntime) -> StreamRuntime:
     """The runtime after a snapshot, and back."""
     saved, tables = state.save(runtime)
-    again = StreamRuntime(runtime.stream, policy("conservative"))
+    again = StreamRuntime(runtime.stream, Settings("conservative"))
     again.synchronise([active.compiled for active in runtime.active.values()])
-    state.load(again, json.loads(json.dumps(saved)), tables, policy("conservative"))
+    state.load(again, json.loads(json.dumps(saved)), tables)
     return again

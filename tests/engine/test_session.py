@@ -44,7 +44,7 @@ def create(session: sash.Session, directory: Path, clauses: str = "") -> None:
 
 @pytest.fixture
 def session(spark: Any) -> Iterator[sash.Session]:
-    with sash.connect(spark=spark) as opened:
+    with sash.connect(spark=spark, clock=ManualClock()) as opened:
         yield opened
 
 

@@ -17,7 +17,6 @@ from sash.core.time import SECOND
 from sash.engine import state
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.scheduling import policy
 from sash.synopses import basic_interval, partitioned
 from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL
@@ -67,9 +66,7 @@ def reloaded(feed: Feed, wanted: list[CompiledQuery]) -> Feed:
     saved, tables = state.save(feed.runtime)
     fresh = Feed(feed.declared)
     fresh.runtime.synchronise(wanted)
-    state.load(
-        fresh.runtime, json.loads(json.dumps(saved)), [_written(table) for table in tables], policy("conservative")
-    )
+    state.load(fresh.runtime, json.loads(json.dumps(saved)), [_written(table) for table in tables])
     fresh._pending = feed._pending
     return fresh
 

@@ -15,6 +15,7 @@ from sash.core.time import SECOND, to_micros
 from sash.engine import filters
 from sash.engine.answer import Answer
 from sash.engine.group import PaneGroup
+from sash.engine.settings import Settings
 from sash.synopses.substreams import CollectiveIndex
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import recompute, same_rows
@@ -98,8 +99,7 @@ def test_parts_of_conditions(condition: str) -> None:
 @pytest.mark.parametrize("function", ["COUNT(*)", "SUM(v)"])
 def test_approximate_answers_are_supersets_within_their_bound(function: str, p: int) -> None:
     v, parts = 12, trades(30, 60, 2)
-    feed = Feed(stream())
-    feed.runtime = type(feed.runtime)(stream(), feed.runtime._policy, p)
+    feed = Feed(stream(), Settings("conservative", filter_precision=p))
     select = f"SELECT k, {function} AS a FROM s [WINDOW 7 sec SLIDE 1 sec] GROUP BY k HAVING"
     feed.runtime.synchronise(compiled({"rough": f"{select} APPROX {function} > {v}"}, stream()))
     answers = [answer for part in parts for answer in feed.push(part)]

@@ -4,43 +4,63 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sash.core.time import Micros
-from sash.scheduling import Execution, LocalScheduler, Policy
+from sash.scheduling import Execution, LocalScheduler, Policy, SubGroupCost, joint_cost, policy
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "scheduling.json"
 EXAMPLES: dict[str, Any] = {each["id"]: each for each in json.loads(GOLDEN.read_text())["examples"]}
+# The examples that some test has asked for.
+EXERCISED: set[str] = set()
 
 QUERIES: list[dict[str, Any]] = EXAMPLES["scheduling.seven.subgroups"]["inputs"]["queries"]
 WINDOWS: dict[str, int] = {query["id"]: query["window"] for query in QUERIES}
 # The sub-groups' names in the papers, by the SLIDE of their queries.
 SUBGROUP_NAMES = {2: "G11", 3: "G12", 5: "G13"}
+# The papers' names of algorithms, and ours.
+ALGORITHMS = {
+    "edf": "no-sharing",
+    "conservative": "conservative",
+    "late": "conservative-late",
+    "late_pending": "conservative-late-pending",
+}
 
 
-def inputs(name: str) -> Any:
-    return EXAMPLES[f"scheduling.{name}"]["inputs"]
+def golden(*names: str) -> pytest.MarkDecorator:
+    """Run a test with the inputs and the expected values of these examples, as `given` and `want`."""
+    identifiers = [f"scheduling.{name}" for name in names]
+    EXERCISED.update(identifiers)
+    cases = [(EXAMPLES[each]["inputs"], EXAMPLES[each]["expected"]) for each in identifiers]
+    return pytest.mark.parametrize(("given", "want"), cases, ids=names)
 
 
-def expected(name: str) -> Any:
-    return EXAMPLES[f"scheduling.{name}"]["expected"]
-
-
-def seven_queries(policy: Policy) -> LocalScheduler:
-    scheduler = LocalScheduler(policy)
+def seven_queries(chosen: Policy) -> LocalScheduler:
+    scheduler = LocalScheduler(chosen)
     for query in QUERIES:
-        scheduler.add(query["id"], "G1", query["slide"], window=query["window"], now=0)
+        scheduler.add(query["id"], "G1", query["slide"], access=joint_cost([query["window"]], s=1), now=0)
     return scheduler
 
 
-def with_d_values(policy: Policy, d: Mapping[str, int], groups: Mapping[str, str]) -> tuple[LocalScheduler, Micros]:
+def seven_costs() -> list[SubGroupCost]:
+    """The three sub-groups of the seven queries: what one execution of each costs."""
+    windows: dict[int, list[int]] = {}
+    for query in QUERIES:
+        windows.setdefault(query["slide"], []).append(query["window"])
+    return [SubGroupCost(slide, joint_cost(lengths, s=1)) for slide, lengths in windows.items()]
+
+
+def with_d_values(chosen: Policy, d: Mapping[str, int], groups: Mapping[str, str]) -> tuple[LocalScheduler, Micros]:
     """A scheduler whose tasks have these d-values, and the time at which they have them (s = 1).
 
     Each name is a task of its own: the slides differ, and offsets put the deadlines where they shall be.
     """
     now = 10
-    scheduler = LocalScheduler(policy)
+    scheduler = LocalScheduler(chosen)
     for index, (name, left) in enumerate(d.items()):
         scheduler.add(name, groups[name], 100 + index, offset=now + left, now=0, first=now + left)
     return scheduler, now
@@ -53,16 +73,23 @@ def drain(scheduler: LocalScheduler, now: Micros) -> Iterator[Execution]:
         scheduler.done(execution)
 
 
-def simulate(scheduler: LocalScheduler, given: Any, until: int) -> list[list[Any]]:
-    """The example's rules: an execution takes time, and updates during it are applied at the next decision."""
-    s, now = given["s"], 0
-    trace: list[list[Any]] = []
-    while now < until:
-        execution = scheduler.decide(now // s * s)
-        if execution is None:
-            now = (now // s + 1) * s
-            continue
-        trace.append([now, {due.task.members[0]: due.d(s) for due in execution.tasks}])
-        scheduler.done(execution)
-        now += max(given["tasks"][query]["execution_time"] for query in execution.members)
-    return trace
+def scheduler_of(*queries: tuple[str, int], exactly: bool = False, priority: int = 0) -> LocalScheduler:
+    scheduler = LocalScheduler(policy("conservative"))
+    for name, slide in queries:
+        scheduler.add(name, "G1", slide, exactly=exactly, priority=priority, now=0)
+    return scheduler
+
+
+def members(scheduler: LocalScheduler, now: int) -> list[tuple[int, tuple[str, ...]]]:
+    return [(each.as_of, each.members) for each in drain(scheduler, now)]
+
+
+def due(scheduler: LocalScheduler, now: int) -> Execution:
+    execution = scheduler.decide(now)
+    assert execution is not None
+    return execution
+
+
+def per_minute(cost: object) -> Fraction:
+    """A cost as the examples print it, such as 57/5."""
+    return Fraction(str(cost))

@@ -6,29 +6,12 @@ import json
 
 import pytest
 
-from sash.scheduling import Conservative, Execution, LocalScheduler, TaskKey
-from tests.scheduling.examples import drain
-
-
-def scheduler_of(*queries: tuple[str, int], exactly: bool = False, priority: int = 0) -> LocalScheduler:
-    scheduler = LocalScheduler(Conservative())
-    for name, slide in queries:
-        scheduler.add(name, "G1", slide, exactly=exactly, priority=priority, now=0)
-    return scheduler
-
-
-def members(scheduler: LocalScheduler, now: int) -> list[tuple[int, tuple[str, ...]]]:
-    return [(each.as_of, each.members) for each in drain(scheduler, now)]
-
-
-def due(scheduler: LocalScheduler, now: int) -> Execution:
-    execution = scheduler.decide(now)
-    assert execution is not None
-    return execution
+from sash.scheduling import LocalScheduler, TaskKey, policy
+from tests.scheduling.examples import drain, due, members, scheduler_of
 
 
 def test_deadlines_start_at_multiples_after_now() -> None:
-    scheduler = LocalScheduler(Conservative())
+    scheduler = LocalScheduler(policy("conservative"))
     scheduler.add("a", "G1", 5, now=10)
     scheduler.add("b", "G1", 5, now=10, offset=2)
     scheduler.add("c", "G1", 4, now=10)
@@ -36,7 +19,7 @@ def test_deadlines_start_at_multiples_after_now() -> None:
 
 
 def test_a_fresh_stream_may_be_answered_at_its_first_update() -> None:
-    scheduler = LocalScheduler(Conservative())
+    scheduler = LocalScheduler(policy("conservative"))
     scheduler.add("a", "G1", 5, now=10, first=10)
     scheduler.add("b", "G1", 4, now=10, first=10)
     assert [scheduler.deadline_of(name) for name in "ab"] == [10, 12]
@@ -50,7 +33,7 @@ def test_nothing_runs_before_its_deadline() -> None:
 def test_next_due_lets_the_engine_jump() -> None:
     scheduler = scheduler_of(("a", 5), ("b", 7))
     assert scheduler.next_due(4) is None and scheduler.next_due(100) == 5
-    assert LocalScheduler(Conservative()).next_due(100) is None
+    assert LocalScheduler(policy("conservative")).next_due(100) is None
 
 
 def test_deciding_changes_nothing() -> None:
@@ -72,7 +55,7 @@ def test_an_exactly_task_answers_every_multiple_as_of_itself() -> None:
 
 def test_an_exactly_task_joins_others_only_when_on_time() -> None:
     for now, want in ((6, [(6, ("a", "b"))]), (7, [(7, ("a",)), (6, ("b",))])):
-        scheduler = LocalScheduler(Conservative())
+        scheduler = LocalScheduler(policy("conservative"))
         scheduler.add("a", "G1", 6, now=0)
         scheduler.add("b", "G1", 6, exactly=True, now=0)
         assert members(scheduler, now) == want
@@ -100,7 +83,7 @@ def test_a_query_joins_its_sub_group_without_disturbing_its_phase() -> None:
 
 
 def test_ties_go_to_priority_then_name() -> None:
-    scheduler = LocalScheduler(Conservative())
+    scheduler = LocalScheduler(policy("conservative"))
     for name, group, priority in (("a", "G1", 0), ("b", "G2", 0), ("c", "G3", 5)):
         scheduler.add(name, group, 5, priority=priority, now=0)
     assert members(scheduler, 5) == [(5, ("c",)), (5, ("a",)), (5, ("b",))]
@@ -164,22 +147,52 @@ def test_a_query_that_comes_while_its_task_rests_wakes_it() -> None:
 
 
 def test_a_resting_task_is_not_refreshed_when_idle() -> None:
-    scheduler = LocalScheduler(Conservative(), gated=False)
-    scheduler.add("a", "G1", 5, now=0)
+    scheduler = scheduler_of(("a", 5))
     scheduler.add("exact", "G1", 3, exactly=True, now=0)
-    assert due(scheduler, 1).members == ("a",)
+    early = scheduler.decide(1, gated=False)
+    assert early is not None and early.members == ("a",) and scheduler.decide_early(1) == early
     scheduler.postpone(scheduler.task_of("a"), until=50)
-    assert scheduler.decide(1) is None
+    assert scheduler.decide(1, gated=False) is None and scheduler.decide_early(1) is None
 
 
 def test_restoring_a_snapshot_continues_the_schedule() -> None:
     scheduler = scheduler_of(("a", 5), ("b", 5), ("c", 7))
-    scheduler.add("exact", "G2", 3, offset=1, exactly=True, priority=2, window=9, now=0)
+    scheduler.add("exact", "G2", 3, offset=1, exactly=True, priority=2, access=9.5, post=1.25, now=0)
     for execution in drain(scheduler, 6):
         assert execution.members
-    restored = LocalScheduler.restore(json.loads(json.dumps(scheduler.snapshot())), Conservative())
+    restored = LocalScheduler.restore(json.loads(json.dumps(scheduler.snapshot())), policy("conservative"))
     assert restored.snapshot() == scheduler.snapshot() and restored.tasks() == scheduler.tasks()
     assert members(restored, 20) == members(scheduler, 20)
+
+
+def test_idle_time_refreshes_what_is_stale_and_leaves_exactly_alone() -> None:
+    scheduler = scheduler_of(("slow", 9), ("fast", 5))
+    scheduler.add("exact", "G1", 4, exactly=True, now=0)
+    scheduler.add("other", "G2", 6, now=0)
+    refreshed = []
+    while (execution := scheduler.decide_early(2)) is not None:
+        refreshed.append(execution.members)
+        scheduler.done(execution)
+    assert refreshed == [("fast", "slow"), ("other",)]
+    assert [scheduler.deadline_of(query) for query in ("fast", "slow", "other", "exact")] == [7, 11, 8, 4]
+    restored = LocalScheduler.restore(scheduler.snapshot(), policy("conservative"))
+    assert restored.decide_early(2) is None and restored.decide_early(3) is not None
+
+
+def test_without_sharing_idle_time_refreshes_one_by_one() -> None:
+    scheduler = LocalScheduler(policy("no-sharing"))
+    for query, slide in (("a", 5), ("b", 6)):
+        scheduler.add(query, "G1", slide, now=0)
+    execution = scheduler.decide_early(1)
+    assert execution is not None and execution.members == ("a",)
+
+
+def test_a_newcomer_is_stale_though_its_task_is_answered() -> None:
+    scheduler = scheduler_of(("a", 5))
+    assert members(scheduler, 5) == [(5, ("a",))]
+    assert scheduler.decide_early(5) is None
+    scheduler.add("b", "G1", 5, now=5)
+    assert scheduler.decide_early(5) is not None
 
 
 def test_tasks_have_names_that_explain_them() -> None:

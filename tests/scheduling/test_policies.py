@@ -1,42 +1,32 @@
-"""Policies by name, and that the interface carries the policies still to come."""
+"""Policies by name, and what every policy keeps to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sash.core.errors import SashError
-from sash.core.time import Micros
-from sash.scheduling import POLICIES, Conservative, LocalScheduler, Policy, policy
-from tests.scheduling.examples import SUBGROUP_NAMES, drain, expected, inputs, seven_queries, simulate, with_d_values
+from sash.scheduling import POLICIES, POLICY_NAMES, LocalScheduler, SubGroupCost, policy
+from sash.scheduling.policies import Aggressive, Conservative, Hybrid, Late, LatePending, NoSharing
+
+GROUPS = st.lists(
+    st.builds(SubGroupCost, st.integers(1, 60), st.floats(0, 100), st.floats(0, 20), exactly=st.booleans()), max_size=12
+)
 
 
-class Planned(Conservative):
-    """Periods chosen beforehand; `late` is algorithm 11 with d < 0 in line 9, `late_pending` as printed."""
-
-    def __init__(self, periods: Mapping[Micros, Micros] | None = None, variant: str = "") -> None:
-        self._periods = periods or {}
-        self._variant = variant
-
-    def periods(self, longest: Mapping[Micros, Micros]) -> Mapping[Micros, Micros]:
-        return {slide: self._periods.get(slide, slide) for slide in longest}
-
-    def joint_until(self, lowest: Micros, now: Micros) -> Micros | None:
-        if lowest >= now or not self._variant:
-            return lowest
-        return now if self._variant == "late_pending" else now - 1
-
-
-def test_conservative_is_built() -> None:
-    assert isinstance(policy("conservative"), Conservative) and set(POLICIES) == {"conservative"}
-
-
-@pytest.mark.parametrize("name", ["no-sharing", "aggressive", "hybrid", "hybrid-late-pending", "conservative-late"])
-def test_a_policy_that_is_known_but_not_built(name: str) -> None:
-    with pytest.raises(SashError) as error:
-        policy(name)
-    assert str(error.value) == f"not supported yet: policy '{name}'; available: conservative"
+def test_every_policy_has_its_name() -> None:
+    assert {name: type(policy(name)) for name in POLICY_NAMES} == {
+        "no-sharing": NoSharing,
+        "aggressive": Aggressive,
+        "conservative": Conservative,
+        "conservative-late": Late,
+        "conservative-late-pending": LatePending,
+        "hybrid": Hybrid,
+        "hybrid-late": Late,
+        "hybrid-late-pending": LatePending,
+    }
+    assert tuple(POLICIES) == POLICY_NAMES
 
 
 def test_an_unknown_policy_names_the_nearest() -> None:
@@ -44,43 +34,43 @@ def test_an_unknown_policy_names_the_nearest() -> None:
         policy("conservativ")
 
 
-@pytest.mark.parametrize("name", ["aggressive", "hybrid"])
-def test_assigned_periods_synchronize_sub_groups(name: str) -> None:
-    want = expected(f"seven.sequence.{name}")
-    periods = {slide: inputs(f"seven.sequence.{name}")["periods"][label] for slide, label in SUBGROUP_NAMES.items()}
-    scheduler = seven_queries(Planned(periods))
-    ran = [
-        [now, [SUBGROUP_NAMES[due.task.key.slide] for due in execution.tasks]]
-        for now in range(1, 31)
-        for execution in drain(scheduler, now)
-    ]
-    assert ran == want["executions"]
+@pytest.mark.parametrize("name", POLICY_NAMES)
+@given(subgroups=GROUPS)
+def test_a_period_is_at_most_the_slide_and_exactly_that_of_exactly_queries(
+    name: str, subgroups: list[SubGroupCost]
+) -> None:
+    periods = policy(name).periods(subgroups)
+    assert periods == policy(name).periods(subgroups)
+    for each, period in zip(subgroups, periods, strict=True):
+        assert period == each.slide if each.exactly else 0 < period <= each.slide
 
 
-@pytest.mark.parametrize("variant", ["late", "late_pending"])
-@pytest.mark.parametrize("name", ["overload.late", "overload.late_pending", "overload.figure_4d"])
-def test_late_sharing(name: str, variant: str) -> None:
-    d = inputs(name)["d"]
-    scheduler, now = with_d_values(Planned(variant=variant), d, dict.fromkeys(d, "G1"))
-    assert [list(each.members) for each in drain(scheduler, now)] == expected(name)[variant]["order"]
+@pytest.mark.parametrize("name", POLICY_NAMES)
+def test_on_time_only_equal_deadlines_join(name: str) -> None:
+    assert policy(name).joint_until(7, now=7) == (None if name == "no-sharing" else 7)
 
 
-@pytest.mark.parametrize("variant", ["late", "late_pending"])
-def test_late_trace(variant: str) -> None:
-    given = inputs("trace.generated")
-    scheduler = LocalScheduler(Planned(variant=variant))
-    for name, task in given["tasks"].items():
-        scheduler.add(name, str(task["group"]), task["period_n"] * given["s"], now=0)
-    assert simulate(scheduler, given, until=48) == expected("trace.generated")[f"{variant}_gated"]
+@pytest.mark.parametrize(
+    ("name", "until"),
+    [("no-sharing", None), ("aggressive", 4), ("hybrid", 4), ("hybrid-late", 6), ("hybrid-late-pending", 7)],
+)
+def test_who_joins_a_late_task(name: str, until: int | None) -> None:
+    assert policy(name).joint_until(4, now=7) == until
+
+
+def test_late_policies_have_the_periods_of_their_base() -> None:
+    seven = [SubGroupCost(2, 9), SubGroupCost(3, 14), SubGroupCost(5, 29)]
+    assert policy("conservative-late").periods(seven) == [2, 3, 5]
+    assert policy("hybrid-late").periods(seven) == policy("hybrid-late-pending").periods(seven) == [2, 2, 5]
+
+
+def test_aggressive_goes_to_an_exactly_slide_that_is_the_shortest() -> None:
+    assert policy("aggressive").periods([SubGroupCost(4, 1), SubGroupCost(2, 1, exactly=True)]) == [2, 2]
+    assert policy("aggressive").periods([SubGroupCost(2, 1), SubGroupCost(4, 1, exactly=True)]) == [2, 4]
 
 
 def test_a_shorter_period_never_moves_a_deadline_back() -> None:
-    class Aggressive(Conservative):
-        def periods(self, longest: Mapping[Micros, Micros]) -> Mapping[Micros, Micros]:
-            return dict.fromkeys(longest, min(longest, default=1))
-
-    chosen: Policy = Aggressive()
-    scheduler = LocalScheduler(chosen)
+    scheduler = LocalScheduler(policy("aggressive"))
     scheduler.add("slow", "G1", 6, now=0)
     scheduler.add("exact", "G1", 6, exactly=True, now=0)
     scheduler.add("fast", "G1", 2, now=1)

@@ -10,7 +10,11 @@ from typer.testing import CliRunner
 
 from sash.cli import app
 from sash.core.time import SECOND
+from sash.engine.explain import explain
+from sash.engine.settings import Settings
+from sash.sharing.choose import Load
 from sash.sharing.pane_tables import PaneTable
+from sash.synopses.readings import KeySet, TableName
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.oracle import same_rows
 from tests.support.streams import START, stream, to_table
@@ -207,7 +211,8 @@ def test_explain_names_the_sharing_of_sums(tmp_path: Path) -> None:
     assert line(found["top"], "sum(v)") == "sum(v): shared with sums, means (SS1)"
     assert line(found["means"], "sum(v)") == "sum(v): shared with top, sums (SS1)"
     assert line(found["sums"], "count(v)") == "count(v): shared with top, means (SS1)"
-    assert line(found["sums"], "Schedule") == "Schedule: policy conservative, sub-group SLIDE 10 sec, with top, means"
+    group = "Schedule: policy hybrid-late-pending, group (k) of v, sub-group SLIDE 10 sec, with top, means"
+    assert line(found["sums"], "Schedule") == group
 
 
 def test_explain_names_the_sharing_of_counts(tmp_path: Path) -> None:
@@ -277,3 +282,56 @@ def test_explain_of_partitions_and_sub_queries(tmp_path: Path) -> None:
     assert "the last 5 of each partition" in line(found["last"], "Synopsis")
     # One table, named once, though two windows read it.
     assert line(found["several"], "Pane table") == "Pane table s by (v): panes of 10 sec, one pass on Spark"
+
+
+def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
+    window = "[WINDOW 10 sec SLIDE 5 sec]"
+    found = explained(
+        tmp_path,
+        ones=f"SELECT SUM(v) AS t FROM s {window} WHERE k = 1",
+        twos=f"SELECT SUM(v) AS t FROM s {window} WHERE k = 2",
+        both=f"SELECT AVG(v) AS m FROM s {window} WHERE k IN (1, 2)",
+        longer="SELECT SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 5 sec] WHERE k = 1",
+        slower="SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 15 sec] WHERE k = 1",
+    )
+    assert line(found["ones"], "state of SUM") == "state of SUM of v: not shared: nobody keeps its data yet"
+    assert line(found["both"], "rows where").endswith(
+        "not stored, put together as (k = 1) + (k = 2) (SS4): "
+        "2 more values read per pane and group, against 1e+03 for a synopsis of its own"
+    )
+    sums = "the answer is SUM of v where k = 1 + SUM of v where k = 2"
+    assert line(found["both"], "state of SUM") == f"state of SUM of v: shared (SS4): {sums}"
+    assert line(found["both"], "computed together").startswith("computed together: shared (CS7): while ones and twos")
+    assert line(found["longer"], "state of SUM") == (
+        "state of SUM of v: not shared (SS1): "
+        "window 20 sec is longer than the 2 panes of 5 sec that SUM of v where k = 1 keeps"
+    )
+    assert line(found["slower"], "output") == "output: shared (CS8): ones is the same query and computed every 5 sec"
+    schedule = "answered with ones, every 5 sec (CS8); should that end, every 15 sec"
+    assert line(found["slower"], "Schedule") == f"Schedule: policy hybrid-late-pending, {schedule}"
+
+
+def test_explain_says_who_is_moved_and_what_that_saves(tmp_path: Path) -> None:
+    """Hybrid, as in the papers: SLIDE 3 is executed with SLIDE 2. Without groups an answer costs more than its scan."""
+    texts = {
+        "two": "SELECT k, v, MAX(x) AS m FROM s [WINDOW 60 min SLIDE 2 sec] GROUP BY k, v SYNOPSIS BASIC",
+        "three": "SELECT k, v, MAX(x) AS m FROM s [WINDOW 70 min SLIDE 3 sec] GROUP BY k, v SYNOPSIS BASIC",
+        "five": "SELECT k, v, MAX(x) AS m FROM s [WINDOW 200 min SLIDE 5 sec] GROUP BY k, v SYNOPSIS BASIC",
+    }
+    found = explained(tmp_path, **texts)
+    assert line(found["three"], "3 sub-groups") == "3 sub-groups, each at its own SLIDE"
+    load = {name: Load(SECOND, 10_000, 10_000.0) for name in (TableName(_keys()),)}
+    lines = _explained_with(load, texts)
+    (moved,) = [text for text in lines if "moved" in text]
+    assert moved.strip().startswith("executed every 2 sec; moved: SLIDE 3 sec every 2 sec; cost ")
+
+
+def _keys() -> KeySet:
+    (query,) = compiled({"q": "SELECT k, v, MAX(x) AS m FROM s [WINDOW 2 sec SLIDE 1 sec] GROUP BY k, v"}, stream())
+    return query.readings[0].table.keys
+
+
+def _explained_with(loads: dict[TableName, Load], texts: dict[str, str]) -> list[str]:
+    plain = {name: text.removesuffix(" SYNOPSIS BASIC") for name, text in texts.items()}
+    two, three, five = compiled(plain, stream(), synopsis="basic")
+    return explain(three, [two, five], stream(), Settings(), {}, loads).splitlines()

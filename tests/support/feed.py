@@ -6,10 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.engine.advance import Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.pace import UNHURRIED, Pace
+from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, StreamRuntime
-from sash.scheduling import policy
 from tests.support.duck_pass import aggregate
 
 
@@ -20,19 +22,25 @@ def compiled(texts: dict[str, str], declared: Stream, synopsis: str | None = Non
     return [compile_query(query, catalog) for query in queries]
 
 
+CONSERVATIVE = Settings("conservative")
+
+
 class Feed:
     """What `RunningStream` does with Spark: micro-batches in, answers out."""
 
-    def __init__(self, declared: Stream) -> None:
+    def __init__(self, declared: Stream, settings: Settings = CONSERVATIVE) -> None:
         self.declared = declared
-        self.runtime = StreamRuntime(declared, policy("conservative"))
+        self.runtime = StreamRuntime(declared, settings)
+        # How each micro-batch went: None where it was not hurried.
+        self.services: list[list[list[Service]] | None] = []
         self._pending: pa.Table | None = None
 
-    def push(self, part: pa.Table) -> list[Answer]:
+    def push(self, part: pa.Table, pace: Pace = UNHURRIED) -> list[Answer]:
         facts = aggregate(self.declared, self.runtime.tables(), part)
         numbered = self._number(part, self.runtime.next_watermark(facts))
-        progress = self.runtime.apply(facts, numbered)
+        progress = self.runtime.apply(facts, numbered, pace)
         assert not progress.outcome.failed, progress.outcome.failed
+        self.services.append(progress.services)
         return progress.answers
 
     def finish(self) -> list[Answer]:

@@ -63,14 +63,20 @@ class Registered:
 
 @st.composite
 def query_sets(draw: st.DrawFn, most: int = 6) -> list[Registered]:
-    """Up to `most` queries of any form, with windows, slides and lags of a few seconds."""
-    queries = []
+    """Up to `most` queries of any form, with windows, slides and lags of a few seconds.
+
+    No two differ in nothing but SLIDE: the slower would be answered whenever the faster is (CS8).
+    """
+    queries, seen = [], set()
     for i in range(draw(st.integers(1, most))):
         length, slide = draw(st.integers(1, 12)), draw(st.integers(1, 8))
         lag = draw(st.sampled_from([0, 0, 0, 2, 5]))
         exactly = draw(st.sampled_from(["", "EXACTLY "]))
         clause = f"[WINDOW {length} sec SLIDE {exactly}{slide} sec{f' LAG {lag} sec' if lag else ''}]"
         form = draw(st.sampled_from(FORMS))
+        if (form, length, lag) in seen:
+            continue
+        seen.add((form, length, lag))
         queries.append(Registered(f"q{i}", form.format(w=clause), length * SECOND, slide * SECOND, lag * SECOND))
     return queries
 

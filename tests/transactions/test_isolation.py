@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from sash.core.errors import SashError
@@ -32,3 +34,25 @@ def test_every_level_lets_one_thread_slide_and_then_read(name: str) -> None:
         window[:] = [2, 3, 4]
     with level.read():
         assert window == [2, 3, 4]
+
+
+@pytest.mark.parametrize("name", list(ISOLATION_LEVELS))
+def test_every_level_lets_those_that_wait_read_in_the_middle_of_a_slide(name: str) -> None:
+    """`give_way`: the window is whole between two executions; who waits reads it, then the slide goes on."""
+    level, window, seen = isolation(name), [1, 2, 3], list[list[int]]()
+
+    def read() -> None:
+        with level.read():
+            seen.append(list(window))
+
+    with level.slide():
+        level.give_way()
+        window[:] = [2, 3, 4]
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        while not seen:
+            level.give_way()
+        window[:] = [3, 4, 5]
+    reader.join()
+    with level.read():
+        assert window == [3, 4, 5] and seen == [[2, 3, 4]]

@@ -12,16 +12,18 @@ from rich.text import Text
 
 from sash.cli.console import logging_to, reporting_errors, stderr_console, stdout_console
 from sash.cli.opening import open_session
+from sash.cli.options import Policy, SharePredicates
 from sash.cli.script import Rehearsal, declared_columns, declares_all_columns, one_line, place, read_script, title
 from sash.engine.compiler import CompiledQuery
 from sash.engine.explain import explain as explain_query
+from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.language import CreateStream, Statement
-
-POLICY = "conservative"
 
 
 def explain(
     script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")],
+    policy: Policy = DEFAULT_POLICY,
+    share_predicates: SharePredicates = "auto",
 ) -> None:
     """Explain every query of a script, with the script's other queries as its neighbours.
 
@@ -30,8 +32,9 @@ def explain(
     """
     messages = stderr_console()
     with reporting_errors(place(script)), logging_to(messages.print):
+        settings = Settings(policy, share_predicates)
         statements = read_script(script)
-        _print(_rehearsed(statements, messages), stdout_console())
+        _print(_rehearsed(statements, messages), settings, stdout_console())
 
 
 def _rehearsed(statements: Sequence[Statement], messages: Console) -> Rehearsal:
@@ -50,13 +53,13 @@ def _rehearsed(statements: Sequence[Statement], messages: Console) -> Rehearsal:
     return rehearsal
 
 
-def _print(rehearsal: Rehearsal, console: Console) -> None:
+def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
     for query in rehearsal.queries.values():
         text = rehearsal.catalog.query(query.name).text
         others = [other for other in rehearsal.queries.values() if other is not query]
-        _print_one(query.name, text, query, others, rehearsal, console)
+        _print_one(query.name, text, query, others, rehearsal, settings, console)
     for statement, query in rehearsal.questions:
-        _print_one(title(statement), None, query, list(rehearsal.queries.values()), rehearsal, console)
+        _print_one(title(statement), None, query, list(rehearsal.queries.values()), rehearsal, settings, console)
     if not rehearsal.queries and not rehearsal.questions:
         console.print("The script has no queries.")
 
@@ -67,10 +70,11 @@ def _print_one(
     query: CompiledQuery,
     others: list[CompiledQuery],
     rehearsal: Rehearsal,
+    settings: Settings,
     console: Console,
 ) -> None:
     neighbours = [other for other in others if other.stream.lower() == query.stream.lower()]
     console.print(Text(name if text is None else f"{name}: {one_line(text, 1_000)}", "bold cyan"), soft_wrap=True)
     stream = rehearsal.catalog.stream(query.stream)
-    console.print(explain_query(query, neighbours, stream, POLICY, {}, {}), soft_wrap=True)
+    console.print(explain_query(query, neighbours, stream, settings, {}, {}), soft_wrap=True)
     console.print()

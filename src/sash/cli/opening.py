@@ -24,6 +24,7 @@ from rich.console import Console
 from sash.cli.signals import raising_interrupts
 from sash.core.errors import SourceError
 from sash.engine.session import Session, connect
+from sash.engine.settings import Settings
 
 STARTING = "Starting Spark (5 to 7 seconds) ..."
 _SOON = 1.0
@@ -34,13 +35,15 @@ _abandoned = False
 
 
 @contextmanager
-def open_session(messages: Console, checkpoint: Path | None = None) -> Iterator[Session]:
+def open_session(
+    messages: Console, checkpoint: Path | None = None, settings: Settings | None = None
+) -> Iterator[Session]:
     """A session whose Spark runs; it is closed at the end, whatever happens."""
     log = _JvmLog()
     keep = False
     try:
         with messages.status(STARTING), log.catching():
-            session = connect(checkpoint=checkpoint)
+            session = connect(checkpoint=checkpoint, **vars(settings or Settings()))
             session.spark  # noqa: B018 - starts it
         try:
             yield session

@@ -26,6 +26,7 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
+from sash.cli.options import Policy, SharePredicates
 from sash.cli.progress import showing_progress
 from sash.cli.script import one_line, place, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
@@ -35,6 +36,7 @@ from sash.core.errors import CatalogError
 from sash.core.time import parse_duration
 from sash.engine.query import Query
 from sash.engine.session import Session
+from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.language import SelectStatement, Statement
 
 READER_GONE = 128 + signal.SIGPIPE
@@ -69,6 +71,11 @@ def run(
     trigger: Annotated[
         str, typer.Option(metavar="DURATION", help="Live: the time between two micro-batches.", callback=interval)
     ] = "1 sec",
+    policy: Policy = DEFAULT_POLICY,
+    share_predicates: SharePredicates = "auto",
+    refresh_when_idle: Annotated[
+        bool, typer.Option("--refresh-when-idle", help="Live: use idle time to answer queries before they are due.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, no summary.")] = False,
 ) -> None:
     """Execute a script of statements and run its queries.
@@ -80,11 +87,12 @@ def run(
     """
     messages = stderr_console(quiet or json)
     with reporting_errors(place(script)), logging_to(stderr_console().print):
+        settings = Settings(policy, share_predicates, refresh_when_idle)
         statements = read_script(script)
         if checkpoint is None:
             rehearse(statements)
         sinks = Sinks(_sinks(json, answers), interrupt_main_thread)
-        with open_session(messages, checkpoint) as session:
+        with open_session(messages, checkpoint, settings) as session:
             output = JsonOutput() if json else TextOutput(stdout_console(), rows, quiet)
             script_run = ScriptRun(session, sinks, output, messages)
             code = script_run.all(statements, None if until_drained else trigger)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,7 +97,7 @@ class Rehearsal:
             case RegisterQuery(name=name, select=select, synopsis=synopsis):
                 compiled = compile_select(select, self.catalog, name, synopsis=synopsis)
                 self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
-                self.queries[name.lower()] = compiled
+                self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
             case DropQuery(name=name):
                 self.catalog.drop_query(name)
                 del self.queries[name.lower()]

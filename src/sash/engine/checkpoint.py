@@ -20,7 +20,7 @@ from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
 from sash.storage.files import write_json
 
-FORMAT = 2
+FORMAT = 3
 
 
 class Checkpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -9,11 +10,12 @@ import pyarrow as pa
 
 from sash.core.errors import QueryFailedError
 from sash.core.window import Window
-from sash.engine.active import ActiveQuery, Outcome
+from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.group import PaneGroup
 from sash.plan.periodic import Shape
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import WindowView
+from sash.synopses.covered import Covered
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Found
 
@@ -26,6 +28,7 @@ class _Job:
     """One reading of one leaf of one query, until the views of all its spans have come."""
 
     active: ActiveQuery
+    bound: BoundReading
     leaf: int
     reader: int
     missing: int
@@ -39,6 +42,7 @@ class Execution:
         self._queries = queries
         self._as_of = as_of
         self._outcome = outcome
+        self.seconds_scanning = 0.0
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
 
@@ -56,9 +60,9 @@ class Execution:
             bound = iter(active.readings)
             for leaf, finisher in enumerate(active.compiled.finishers):
                 for reader, reading in enumerate(finisher.readings):
-                    group = next(bound).group
-                    _, jobs = found.setdefault(id(group), (group, {}))
-                    job = _Job(active, leaf, reader, len(reading.spans))
+                    mine = next(bound)
+                    _, jobs = found.setdefault(id(mine.group), (mine.group, {}))
+                    job = _Job(active, mine, leaf, reader, len(reading.spans))
                     for span in reading.spans:
                         jobs.setdefault(span, []).append(job)
         return found.values()
@@ -68,13 +72,25 @@ class Execution:
         group.synopsis.close(self._as_of)
         jobs = {span: left for span, waiting in jobs.items() if (left := self._unfiltered(group, waiting))}
         needs = {span: _partials(waiting) for span, waiting in jobs.items()}
-        for view in group.synopsis.scan(needs, self._as_of):
-            found, tables = Found(), dict[Shape, pa.Table]()
+        for view in self._timed(group.synopsis.scan(needs, self._as_of)):
+            found, tables = dict[Covered | None, Found](), dict[Shape, pa.Table]()
             for job in jobs[view.window]:
+                covered = job.bound.covered
+                mine = view if covered is None else covered.view(view, job.bound.reading.partials)
                 try:
-                    self._take(job, view, found, tables)
+                    self._take(job, mine, found.setdefault(covered, Found()), tables)
                 except _FAILURES as error:
                     self._outcome.failed[job.active.name] = str(error)
+
+    def _timed(self, views: Iterator[WindowView]) -> Iterator[WindowView]:
+        """The views of a scan; reading panes is timed apart from what is made of them."""
+        while True:
+            started = time.perf_counter()
+            view = next(views, None)
+            self.seconds_scanning += time.perf_counter() - started
+            if view is None:
+                return
+            yield view
 
     def _unfiltered(self, group: PaneGroup, jobs: list[_Job]) -> list[_Job]:
         """The jobs that are left when substream filters have answered theirs."""
@@ -128,11 +144,11 @@ class Execution:
 
 def _partials(jobs: list[_Job]) -> list[Partial]:
     found: dict[Partial, None] = {}
-    seen: set[tuple[Shape, int]] = set()
+    seen: set[tuple[Shape, int, Covered | None]] = set()
     for job in jobs:
         finisher = job.active.compiled.finishers[job.leaf]
-        which = (finisher.query.shape, job.reader)
+        which = (finisher.query.shape, job.reader, job.bound.covered)
         if which not in seen:
             seen.add(which)
-            found |= dict.fromkeys(finisher.readings[job.reader].partials)
+            found |= dict.fromkeys(job.bound.stored.partials)
     return list(found)

@@ -7,13 +7,18 @@ from dataclasses import replace
 
 from sash.catalog import Catalog, Stream
 from sash.core.time import format_duration
-from sash.core.window import Window, pane_length
+from sash.core.window import pane_length
 from sash.engine.compiler import CompiledQuery, compile_select
+from sash.engine.explain_schedule import names, schedule_lines
 from sash.engine.filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
+from sash.engine.rulings import Synopses, computation_ruling, output_ruling, state_rulings
+from sash.engine.settings import Settings
 from sash.language import Select, has_slide
 from sash.plan.nodes import tree
-from sash.scheduling import joint_cost, separate_cost
-from sash.sharing.choose import Choice, Load, choose, lookup_cost
+from sash.sharing.choose import Choice, Load, choose
+from sash.sharing.relevant import relevant_set, stored_for
+from sash.sharing.rules import Decision
+from sash.sharing.similar import families
 from sash.synopses.partials import Partial
 from sash.synopses.readings import Reading, TableName
 
@@ -34,13 +39,13 @@ def explain(
     query: CompiledQuery,
     registered: list[CompiledQuery],
     stream: Stream,
-    policy: str,
+    settings: Settings,
     unreduced: Mapping[str, float],
     loads: Mapping[TableName, Load],
 ) -> str:
     """`loads` tells how many groups the running pane tables have; without it a table is judged by its windows."""
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
-    sites = [_Site(query, name, registered, loads) for name in dict.fromkeys(r.table for r in query.readings)]
+    sites = [_Site(query, name, registered, settings, loads) for name in dict.fromkeys(r.table for r in query.readings)]
     if query.slide is None:
         return "\n".join([*lines, *(_one_time_line(site, stream) for site in sites)])
     for site in sites:
@@ -48,7 +53,7 @@ def explain(
         if site.name.label in unreduced:
             part = f"{unreduced[site.name.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
-    return "\n".join([*lines, *_schedule_lines(sites[0], policy)])
+    return "\n".join([*lines, *_rule_lines(sites[0]), *schedule_lines(sites[0], settings)])
 
 
 class _Site:
@@ -59,6 +64,7 @@ class _Site:
         query: CompiledQuery,
         name: TableName,
         registered: list[CompiledQuery],
+        settings: Settings,
         loads: Mapping[TableName, Load],
     ) -> None:
         self.query = query
@@ -66,6 +72,20 @@ class _Site:
         self.own = [reading for reading in query.readings if reading.table == name]
         self.others = [(mate, other) for mate in registered for other in mate.readings if other.table == name]
         self.load = loads.get(name, Load(1))
+        # A query that is registered already finds what was there before it.
+        before = [(mate, other) for mate, other in self.others if not query.serial or mate.serial < query.serial]
+        self.elders = list({mate.name: mate for mate, _ in before}.values())
+        load, mode = replace(self.load, pane=self.pane), settings.share_predicates
+        self.kept = stored_for([other for _, other in before], load, mode)
+        if query.slide is None:
+            mode = settings.share_in_questions
+        self.relevant = {reading: relevant_set(reading, self.kept, load, mode) for reading in self.own}
+        self.related = families(map(self.stored, self.own))
+
+    def stored(self, reading: Reading) -> Reading:
+        """What is stored for a reading: its own partials, or those that cover them."""
+        found = self.relevant.get(reading)
+        return reading if found is None or found.covered is None else found.covered.reading(reading)
 
     @property
     def mates(self) -> list[CompiledQuery]:
@@ -104,9 +124,9 @@ class _Site:
 
 def _one_time_line(site: _Site, stream: Stream) -> str:
     """A question changes nothing: it reads the panes that registered queries have, or is refused."""
-    stored = {partial for _, other in site.others for partial in other.partials}
     where = f"{stream.name} by {site.name.label}"
-    if missing := [p for reading in site.own for p in reading.partials if p not in stored]:
+    lacking = [reading for reading in site.own if site.relevant[reading].covered is None]
+    if missing := [p for reading in lacking for p in reading.partials if p not in site.kept]:
         what = ", ".join(map(_partial_text, dict.fromkeys(missing)))
         return f"One-time: refused, no registered query over {where} keeps {what}"
     unbounded = any(other.window.unbounded for _, other in site.others)
@@ -122,15 +142,30 @@ def _one_time_line(site: _Site, stream: Stream) -> str:
 def _table_lines(site: _Site, stream: Stream) -> list[str]:
     how = "one pass over the numbered tuples" if site.name.by_rows else "one pass on Spark"
     lines = [f"Pane table {stream.name} by {site.name.label}: panes of {site.extent(site.pane)}, {how}"]
-    for partial in dict.fromkeys(partial for reading in site.own for partial in reading.partials):
-        sharers = list(dict.fromkeys(mate.name for mate, other in site.others if partial in other.partials))
-        state = f"shared with {_names(sharers)} (SS1)" if sharers else "new"
-        lines.append(f"  {_partial_text(partial)}: {state}")
+    for reading in site.own:
+        lines += _partial_lines(site, reading)
     return [*lines, *_synopsis_lines(site)]
 
 
+def _partial_lines(site: _Site, reading: Reading) -> list[str]:
+    """What a reading needs of every pane: stored for others too, or for it alone, or put together from others'."""
+    found = site.relevant[reading]
+    if found.covered is not None:
+        parts = " + ".join(f"({each})" for each in found.covered.added)
+        less = "".join(f" - ({each})" for each in found.covered.subtracted)
+        kinds = ", ".join(map(_partial_text, reading.partials))
+        return [f"  {kinds}: not stored, put together as {parts}{less} (SS4): {found.reason}"]
+    lines = []
+    for partial in reading.partials:
+        sharers = list(dict.fromkeys(mate.name for mate, other in site.others if partial in other.partials))
+        lines.append(f"  {_partial_text(partial)}: {f'shared with {names(sharers)} (SS1)' if sharers else 'new'}")
+    if found.possible:
+        lines.append(f"  stored, though its terms are (SS4): {found.reason}")
+    return lines
+
+
 def _synopsis_lines(site: _Site) -> list[str]:
-    names, choice = [mate.name for mate in site.mates], site.choice
+    readers, choice = [mate.name for mate in site.mates], site.choice
     if site.name.partition:
         return [f"Synopsis: single rows, the last {site.panes} of each partition"]
     merged = any(reading.window.unbounded for reading in site.readings)
@@ -138,7 +173,7 @@ def _synopsis_lines(site: _Site) -> list[str]:
     lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
     together = "in one scan (CS2)" if choice.kind == "basic" else "looked up together where windows are equal (CS1)"
-    lines.append(f"  read by {_names(names)} too, {together}" if names else "  its only reader")
+    lines.append(f"  read by {names(readers)} too, {together}" if readers else "  its only reader")
     return [*lines, *_filter_lines(site)]
 
 
@@ -157,7 +192,7 @@ def _filter_lines(site: _Site) -> list[str]:
     ending = "the groups it finds are tested exactly"
     if mine[0].query.approximate:
         ending = "its superset is the answer" if key.function in ("count", "sum") else "its answer is exact"
-    company = f"shared with {_names([mate.name for mate in sharers])}" if sharers else "for this query alone"
+    company = f"shared with {names([mate.name for mate in sharers])}" if sharers else "for this query alone"
     return [f"Substream filter: {key.name} on {key}, {company}; {ending}"]
 
 
@@ -166,40 +201,22 @@ def _partial_text(partial: Partial) -> str:
     return text if partial.predicate is None else f"{text} where {partial.predicate}"
 
 
-def _schedule_lines(site: _Site, policy: str) -> list[str]:
-    query = site.query
-    assert query.slide is not None
-    same = [mate for mate in site.mates if (mate.slide, mate.exactly) == (query.slide, query.exactly)]
-    period = f"{'EXACTLY ' if query.exactly else ''}{site.extent(query.slide)}"
-    company = f"with {_names([mate.name for mate in same])}" if same else "alone in it"
-    lines = [
-        f"Schedule: policy {policy}, sub-group SLIDE {period}, {company}",
-        f"Expected cost per execution: {_cost_text(site, same)}",
-    ]
-    longest = max(window.length for window in query.windows)
-    if query.slide > longest and not site.name.partition:
-        gap = site.extent(query.slide - longest)
-        lines.append(f"Note: SLIDE is longer than WINDOW: {gap} of every {site.extent(query.slide)} are in no answer")
+def _rule_lines(site: _Site) -> list[str]:
+    """What the sharing rules say: about state, computation and output."""
+    windows = [window for mate in site.elders for window in mate.windows]
+    pane = pane_length(windows) if windows else site.pane
+    kept = max((window.reach for window in windows if not window.unbounded), default=0)
+    synopses = Synopses(site.elders, site.choice.kind, pane, kept // pane)
+    lines = ["Rules"]
+    for text, decision in state_rulings(site.query, synopses):
+        lines.append(f"  state of {text}: {_ruled(decision)}")
+    if (together := computation_ruling(site.query, synopses)) is not None:
+        lines.append(f"  computed together: {_ruled(together)}")
+    if (output := output_ruling(site.query, site.mates)) is not None:
+        lines.append(f"  output: {_ruled(output)}")
     return lines
 
 
-def _cost_text(site: _Site, same: list[CompiledQuery]) -> str:
-    own = [_cost_length(window) for window in site.query.windows]
-    if site.choice.kind != "basic":
-        probes = sum(lookup_cost(site.choice.kind, length // site.pane) for length in own)
-        return f"about {probes:.0f} pane values per group"
-    combined = joint_cost(own, site.pane)
-    cost = f"{combined} combination{'s' * (combined != 1)} of pane values per group"
-    if same:
-        together = [_cost_length(window) for mate in [*same, site.query] for window in mate.windows]
-        joint, separate = joint_cost(together, site.pane), separate_cost(together, site.pane)
-        cost += f"; with its sub-group {joint} in all, {separate} one by one"
-    return cost
-
-
-def _cost_length(window: Window) -> int:
-    return 0 if window.unbounded else window.length
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+def _ruled(decision: Decision) -> str:
+    rule = f" ({decision.rule})" if decision.rule else ""
+    return f"{'shared' if decision.allowed else 'not shared'}{rule}: {decision.reason}"

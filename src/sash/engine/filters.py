@@ -48,7 +48,8 @@ class Filters:
         """Keep the indexes that pay; the readings whose exact values must be at hand, by the kind of their synopsis."""
         asked: dict[FilterKey, list[ActiveQuery]] = {}
         for active in queries:
-            filter = filterable(active.compiled.finishers[0]) if active.compiled.is_simple else None
+            covered = active.readings[0].covered is not None
+            filter = filterable(active.compiled.finishers[0]) if active.compiled.is_simple and not covered else None
             if filter is None or active.compiled.synopsis not in (None, "running", "interval"):
                 continue
             if active.compiled.readings[0].window.length // load.pane * load.groups <= _MOST_NUMBERS:

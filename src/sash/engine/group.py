@@ -1,7 +1,7 @@
-"""A group: one pane table with its synopsis, the readings it serves, and the local scheduler of its queries.
+"""A group: one pane table with its synopsis, the readings it serves, and the schedule of its queries.
 
-    micro-batch ─► absorb ─► open panes ─► step(t): close panes up to t ─► decide ─► joint execution ─► answers
-                                           catch_up(target): close up to the target, expire
+    micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
+                                           expire: drop what no window reaches any more
 
 `now` is the end of the youngest closed pane: the time as of which the synopsis answers. `origin` is where the
 stream's data begin. All times are multiples of the pane length: microseconds, or tuples for row-based windows.
@@ -9,7 +9,8 @@ stream's data begin. All times are multiples of the pane length: microseconds, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
@@ -19,13 +20,20 @@ from sash.catalog import Stream
 from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
 from sash.core.window import Window
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.calibration import Calibration
 from sash.engine.filters import Filters
+from sash.engine.schedule import Place, Schedule
+from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
-from sash.scheduling import Execution, LocalScheduler, Policy
+from sash.scheduling import Execution
 from sash.sharing.choose import Choice, Load, choose
 from sash.sharing.pane_tables import PaneTable, pane_table
+from sash.sharing.prices import Prices, access_cost, post_cost
+from sash.sharing.relevant import Relevant, relevant_set
+from sash.sharing.similar import families, similar
 from sash.synopses.accelerator import Accelerator
 from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
+from sash.synopses.partials import Partial
 from sash.synopses.partitioned import PartitionedSynopsis
 from sash.synopses.readings import Reading, TableName
 
@@ -33,17 +41,16 @@ from sash.synopses.readings import Reading, TableName
 class PaneGroup:
     """The readings of one pane table, and the queries that are scheduled by it."""
 
-    def __init__(self, name: TableName, stream: Stream, policy: Policy, precision: int) -> None:
+    def __init__(self, name: TableName, stream: Stream, settings: Settings) -> None:
         self.name = name
         self._offset = 0 if name.by_rows else stream.offset
         self._closed_left = stream.closed_left and not name.by_rows
         self._late_revise = stream.late_revise
         self.synopsis = _synopsis(name)
-        self.scheduler = LocalScheduler(policy)
+        self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
         self.readers: dict[tuple[str, int], BoundReading] = {}
+        # The queries that are scheduled here, also those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        self.scheduled: set[str] = set()
-        self._mortal: dict[str, ActiveQuery] = {}
         self.length: int = 1 if name.by_rows else stream.granule
         # How far back the readings look; what an UNBOUNDED window sees beyond its LAG is merged into history.
         self.reach: int = 0
@@ -59,9 +66,17 @@ class PaneGroup:
         self._stamps = np.empty((2, 0), dtype=np.int64)
         self.statistics = GroupStatistics()
         self.choice = Choice("basic", "")
-        self.filters = Filters(precision)
-        # How many groups there were when the choice was made.
-        self._judged = 1
+        # The partials that readings need to be stored, and for how many of them.
+        self._kept: Counter[Partial] = Counter()
+        self.settings = settings
+        # Predicates that are answered from each other's synopses, each with the first of its family.
+        self._families: dict[str, str] = {}
+        self.filters = Filters(settings.filter_precision)
+        # What was known about the closed panes when choices were made, and how many rows they had.
+        self.load = Load(self.length)
+        self._judged = 0
+        self.prices = Prices()
+        self.calibration = Calibration()
 
     # -- which queries ---------------------------------------------------------------------------------
 
@@ -71,15 +86,36 @@ class PaneGroup:
 
     @property
     def table(self) -> PaneTable:
-        partials = [partial for bound in self.readers.values() for partial in bound.reading.partials]
-        return pane_table(self.name, self.length, partials)
+        return pane_table(self.name, self.length, self._kept)
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.keeps_history:
             begun = self.retained_from is not None and self.origin is not None and self.retained_from > self.origin
             self.history_from = self.retained_from if begun else None
+        bound.covered = self.relevant(bound.reading).covered
         self.readers[name, number] = bound
+        self._kept.update(bound.stored.partials)
         self._look_back(bound.reading.window)
+
+    def relevant(self, reading: Reading) -> Relevant:
+        """How a reading may be answered from what is stored for others."""
+        load = replace(self.load, pane=self.length)
+        return relevant_set(reading, self._kept.keys(), load, self.settings.share_predicates)
+
+    def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
+        """A reading bound to what is stored, as it is or put together; None where something is missing."""
+        covered = None
+        if any(partial not in self.synopsis.since for partial in reading.partials):
+            covered = relevant_set(reading, self._kept.keys(), self.load, self.settings.share_in_questions).covered
+            if covered is None:
+                return None
+        return BoundReading(reading, self, synopsis, covered=covered)
+
+    def store_what_is_read(self) -> None:
+        """After a restart: the readings have the covers that they had before."""
+        self._kept = Counter(partial for bound in self.readers.values() for partial in bound.stored.partials)
+        self.synopsis.release(set(self._kept))
+        self.synopsis.require(list(self._kept), None)
 
     def _look_back(self, window: Window) -> None:
         self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
@@ -93,21 +129,20 @@ class PaneGroup:
             self.coarse.append((self.length, self.ends_after(latest)))
         self.length = length
 
-    @property
-    def load(self) -> Load:
-        """What is known about its panes, for the choice of a synopsis."""
-        groups, panes = max(1, self.synopsis.groups), max(1, self.synopsis.panes)
-        return Load(self.length, groups, max(1.0, self.synopsis.rows / panes))
-
     def choose(self) -> None:
         """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
-        if self.name.partition:
-            return
-        load = self.load
-        self._judged = load.groups
+        load = self.load = Load(self.length, *self.synopsis.closed_groups())
+        self._judged = self.synopsis.closed_rows
+        self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
+        if not self.name.partition:
+            self._choose(load)
+        if self.origin is not None:
+            self.schedule.reconsider(self.position)
+
+    def _choose(self, load: Load) -> None:
         by_kind: dict[str, list[Reading]] = {}
         for bound in self.readers.values():
-            by_kind.setdefault(bound.synopsis or "auto", []).append(bound.reading)
+            by_kind.setdefault(bound.synopsis or "auto", []).append(bound.stored)
         auto = by_kind.pop("auto", [])
         self.choice = choose(auto, load)
         by_kind.setdefault(self.choice.kind, []).extend(auto)
@@ -119,60 +154,90 @@ class PaneGroup:
         known = {each.key: each for each in self.synopsis.accelerators}
         self.synopsis.accelerators = [known.get(each.key, each) for each in wanted]
 
+    def use(self, settings: Settings) -> None:
+        """Other settings from now on."""
+        changed, self.settings = settings.policy != self.settings.policy, settings
+        if changed:
+            self.schedule.use(settings.make_policy(), self.position)
+
     def require(self, bound: BoundReading, latest: int | None) -> None:
         """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
         since = None if latest is None else self.ends_after(latest)
-        self.synopsis.require(bound.reading.partials, since)
+        self.synopsis.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
 
     def remove_readers(self, name: str) -> None:
-        self.readers = {key: bound for key, bound in self.readers.items() if key[0] != name}
+        for key in [key for key in self.readers if key[0] == name]:
+            self._forget(self.readers.pop(key))
         self.reach, self.keeps_history = 0, False
         for bound in self.readers.values():
             self._look_back(bound.reading.window)
-        self.synopsis.release({p for bound in self.readers.values() for p in bound.reading.partials})
-        self._mortal.pop(name, None)
+        self._uncover()
+        self.synopsis.release(set(self._kept))
         if self.queries.pop(name, None) is not None:
             self.unschedule(name)
+
+    def _uncover(self) -> None:
+        """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
+        for bound in self.readers.values():
+            if bound.covered is None or bound.covered.overlaps:
+                continue
+            alone = [partial for partial in bound.stored.partials if self._kept[partial] == 1]
+            if len(alone) > len(bound.reading.partials):
+                self.synopsis.adopt(bound.reading.partials, bound.covered)
+                self._forget(bound)
+                bound.covered = None
+                self._kept.update(bound.reading.partials)
+
+    def _forget(self, bound: BoundReading) -> None:
+        for partial in bound.stored.partials:
+            self._kept[partial] -= 1
+            if not self._kept[partial]:
+                del self._kept[partial]
 
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
         window = bound.reading.window
-        starts = [self.synopsis.since[partial] for partial in bound.reading.partials]
+        starts = [self.synopsis.since[partial] for partial in bound.stored.partials]
         edges = [until for length, until in self.coarse if window.resolution % length]
         history = [self.history_from] if window.unbounded else []
         return max([start for start in (*starts, *edges, *history) if start is not None], default=None)
 
-    def schedule(self, active: ActiveQuery) -> None:
+    def enter(self, active: ActiveQuery) -> None:
         """Queries are scheduled from the origin of the data on."""
         self.queries[active.name] = active
-        if active.compiled.lifetime is not None:
-            self._mortal[active.name] = active
         if self.origin is None:
             return
-        after = self.now if self.now is not None else self.origin
         compiled = active.compiled
-        assert compiled.slide is not None
         if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
-            active.ends_at = after + compiled.lifetime
-        self.scheduler.add(
-            active.name,
-            self.label,
-            compiled.slide,
-            now=after,
-            offset=self._offset,
-            exactly=compiled.exactly,
-            priority=compiled.priority,
-            window=max(window.lag if window.unbounded else window.length for window in compiled.windows),
-        )
-        self.scheduled.add(active.name)
+            active.ends_at = self.position + compiled.lifetime
+        self.schedule.add(active, self.position)
 
     def unschedule(self, name: str) -> bool:
-        if name not in self.scheduled:
-            return False
-        self.scheduled.discard(name)
-        self.scheduler.remove(name, self.now)
-        return True
+        return self.schedule.remove(name, None if self.origin is None else self.position)
+
+    def _place(self, active: ActiveQuery) -> Place:
+        """With whom a query shares computation, and what it costs, as the synopses are now."""
+        mine = [bound for bound in active.readings if bound.group is self]
+        access = sum(bound.group.access(bound.stored) for bound in active.readings)
+        return Place(self._similar(mine[0]), access, post_cost(active.compiled.leaves, self.load))
+
+    def reprice(self, prices: Prices) -> None:
+        """Other prices, other plan."""
+        self.prices = self.schedule.prices = prices
+        if self.origin is not None:
+            self.schedule.reconsider(self.position)
+
+    def access(self, reading: Reading) -> float:
+        return access_cost((reading,), self.kind_for(reading), self.load)
+
+    def kind_for(self, reading: Reading) -> str:
+        """The synopsis that answers a reading."""
+        serving = (each for each in self.synopsis.accelerators if each.serves(reading.spans[0], reading.partials))
+        return next((each.kind for each in serving), "basic")
+
+    def _similar(self, bound: BoundReading) -> str:
+        return similar(self.label, bound.stored, self.kind_for(bound.stored), self._families)
 
     # -- filling ---------------------------------------------------------------------------------------
 
@@ -202,7 +267,7 @@ class PaneGroup:
         for bound in self.readers.values():
             bound.valid_from = self.valid_from(bound)
         for active in list(self.queries.values()):
-            self.schedule(active)
+            self.enter(active)
 
     def _note_stamps(self, rows: PaneRows) -> None:
         ends, places = np.unique(np.concatenate([self._stamps[0], rows.ends]), return_inverse=True)
@@ -240,35 +305,65 @@ class PaneGroup:
         """Some pane since the beginning of the data is closed: there is something to ask."""
         return self.origin is not None and self.now is not None and self.now > self.origin
 
-    def next_due(self, target: int) -> int | None:
-        """When the next execution is due by a time."""
-        if self.origin is None or (self.now is not None and target <= self.now):
-            return None
-        return self.scheduler.next_due(target)
+    @property
+    def position(self) -> int:
+        """The end of the youngest closed pane, or where the data begin."""
+        return self.now if self.now is not None else self.origin if self.origin is not None else 0
 
-    def step(self, due: int, outcome: Outcome) -> Iterator[Execution]:
-        """Close panes up to a deadline, and give what is due then; each must be executed before the next is taken."""
-        self.synopsis.close(due)
-        self.now = due
-        self._end_lifetimes(outcome)
-        while (execution := self.scheduler.decide(due)) is not None:
-            yield execution
-        self._expire()
+    def floor(self, frontier: int) -> int:
+        """The end of the youngest pane that ends by a time."""
+        return multiple_after(frontier, self.length, self._offset) - self.length
+
+    def next_due(self, target: int) -> int | None:
+        """When the next execution is due by a time: at the end of a pane. One that is late is due now."""
+        if self.origin is None:
+            return None
+        due = self.schedule.local.next_due(max(target, self.position))
+        if due is None:
+            return None
+        # A deadline that was set when panes were shorter may lie inside one.
+        due = max(self.position, multiple_at_or_after(due, self.length, self._offset))
+        return due if due <= max(target, self.position) else None
+
+    def move_to(self, position: int, outcome: Outcome) -> None:
+        """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
+
+        Only then: where a micro-batch ends must make no difference to the schedule.
+        """
+        self._close(position, outcome)
+        if not 0.8 * self._judged <= self.synopsis.closed_rows <= 1.25 * self._judged:
+            self.choose()
+
+    def take(self, early: bool, one_by_one: bool) -> list[Execution]:
+        """What is to be executed at this position."""
+        return self.schedule.take(self.position, early, one_by_one)
+
+    @property
+    def is_stale(self) -> bool:
+        """Panes have come since some query was answered that may be answered before it is due."""
+        return self.has_closed and self.schedule.local.decide_early(self.position) is not None
 
     def catch_up(self, target: int, outcome: Outcome) -> None:
-        """Nothing more is due by a time: close panes up to it."""
+        """Close panes up to a time, whatever is due."""
         if self.now is not None and target <= self.now:
             return
-        self.now = target
         if self.origin is None:
+            self.now = target
             return
-        self.synopsis.close(target)
-        self._end_lifetimes(outcome)
-        self._expire()
+        self._close(target, outcome)
 
-    def _expire(self) -> None:
-        assert self.now is not None and self.retained_from is not None
-        edge = self.now - self.reach
+    def _close(self, position: int, outcome: Outcome) -> None:
+        self.synopsis.close(position)
+        if self.now is None or position > self.now:
+            self.now = position
+        self._end_lifetimes(outcome)
+        self.expire()
+
+    def expire(self) -> None:
+        """Forget what no window reaches any more; that of a late SLIDE EXACTLY query begins further back."""
+        assert self.retained_from is not None
+        late = self.schedule.local.next_due(self.position)
+        edge = (self.position if late is None else min(late, self.position)) - self.reach
         if edge <= self.retained_from:
             return
         if self.keeps_history:
@@ -278,30 +373,17 @@ class PaneGroup:
         self.retained_from = edge
         self.coarse = [(length, until) for length, until in self.coarse if until > edge]
         self._stamps = self._stamps[:, self._stamps[0] >= edge]
-        if not 0.8 * self._judged <= self.synopsis.groups <= 1.25 * self._judged:
-            self.choose()
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
-        assert self.now is not None
-        clock = self._clock(self.now) if self._mortal else None
-        if clock is None:
-            return
-        for active in self._mortal.values():
-            # A row-based query's life begins with the first tuples counted: only then is there a time.
-            assert active.compiled.lifetime is not None
-            if active.ends_at is None:
-                active.ends_at = clock + active.compiled.lifetime
-            if active.ends_at < clock and self.unschedule(active.name):
-                outcome.ended.append(active.name)
+        for name in self.schedule.ended(self._clock(self.position)):
+            if self.unschedule(name):
+                outcome.ended.append(name)
 
     def awake(self, execution: Execution) -> list[ActiveQuery]:
         """The queries of an execution that have something to say: a window that stays empty is told once."""
-        for due in execution.tasks:
-            if not due.on_time:
-                for name in due.task.members:
-                    self.queries[name].lateness += due.latency(self.length)
         awake = []
-        for active in map(self.queries.__getitem__, execution.members):
+        for active in self.schedule.members(execution):
+            active.note_answer(execution.as_of, self.position, self.length)
             empty = all(bound.is_empty(execution.as_of) for bound in active.readings)
             if not (empty and active.resting):
                 awake.append(active)
@@ -311,15 +393,17 @@ class PaneGroup:
     def rest(self, execution: Execution, target: int) -> None:
         """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""
         for due in execution.tasks:
-            bound = [b for name in due.task.members for b in self.queries[name].readings]
+            bound = [b for name in due.task.members if name in self.queries for b in self.queries[name].readings]
             ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
             wakes = [end + lag for lag, end in ends if end is not None]
-            self.scheduler.postpone(due.task, min([*wakes, target + 1]))
+            self.schedule.local.postpone(due.task, min([*wakes, target + 1]))
 
     def filtered(self, active: ActiveQuery, now: int) -> pa.Table | None:
         """A query's answer by its substream filter, where an index serves it."""
         # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
-        return None if self.coarse else self.filters.answer(active, self.synopsis, now)
+        # An index is as of the newest pane.
+        late = self.now is not None and now < self.now
+        return None if self.coarse or late else self.filters.answer(active, self.synopsis, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
 
@@ -338,6 +422,16 @@ class PaneGroup:
     def cuts(self, window: Window, now: int) -> bool:
         """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
         return any(self.synopsis.straddles(edge) for edge in (now - window.lag, now - window.reach))
+
+    def save_judgement(self) -> list[float]:
+        """What choices were based on: after a restart they must be the same."""
+        return [self._judged, self.load.pane, self.load.groups, self.load.rows_per_pane]
+
+    def load_judgement(self, saved: list[float]) -> None:
+        judged, pane, groups, rows_per_pane = saved
+        self._judged, self.load = int(judged), Load(int(pane), int(groups), rows_per_pane)
+        if not self.name.partition:
+            self._choose(self.load)
 
     def save_stamps(self) -> list[list[int]]:
         return [row.tolist() for row in self._stamps]

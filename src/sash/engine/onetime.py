@@ -77,4 +77,4 @@ def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
 
 def _is_stored(reading: Reading, runtime: StreamRuntime) -> bool:
     group = runtime.groups.get(reading.table)
-    return group is not None and all(partial in group.synopsis.since for partial in reading.partials)
+    return group is not None and group.offer(reading, None) is not None

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import format_duration, to_datetime
+from sash.engine.group import PaneGroup
 from sash.engine.query import Query
 from sash.engine.running import RunningStream
 from sash.engine.statistics import GroupStatistics
@@ -115,7 +116,30 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
                 "groups": group.synopsis.groups,
                 "rows": group.synopsis.rows,
                 "queries": sorted({name for name, _ in group.readers}),
+                "covered": _covered(group),
+                "tasks": _tasks(group),
             }
             for group in runtime.groups.values()
         ],
     }
+
+
+def _covered(group: PaneGroup) -> dict[str, list[str]]:
+    """The queries whose WHERE is put together from those of others, and from which."""
+    covered = {name: bound.covered for (name, _), bound in group.readers.items() if bound.covered is not None}
+    return {name: [each.sql for each in (*parts.added, *parts.subtracted)] for name, parts in covered.items()}
+
+
+def _tasks(group: PaneGroup) -> list[dict[str, Any]]:
+    """The schedule: what is executed together, how often, for whom."""
+    extent = str if group.name.by_rows else format_duration
+    return [
+        {
+            "group": task.group,
+            "slide": extent(task.key.slide),
+            "exactly": task.exactly,
+            "period": extent(task.period),
+            "queries": sorted(group.schedule.answered_by(task.members)),
+        }
+        for task in group.schedule.local.tasks()
+    ]

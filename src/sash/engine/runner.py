@@ -13,7 +13,9 @@ from typing import Any
 from sash.catalog import Stream
 from sash.core.clock import Clock
 from sash.core.errors import SashError, SourceError
+from sash.core.time import SECOND
 from sash.engine.checkpoint import Checkpoint
+from sash.engine.declare import duration
 from sash.engine.live import IdleWatch
 from sash.engine.running import Relay, RunningStream
 from sash.spark.sources import first_line
@@ -45,6 +47,7 @@ class Runner:
         self.check_stopped()
         for running in streams:
             running.refuse_batches(False)
+            running.interval = None
             if running.pipeline.is_streaming:
                 self._start(running, None)
                 self._await(running.stream.name)
@@ -56,7 +59,11 @@ class Runner:
 
     def start(self, streams: list[RunningStream], trigger: str) -> None:
         self.check_stopped()
+        micros = duration("trigger", trigger)
+        # Spark knows fewer names of units.
+        trigger, interval = f"{micros // 1_000} milliseconds", micros / SECOND
         for running in streams:
+            running.interval = interval
             if running.pipeline.is_streaming:
                 self._start(running, trigger)
             else:

@@ -20,19 +20,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from sash.catalog import Stream
+from sash.core.clock import Clock
 from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.engine import state
+from sash.engine.advance import Repeated, Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.onetime import is_cut
+from sash.engine.pace import UNHURRIED, Pace, UntilNext
+from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
-from sash.scheduling import Policy
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.storage.epochs import Entry, EpochLog, Snapshot
@@ -79,21 +83,23 @@ class RunningStream:
         self,
         stream: Stream,
         pipeline: Pipeline,
-        policy: Policy,
+        settings: Settings,
         isolation: Isolation,
         queries_at: QueriesAt,
         deliver: Callable[[Progress, bool], None],
         log: EpochLog | None,
-        precision: int = 8,
+        clock: Clock,
     ) -> None:
         self.stream = stream
         self.pipeline = pipeline
-        self._policy = policy
         self._isolation = isolation
         self._queries_at = queries_at
         self._deliver = deliver
         self._log = log
-        self.runtime = StreamRuntime(stream, policy, precision)
+        self._clock = clock
+        # Live: the seconds between two micro-batches.
+        self.interval: float | None = None
+        self.runtime = StreamRuntime(stream, settings, isolation.give_way)
         # By the query's serial number, as text: a later query of the same name is another one.
         self._failed: dict[str, str] = {}
         self._ended: set[str] = set()
@@ -143,20 +149,26 @@ class RunningStream:
             self._synchronise(snapshot.version)
             tables = list(snapshot.tables)
             self._pending = tables.pop() if snapshot.state["pending"] else None
-            state.load(self.runtime, snapshot.state, tables, self._policy)
+            state.load(self.runtime, snapshot.state, tables)
             self._epoch = snapshot.epoch
+        settings = self.runtime.settings
         for entry in self._log.entries():
+            # What is stored and who is answered must be as it was then, whatever the user wants from now on.
+            self.runtime.use(replace(settings, **entry.facts["settings"]))
             self._synchronise(entry.version)
             self._fail(entry.facts.get("failed", {}))
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
+        self.runtime.use(settings)
         self._report_failures(self._failed, reported=True)
 
     def _replay(self, entry: Entry) -> Progress:
         self._pending = entry.tables.get("pending")
         numbered = self._numbered(entry.tables.get("counted"), self._pending)
         if entry.kind == "batch":
-            return self.runtime.apply(self.pipeline.facts(entry.tables["batch"], self.runtime.tables()), numbered)
+            facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
+            self.runtime.reprice(entry.facts.get("prices", {}))
+            return self.runtime.apply(facts, numbered, _repeated(entry))
         if entry.kind == "heartbeat":
             return self.runtime.advance(entry.facts["watermark"], numbered)
         return self.runtime.finish(numbered)
@@ -196,22 +208,34 @@ class RunningStream:
                 self._take_batch(version(), rows, epoch)
 
     def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
+        began = self._clock.now()
         seen = current if self._log is None else self._log.intend(epoch, current)
         failed_before = set(self._failed)
         with self._isolation.slide():
             self._synchronise(seen)
         table, counted, pending = self._aggregate(rows)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
-        started = time.perf_counter()
+        started, live = time.perf_counter(), self.interval is not None
+        prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
         with self._all_or_broken():
             with self._isolation.slide():
-                progress = self.runtime.apply(self._facts(table), self._numbered(counted, pending))
+                self.runtime.reprice(prices)
+                numbered = self._numbered(counted, pending)
+                progress = self.runtime.apply(self._facts(table), numbered, self._pace(began))
                 self._pending = pending
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
             self._report_failures(failed, reported=False)
             tables = _present(batch=table, counted=counted, pending=pending)
-            self._commit(Entry("batch", epoch, seen, {"failed": failed}, tables), progress)
+            facts = {"failed": failed, "prices": prices, "services": progress.services}
+            self._commit(Entry("batch", epoch, seen, facts, tables), progress)
+
+    def _pace(self, began: float) -> Pace:
+        """Live, there is time until the next micro-batch; and if Spark's part has used it, half as much again."""
+        if self.interval is None:
+            return UNHURRIED
+        used = self._clock.now() - began
+        return UntilNext(self._clock, max(self.interval - used, used / 2))
 
     @contextmanager
     def _working(self) -> Iterator[None]:
@@ -329,6 +353,8 @@ class RunningStream:
         self._finish(progress, delivered=False)
         if self._log is None:
             return
+        settings = self.runtime.settings
+        entry.facts["settings"] = {"policy": settings.policy, "share_predicates": settings.share_predicates}
         self._log.append(entry)
         if self._log.wants_snapshot:
             saved, tables = state.save(self.runtime)
@@ -353,6 +379,12 @@ class RunningStream:
         names = {serial: query.name for serial, query in self._wanted.items()}
         report.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
         self._hand_over(report, reported)
+
+
+def _repeated(entry: Entry) -> Pace:
+    """A micro-batch that was hurried is applied as it was then."""
+    services = entry.facts.get("services")
+    return UNHURRIED if services is None else Repeated([[Service(*each) for each in part] for part in services])
 
 
 def _present(**tables: pa.Table | None) -> dict[str, pa.Table]:

@@ -31,6 +31,7 @@ from sash.engine.query import AnswerMemory, Query
 from sash.engine.report import describe, session_statistics, show_queries
 from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
+from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.engine.stream import Progress
 from sash.language import (
     CreateStream,
@@ -46,7 +47,6 @@ from sash.language import (
     parse,
     parse_script,
 )
-from sash.scheduling import policy as policy_named
 from sash.transactions import isolation as isolation_named
 
 if TYPE_CHECKING:
@@ -62,17 +62,16 @@ class Session:
         self,
         spark: SparkSession | None = None,
         checkpoint: str | Path | None = None,
-        policy: str = "conservative",
+        policy: str = DEFAULT_POLICY,
         isolation: str = "serial",
         keep_answers: int = 1_000,
         answer_memory: int = 256 * 2**20,
+        share_predicates: str = "auto",
+        refresh_when_idle: bool = False,
         filter_precision: int = 8,
         clock: Clock | None = None,
     ) -> None:
-        if filter_precision < 1:
-            raise SashError(f"filter_precision must be 1 or more, not {filter_precision}")
-        policy_named(policy)
-        self._policy_name = policy
+        self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision)
         self._isolation = isolation_named(isolation)
         self._borrowed = spark
         if spark is not None:
@@ -81,7 +80,6 @@ class Session:
             check_borrowed(spark)
         self._own: SparkSession | None = None
         self._keep_answers = keep_answers
-        self._filter_precision = filter_precision
         self._memory = AnswerMemory(answer_memory)
         self._catalog = Catalog()
         self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
@@ -92,7 +90,8 @@ class Session:
         self._closed = False
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         self._history = self._checkpoint.history if self._checkpoint else CatalogHistory()
-        self._runner = Runner(self._checkpoint, clock or SystemClock(), lambda: self._history.version)
+        self._clock = clock or SystemClock()
+        self._runner = Runner(self._checkpoint, self._clock, lambda: self._history.version)
         try:
             if spark is not None and self._checkpoint is not None:
                 self._checkpoint.record_jvm(jvm_process(spark))
@@ -186,12 +185,12 @@ class Session:
             running = RunningStream(
                 stream,
                 Pipeline(stream, frame),
-                policy_named(self._policy_name),
+                self._settings,
                 self._isolation,
                 partial(self._queries_at, stream.name),
                 self._take,
                 log,
-                self._filter_precision,
+                self._clock,
             )
             self._streams[stream.name.lower()] = running
             try:
@@ -435,7 +434,7 @@ class Session:
             stream = self._catalog.stream(compiled.stream)
             runtime = self._streams[compiled.stream.lower()].runtime
             loads = {name: group.load for name, group in runtime.groups.items()}
-        return explaining.explain(compiled, neighbours, stream, self._policy_name, runtime.unreduced, loads)
+        return explaining.explain(compiled, neighbours, stream, self._settings, runtime.unreduced, loads)
 
     def stats(self) -> dict[str, Any]:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
@@ -455,7 +454,7 @@ class Session:
 def connect(
     spark: SparkSession | None = None,
     checkpoint: str | Path | None = None,
-    policy: str = "conservative",
+    policy: str = DEFAULT_POLICY,
     isolation: str = "serial",
     **options: Any,
 ) -> Session:

@@ -13,7 +13,9 @@ import pyarrow as pa
 from sash.core.errors import CheckpointError
 from sash.engine.group import PaneGroup
 from sash.engine.stream import StreamRuntime
-from sash.scheduling import LocalScheduler, Policy
+from sash.plan.expressions import RowExpression
+from sash.sharing.prices import Prices
+from sash.synopses.covered import Covered
 from sash.synopses.readings import TableName
 
 
@@ -30,8 +32,9 @@ def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
         "waiting": runtime.waiting,
         "queries": {
             name: {
-                **{field: getattr(active, field) for field in ("ends_at", "resting", "lateness")},
+                **{field: getattr(active, field) for field in ("ends_at", "resting", "answered", "lateness")},
                 "valid_from": [bound.valid_from for bound in active.readings],
+                "covered": [_saved_cover(bound.covered) for bound in active.readings],
             }
             for name, active in runtime.active.items()
         },
@@ -52,40 +55,63 @@ def _save_group(group: PaneGroup) -> dict[str, Any]:
         "stamps": group.save_stamps(),
         "coarse": group.coarse,
         "since": group.synopsis.save_since(),
-        "scheduled": sorted(group.scheduled),
-        "scheduler": group.scheduler.snapshot(),
+        "leaders": sorted(group.schedule.leaders),
+        "scheduler": group.schedule.local.snapshot(),
+        "prices": [group.prices.access, group.prices.post],
+        "judgement": group.save_judgement(),
         "statistics": vars(group.statistics).copy(),
     }
+
+
+def _saved_cover(covered: Covered | None) -> list[Any] | None:
+    if covered is None:
+        return None
+    parts = [[[each.sql, each.columns] for each in side] for side in (covered.added, covered.subtracted)]
+    return [*parts, covered.overlaps]
+
+
+def _cover(saved: list[Any] | None) -> Covered | None:
+    if saved is None:
+        return None
+    added, subtracted = (tuple(RowExpression(sql, pa.bool_(), tuple(cols)) for sql, cols in side) for side in saved[:2])
+    return Covered(added, subtracted, saved[2])
 
 
 def _saved_name(name: TableName) -> list[object]:
     return [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
 
 
-def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table], policy: Policy) -> None:
+def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table]) -> None:
     """Put a snapshot's state into a runtime that has the same queries and no data yet."""
     runtime.latest, runtime.watermark = state["latest"], state["watermark"]
     runtime.counted, runtime.waiting = state["counted"], state["waiting"]
     vars(runtime.statistics).update(state["statistics"])
+    for name, active in runtime.active.items():
+        for bound, saved in zip(active.readings, state["queries"][name]["covered"], strict=True):
+            bound.covered = _cover(saved)
     by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
     for saved, table in zip(state["groups"], tables, strict=True):
         group = by_name.get(json.dumps(saved["name"]))
         if group is None:
             raise CheckpointError(f"the checkpoint of stream '{runtime.stream.name}' has panes that no query reads")
-        _load_group(group, saved, table, policy)
+        _load_group(group, saved, table)
     for name, active in runtime.active.items():
         saved = dict(state["queries"][name])
+        del saved["covered"]
         for bound, since in zip(active.readings, saved.pop("valid_from"), strict=True):
             bound.valid_from = since
         vars(active).update(saved)
 
 
-def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table, policy: Policy) -> None:
+def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> None:
     group.length, group.now, group.origin = saved["length"], saved["now"], saved["origin"]
     group.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
     group.load_stamps(saved["stamps"])
     group.coarse = [(length, until) for length, until in saved["coarse"]]
+    group.store_what_is_read()
     group.synopsis.load(table, saved["since"])
-    group.scheduler = LocalScheduler.restore(saved["scheduler"], policy)
-    group.scheduled = set(saved["scheduled"])
+    group.prices = group.schedule.prices = Prices(*saved["prices"])
+    if group.origin is not None:
+        group.schedule.restore(saved["scheduler"], saved["leaders"], group.queries.values(), group.position)
+    group.load_judgement(saved["judgement"])
     vars(group.statistics).update(saved["statistics"])

@@ -1,13 +1,16 @@
 """The runtime of one stream: watermark, groups, and what a micro-batch does to them.
 
-Everything here is a function of the micro-batches, the heartbeats and the queries: no clock, no I/O, no Spark.
-Recovery relies on that: applying the same entries again gives the same state and the same answers.
+Everything here is a function of the micro-batches, the heartbeats, the queries and, live, the pace: no I/O, no Spark.
+Recovery relies on that: applying the same entries again gives the same state and the same answers. What a pace has
+decided is given back for the log (`Progress.services`); times are measured for statistics and prices only.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sash.catalog import Stream
@@ -15,13 +18,17 @@ from sash.core.errors import QueryFailedError
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.advance import Advance, Repeated, Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.executor import Execution
 from sash.engine.group import PaneGroup
+from sash.engine.pace import UNHURRIED, Pace
+from sash.engine.settings import Settings
 from sash.engine.statistics import StreamStatistics
-from sash.scheduling import Policy
+from sash.scheduling import SharedTime
 from sash.sharing.pane_tables import PaneTable
+from sash.sharing.prices import Prices
 from sash.synopses.basic_interval import BatchFacts
 from sash.synopses.readings import TableName
 
@@ -42,6 +49,8 @@ class Progress:
     serials: dict[str, int] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
+    # How a hurried advance went, over time and over tuples; None: as an unhurried one goes.
+    services: list[list[Service]] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +64,17 @@ class Numbered:
 class StreamRuntime:
     """One stream: its watermark and its groups of queries, by pane table."""
 
-    def __init__(self, stream: Stream, policy: Policy, precision: int = 8) -> None:
-        """`precision` is the parameter p of collective indexes (Arasu and Widom, 4.1.2)."""
+    def __init__(
+        self,
+        stream: Stream,
+        settings: Settings,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`pause` is called between executions: others may read the windows then."""
         self.stream = stream
-        self._policy = policy
-        self._precision = precision
+        self.settings = settings
+        self._pause = pause
+        self._shares = SharedTime()
         self.groups: dict[TableName, PaneGroup] = {}
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
@@ -70,6 +85,14 @@ class StreamRuntime:
         self.statistics = StreamStatistics()
         self.unreduced: dict[str, float] = {}
         self._warned_late = False
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from now on."""
+        if settings == self.settings:
+            return
+        self.settings = settings
+        for group in self.groups.values():
+            group.use(settings)
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -86,7 +109,7 @@ class StreamRuntime:
         for active in come:
             for bound in active.readings:
                 bound.group.require(bound, self._position(bound.group))
-            active.home.schedule(active)
+            active.home.enter(active)
         for table in self.groups.keys() - grouped:
             self._catch_up(self.groups[table])
 
@@ -101,7 +124,7 @@ class StreamRuntime:
         readings = []
         for reading in query.readings:
             if reading.table not in self.groups:
-                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self._policy, self._precision)
+                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
             readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
         return ActiveQuery(query, readings)
 
@@ -129,6 +152,7 @@ class StreamRuntime:
             group.remove_readers(name)
             if not group.readers:
                 del self.groups[group.name]
+                self._shares.forget(group.label)
 
     def _cut(self) -> None:
         """Panes are as long as they can be; groups that one query reads together are cut alike."""
@@ -162,14 +186,14 @@ class StreamRuntime:
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
         """The query bound to groups whose synopses store everything that it reads, if there are such."""
         groups = [self.groups.get(reading.table) for reading in query.readings]
-        for group, reading in zip(groups, query.readings, strict=True):
-            if group is None or any(partial not in group.synopsis.since for partial in reading.partials):
-                return None
-        return self._bound(query)
+        pairs = zip(groups, query.readings, strict=True)
+        offered = [None if group is None else group.offer(reading, query.synopsis) for group, reading in pairs]
+        readings = [bound for bound in offered if bound is not None]
+        return ActiveQuery(query, readings) if len(readings) == len(offered) else None
 
     # -- data ------------------------------------------------------------------------------------------
 
-    def apply(self, batch: BatchFacts, numbered: Numbered | None = None) -> Progress:
+    def apply(self, batch: BatchFacts, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
         `numbered` is for row-based windows: what the new watermark has passed.
@@ -183,7 +207,7 @@ class StreamRuntime:
         if batch.latest is None:
             return Progress()
         self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
-        return self.advance(self.latest - self.stream.delay, numbered)
+        return self.advance(self.latest - self.stream.delay, numbered, pace)
 
     def next_watermark(self, batch: BatchFacts) -> Micros | None:
         """The watermark that a micro-batch will bring."""
@@ -199,7 +223,7 @@ class StreamRuntime:
         self._judge_reduction(groups, batch)
         return max(late)
 
-    def advance(self, watermark: Micros, numbered: Numbered | None = None) -> Progress:
+    def advance(self, watermark: Micros, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
         """The watermark, or a heartbeat, has come to a time."""
         self._take_numbered(numbered)
         if self.watermark is None or watermark > self.watermark:
@@ -210,7 +234,8 @@ class StreamRuntime:
             {
                 group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
                 for group in self.groups.values()
-            }
+            },
+            pace,
         )
 
     def finish(self, numbered: Numbered | None = None) -> Progress:
@@ -223,7 +248,8 @@ class StreamRuntime:
             {
                 group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
                 for group in self.groups.values()
-            }
+            },
+            UNHURRIED,
         )
 
     def _take_numbered(self, numbered: Numbered | None) -> None:
@@ -232,49 +258,75 @@ class StreamRuntime:
             self._absorb(numbered.facts, by_rows=True)
             self.counted += numbered.facts.rows
 
-    def _advance(self, targets: dict[TableName, int]) -> Progress:
+    def _advance(self, targets: dict[TableName, int], pace: Pace) -> Progress:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
         progress = Progress()
-        for by_rows in (False, True):
-            groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
-            while True:
-                dues = [(due, group) for group in groups if (due := group.next_due(targets[group.name])) is not None]
-                if not dues:
-                    break
-                earliest = min(due for due, _ in dues)
-                for due, group in dues:
-                    if due == earliest:
-                        self._step(group, due, targets[group.name], progress)
-            for group in groups:
-                group.catch_up(targets[group.name], progress.outcome)
+        advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+        if any(advance.hurried for advance in advances):
+            progress.services = [advance.services for advance in advances]
         progress.answers.sort(key=lambda answer: answer.as_of)
         for name in (*progress.outcome.failed, *progress.outcome.ended):
             self.remove(name)
         return progress
 
-    def _step(self, group: PaneGroup, due: int, target: int, progress: Progress) -> None:
-        for execution in group.step(due, progress.outcome):
-            awake = group.awake(execution)
-            progress.answers.extend(self._answers(awake, execution.as_of, progress.outcome))
-            for name in progress.outcome.failed:
-                group.unschedule(name)
-            group.scheduler.done(execution)
-            if not awake:
-                group.rest(execution, target)
+    def _move(self, targets: dict[TableName, int], by_rows: bool, pace: Pace, progress: Progress) -> Advance:
+        groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
+        for group in groups:
+            self._shares.set_weight(group.label, group.schedule.weight)
+        execute = functools.partial(self._execute, progress)
+        ends = [targets[group.name] for group in groups]
+        advance = Advance(groups, ends, execute, progress.outcome, self._pause)
+        if isinstance(pace, Repeated):
+            advance.repeat(pace.services[by_rows])
+            return advance
+        advance.go(pace, self._shares)
+        if self.settings.refresh_when_idle:
+            advance.refresh(pace, self._shares)
+        return advance
 
     # -- answering -------------------------------------------------------------------------------------
 
+    def _execute(self, progress: Progress, queries: list[ActiveQuery], as_of: int) -> float:
+        group, started = queries[0].home, time.perf_counter()
+        scanning = group.statistics.seconds_scanning
+        progress.answers.extend(self._answers(queries, as_of, progress.outcome))
+        took, scanned = time.perf_counter() - started, group.statistics.seconds_scanning - scanning
+        group.calibration.observe(group.schedule.expected(queries), (scanned, took - scanned))
+        return took
+
+    def drifted_prices(self) -> dict[str, list[float]]:
+        """Prices that measurements suggest, by group, where they are far from those that are planned with."""
+        pairs = [(group.label, group.calibration.drifted_from(group.prices)) for group in self.ordered()]
+        return {label: [prices.access, prices.post] for label, prices in pairs if prices is not None}
+
+    def model_prices(self) -> dict[str, list[float]]:
+        """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
+        plain = Prices()
+        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.prices != plain}
+
+    def reprice(self, prices: dict[str, list[float]]) -> None:
+        """Plan some groups anew with other prices."""
+        for group in self.ordered():
+            if group.label in prices:
+                group.reprice(Prices(*prices[group.label]))
+
     def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
-        if not queries:
-            return
         home = queries[0].home
         home.statistics.executed([active.compiled.windows for active in queries], home.length)
         moment = home.moment(as_of)
-        for active, table in Execution(queries, as_of, outcome).tables():
-            first, *others = active.readings
-            complete = first.is_complete(as_of) and all(bound.is_complete(as_of) for bound in others)
-            scheduled = home.is_scheduled(active.compiled.slide, as_of)
-            yield Answer(active.name, moment, complete, scheduled, table, as_of if home.name.by_rows else None)
+        readers: dict[str, list[ActiveQuery]] = {}
+        for active in queries:
+            readers.setdefault(home.schedule.leader(active).name, []).append(active)
+        executed = {same[0].name: same for same in readers.values()}
+        execution = Execution([same[0] for same in executed.values()], as_of, outcome)
+        for leader, table in execution.tables():
+            for active in executed[leader.name]:
+                complete = all(bound.is_complete(as_of) for bound in active.readings)
+                scheduled = home.is_scheduled(active.compiled.slide, as_of)
+                yield Answer(active.name, moment, complete, scheduled, table, as_of if home.name.by_rows else None)
+        home.statistics.seconds_scanning += execution.seconds_scanning
+        for name in outcome.failed.keys() & executed.keys():
+            outcome.failed |= {active.name: outcome.failed[name] for active in executed[name]}
 
     def probe(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""

@@ -9,7 +9,7 @@ below that shows the order of its clauses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -21,6 +21,7 @@ from sash.language.bounds import with_bounds
 from sash.language.groups import Groups, row_expression
 from sash.language.item_rows import asks_for_items, bind_items
 from sash.language.joins import Sources, bind_sources
+from sash.language.normal_form import normal_form
 from sash.language.places import bounds_at, is_approximate, span_of, word_of
 from sash.language.predicates import joined, require_boolean
 from sash.language.scope import Scope, StreamColumns
@@ -136,7 +137,7 @@ def _filter(tree: exp.Select, scope: Scope, input: Windowed) -> Filter | Windowe
         return input
     inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
     predicate = require_boolean(type_expression(where.this, inner), "WHERE", scope)
-    return Filter(input, row_expression(predicate))
+    return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
 
 
 def _having(tree: exp.Select, scope: Scope, columns: list[Entry], keys: set[str]) -> Term | None:

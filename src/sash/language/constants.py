@@ -1,4 +1,4 @@
-"""Constants as arguments of aggregates: a whole number, a fraction from 0 to 1, a value of a column's type."""
+"""Constants as arguments: a whole number, a fraction from 0 to 1, a value of a column's type."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ def _plain(value: Decimal) -> str:
 
 def of_type(constant: Term, type: pa.DataType, name: str, scope: Scope) -> Term:
     """A constant brought to a column's type, if that loses nothing."""
-    value = _constant(constant, type)
+    value = constant_of(constant, type)
     if value is None:
         wanted = f"a constant of type {spark_name(type)}"
         raise scope.error(f"{name} needs {wanted} as its second argument, not {render(constant)}", constant.span)
     return Term("literal", (), type, constant.span, value)
 
 
-def _constant(term: Term, type: pa.DataType) -> object:
+def constant_of(term: Term, type: pa.DataType) -> object:
     """The constant as a Python value of the type, or None where it is none."""
     if term.op == "cast" and term.args[0].op == "literal" and isinstance(term.args[0].value, str):
         return _from_text(term.args[0].value, type) if term.type == type else None
     if term.op == "cast" and pt.is_integer(term.type) and pt.is_integer(term.args[0].type):
-        return _constant(term.args[0], type)  # 10L
+        return constant_of(term.args[0], type)  # 10L
     value = term.value
     if term.op != "literal" or value is None:
         return None

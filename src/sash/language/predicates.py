@@ -10,7 +10,7 @@ from sash.language import literals
 from sash.language.coercion import common_type, common_type_of, is_interval
 from sash.language.places import span_of
 from sash.language.scope import Scope, Typer
-from sash.language.terms import SYMBOLS, Term, extent_of
+from sash.language.terms import SYMBOLS, Term, extent_of, render
 from sash.language.types import spark_name
 
 BOOLEAN = pa.bool_()
@@ -44,9 +44,14 @@ def logic(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
 
 
 def joined(op: str, terms: list[Term]) -> Term:
-    """Conditions joined by AND or OR, flat."""
+    """Conditions joined by AND or OR, flat; one that is written twice stands once."""
     flat = tuple(part for term in terms for part in (term.args if term.op == op else (term,)))
-    return flat[0] if len(flat) == 1 else Term(op, flat, BOOLEAN, extent_of(*flat), coerced=(BOOLEAN,) * len(flat))
+    distinct = tuple({render(part): part for part in flat}.values())
+    if len(distinct) == 1 and pt.is_null(distinct[0].type):
+        distinct = flat  # NULL OR NULL is a BOOLEAN, NULL is not
+    if len(distinct) == 1:
+        return distinct[0]
+    return Term(op, distinct, BOOLEAN, extent_of(*flat), coerced=(BOOLEAN,) * len(distinct))
 
 
 def negation(node: exp.Expr, scope: Scope, typed: Typer) -> Term:

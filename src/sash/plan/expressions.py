@@ -2,6 +2,7 @@
 
 `RowExpression` speaks of a stream's rows (WHERE, GROUP BY, arguments of aggregates). It is canonical
 Spark SQL text, evaluated by Spark's generated code; two queries share work when their texts are equal.
+A WHERE also has its disjunctive normal form, by which queries with overlapping predicates find each other.
 
 `Expression` speaks of an answer's groups (SELECT list, HAVING, ORDER BY over keys and aggregates).
 It is a small tree that the Sash process evaluates on Arrow arrays.
@@ -9,16 +10,21 @@ It is a small tree that the Sash process evaluates on Arrow arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
+
+from sash.plan.predicates import Disjunction
 
 
 @dataclass(frozen=True)
 class RowExpression:
+    """`terms` is the normal form of a WHERE, None where it would be too long; it is no part of the identity."""
+
     sql: str
     type: pa.DataType
     columns: tuple[str, ...] = ()
+    terms: Disjunction | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.sql

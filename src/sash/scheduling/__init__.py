@@ -2,27 +2,40 @@
 
 The engine applies an update to the synopses, then asks `LocalScheduler.decide(now)` until nothing is due:
 
-    add ──► sub-groups (tasks) ──► deadline heaps ──► policy: who joins ──► Execution ──► done: next deadlines
-            of one SLIDE each      EDF, absolute       conservative: equal d, same group
+    add ──► sub-groups (tasks) ──► policy: periods ──► deadline heaps ──► policy: who joins ──► Execution ──► done
+            of one SLIDE each      planning, cost      EDF, absolute      V(T), same group                next deadlines
+
+Several local schedulers, one per set of synopses, divide the time by `SharedTime`; `simulate` runs the same code
+against a virtual clock.
 """
 
-from sash.scheduling.cost import intervals_scanned, joint_cost, separate_cost
+from sash.scheduling.cost import SubGroupCost, cost_per_time, intervals_scanned, joint_cost, separate_cost
 from sash.scheduling.local import LocalScheduler
-from sash.scheduling.policies import POLICIES, Conservative, EarliestDeadlineFirst, Policy, policy
+from sash.scheduling.planning import plan_periods
+from sash.scheduling.policies import POLICIES, POLICY_NAMES, Policy, policy
+from sash.scheduling.shares import SharedTime
+from sash.scheduling.simulate import Run, latencies, simulate, throughput
 from sash.scheduling.task import Due, Execution, Task, TaskKey
 
 __all__ = [
     "POLICIES",
-    "Conservative",
+    "POLICY_NAMES",
     "Due",
-    "EarliestDeadlineFirst",
     "Execution",
     "LocalScheduler",
     "Policy",
+    "Run",
+    "SharedTime",
+    "SubGroupCost",
     "Task",
     "TaskKey",
+    "cost_per_time",
     "intervals_scanned",
     "joint_cost",
+    "latencies",
+    "plan_periods",
     "policy",
     "separate_cost",
+    "simulate",
+    "throughput",
 ]

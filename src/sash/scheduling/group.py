@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sash.core.time import Micros, multiple_after
+from sash.core.time import Micros
 from sash.scheduling.deadlines import DeadlineQueue, Urgency
 from sash.scheduling.policies import Policy
 from sash.scheduling.subgroup import SubGroup
@@ -16,16 +16,22 @@ class Group:
 
     def __init__(self) -> None:
         self.subgroups: dict[TaskKey, SubGroup] = {}
+        self._changed: set[TaskKey] = set()
         self._queue: DeadlineQueue[TaskKey] = DeadlineQueue()
+
+    def subgroup(self, key: TaskKey) -> SubGroup:
+        """The sub-group of this key, to be changed; a new one if there is none."""
+        self._changed.add(key)
+        return self.subgroups.setdefault(key, SubGroup(key))
+
+    def drop(self, key: TaskKey) -> None:
+        del self.subgroups[key]
+        self._changed.discard(key)
+        self._queue.discard(key)
 
     def enqueue(self, subgroup: SubGroup) -> None:
         """To be called after every change of a sub-group's deadline or priority."""
-        self.subgroups[subgroup.key] = subgroup
         self._queue.set(subgroup.key, subgroup.urgency())
-
-    def drop(self, subgroup: SubGroup) -> None:
-        del self.subgroups[subgroup.key]
-        self._queue.discard(subgroup.key)
 
     def top(self) -> Urgency | None:
         """How urgent the most urgent task is; None when there is none."""
@@ -41,19 +47,18 @@ class Group:
             if self.subgroups[key].as_of(now) == chosen.as_of(now):
                 yield self.subgroups[key]
 
-    def assign_periods(self, policy: Policy, now: Micros | None) -> None:
-        """Let the policy set the periods; a task whose period changes is aligned anew, but never later than promised.
+    def plan(self, policy: Policy, now: Micros | None) -> None:
+        """Let the policy assign periods anew, after any number of changes.
 
-        Without `now` there is nothing to align to: the pending deadline stays, and the new period counts after it.
+        When they differ, the group's tasks get back in step with each other after their next executions.
         """
-        movable = [each for each in self.subgroups.values() if not each.key.exactly]
-        longest: dict[Micros, Micros] = {}
-        for each in movable:
-            longest[each.key.slide] = max(longest.get(each.key.slide, 0), each.longest)
-        assigned = policy.periods(longest)
-        for each in movable:
-            if each.period != assigned[each.key.slide]:
-                each.period = assigned[each.key.slide]
-                if now is not None:
-                    each.deadline = min(each.deadline, multiple_after(now, each.period, each.key.offset))
-                self.enqueue(each)
+        for key in self._changed:
+            self.subgroups[key].summarise()
+        self._changed.clear()
+        subgroups = list(self.subgroups.values())
+        periods = policy.periods([each.cost for each in subgroups])
+        differs = any(each.period != period for each, period in zip(subgroups, periods, strict=True))
+        for each, period in zip(subgroups, periods, strict=True):
+            each.assign(period, now)
+            each.astray = each.astray or (differs and not each.key.exactly)
+            self.enqueue(each)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sash.core.time import Micros
+from sash.core.time import Micros, multiple_after, multiple_at_or_after
+from sash.scheduling.cost import SubGroupCost
 from sash.scheduling.deadlines import Urgency
 from sash.scheduling.task import Task, TaskKey
 
@@ -16,7 +17,8 @@ class Member:
 
     query: str
     priority: int
-    window: Micros
+    access: float
+    post: float
     first: Micros
 
 
@@ -25,39 +27,105 @@ class SubGroup:
 
     An EXACTLY sub-group served late has deadlines in the past. A query that joins it then has no part in those:
     its own multiples begin with `first`. Ordinary sub-groups answer as of now, so there everybody takes part.
+
+    Members come and go without a word to the scheduler's heaps; `summarise` and `assign` bring the rest up to date.
     """
 
     def __init__(self, key: TaskKey) -> None:
         self.key = key
         self.period = key.slide
         self.deadline: Micros = 0
+        # The time up to which its members are answered.
+        self.answered: Micros | None = None
         self.resting = False
+        # Off the multiples of its period since the plan changed; its next execution brings it back to them.
+        self.astray = False
+        # Where its deadlines shall start, until the first plan has given it a period.
+        self.start: Micros | None = None
         self.members: dict[str, Member] = {}
         self.priority = 0
-        self.longest: Micros = 0
+        self.cost = SubGroupCost(key.slide, 0.0, 0.0, key.exactly)
+        # Between the earliest and the latest `first` of its members, an execution concerns only some of them.
+        self._firsts: tuple[Micros, Micros] = (0, 0)
         self._task: Task | None = None
 
+    def begin_at(self, earliest: Micros) -> None:
+        """Let a sub-group without a plan, or one that rests, have its next deadline at or after this time."""
+        deadline = multiple_at_or_after(earliest, self.period, self.key.offset)
+        if not self.members:
+            self.start, self.deadline = earliest, deadline
+        elif self.start is not None:
+            self.start, self.deadline = min(self.start, earliest), min(self.deadline, deadline)
+        elif self.resting:
+            self.deadline = min(self.deadline, deadline)
+
+    def be_due_by(self, promised: Micros) -> None:
+        """A new member was promised an answer by this time."""
+        if promised < self.deadline:
+            self.start, self.deadline, self.astray, self.resting = None, promised, True, False
+
     def add(self, member: Member) -> None:
-        self.priority = max(self.priority, member.priority) if self.members else member.priority
         self.members[member.query] = member
-        self.longest = max(self.longest, member.window)
+        self.answered = None
         self._task = None
 
     def remove(self, query: str) -> None:
         del self.members[query]
         self._task = None
-        if self.members:
-            self.priority = max(member.priority for member in self.members.values())
-            self.longest = max(member.window for member in self.members.values())
-            if self.key.exactly:
-                self.deadline = max(self.deadline, min(member.first for member in self.members.values()))
 
-    def resume_at(self, deadline: Micros) -> None:
-        self.deadline = deadline
-        self.resting = False
+    def reprice(self, query: str, access: float, post: float) -> None:
+        self.members[query] = replace(self.members[query], access=access, post=post)
 
-    def rest_until(self, deadline: Micros) -> None:
-        self.deadline = deadline
+    def succeed(self, left: SubGroup) -> None:
+        """Be due when `left` was, at the latest: a query comes from there.
+
+        EXACTLY members have no part in multiples that they have behind them.
+        """
+        if self.members and self.deadline <= left.deadline:
+            return
+        if self.key.exactly:
+            for query, member in self.members.items():
+                self.members[query] = replace(member, first=max(member.first, self.deadline))
+        self.start, self.deadline, self.resting = None, left.deadline, left.resting
+        self.astray = not self.key.exactly
+
+    def summarise(self) -> None:
+        """Derive from the members what the whole sub-group has of them."""
+        members = self.members.values()
+        self.priority = max(member.priority for member in members)
+        access, post = max(member.access for member in members), sum(member.post for member in members)
+        self.cost = SubGroupCost(self.key.slide, access, post, self.key.exactly)
+        firsts = [member.first for member in members]
+        self._firsts = (min(firsts), max(firsts))
+        self._task = None
+
+    def assign(self, period: Micros, now: Micros | None) -> None:
+        """Take a period; when it is another one, be aligned to its multiples, but never be due later than promised.
+
+        Without `now` there is nothing to align to: the pending deadline stays, and the new period counts after it.
+        """
+        if self.start is not None:
+            self.deadline = multiple_at_or_after(self.start, period, self.key.offset)
+            self.start = None
+        elif period != self.period and now is not None and not self.resting:
+            self.deadline = min(self.deadline, multiple_after(now, period, self.key.offset))
+        self.period = period
+        if self.key.exactly:
+            self.deadline = max(self.deadline, self._firsts[0])
+
+    def executed(self, as_of: Micros) -> None:
+        """Reset d to the period, counted from the state that the answers reflect, unless it has to get back in step."""
+        if self.key.exactly:
+            self.deadline = max(as_of + self.period, self._firsts[0])
+        elif self.astray:
+            self.deadline = multiple_after(as_of, self.period, self.key.offset)
+        else:
+            self.deadline = as_of + self.period
+        self.answered = as_of
+        self.resting = self.astray = False
+
+    def rest_until(self, until: Micros) -> None:
+        self.deadline = multiple_at_or_after(until, self.period, self.key.offset)
         self.resting = True
 
     def urgency(self) -> Urgency:
@@ -67,11 +135,18 @@ class SubGroup:
         """The time that an execution now answers as of."""
         return self.deadline if self.key.exactly else now
 
+    def may_run_early(self) -> bool:
+        return not self.key.exactly and not self.resting
+
+    def is_stale(self, now: Micros) -> bool:
+        """An execution before the deadline would answer something new."""
+        return self.may_run_early() and (self.answered is None or self.answered < now)
+
     def task(self, as_of: Micros | None = None) -> Task:
         """The task with all its members, or with those that an execution as of this time concerns."""
         if self._task is None or self._task.period != self.period:
             self._task = Task(self.key, self.period, self.priority, tuple(self.members))
-        if as_of is None or not self.key.exactly or all(member.first <= as_of for member in self.members.values()):
+        if as_of is None or not self.key.exactly or self._firsts[1] <= as_of:
             return self._task
         concerned = tuple(query for query, member in self.members.items() if member.first <= as_of)
         return Task(self.key, self.period, self.priority, concerned)
@@ -81,7 +156,9 @@ class SubGroup:
             "key": list(self.key),
             "period": self.period,
             "deadline": self.deadline,
+            "answered": self.answered,
             "resting": self.resting,
+            "astray": self.astray,
             "members": [asdict(member) for member in self.members.values()],
         }
 
@@ -90,7 +167,7 @@ class SubGroup:
         subgroup = cls(TaskKey(*snapshot["key"]))
         for member in snapshot["members"]:
             subgroup.add(Member(**member))
-        subgroup.period = snapshot["period"]
-        subgroup.deadline = snapshot["deadline"]
-        subgroup.resting = snapshot["resting"]
+        subgroup.summarise()
+        for field in ("period", "deadline", "answered", "resting", "astray"):
+            setattr(subgroup, field, snapshot[field])
         return subgroup

@@ -76,6 +76,10 @@ class Accelerator:
     def serves(self, window: Window, partials: Iterable[Partial]) -> bool:
         return window in self.windows and self.partials.issuperset(partials)
 
+    def is_ahead_of(self, now: int, version: int) -> bool:
+        """It has been fed beyond a time, and may have dropped what a window as of then begins with."""
+        return bool(self._synopses) and version == self._version and self._last > now
+
     # -- feeding -------------------------------------------------------------------------------------
 
     def catch_up(self, ring: PaneRing, groups: int, now: int, version: int) -> None:

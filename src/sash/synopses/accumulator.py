@@ -95,6 +95,10 @@ class Accumulator:
             if partial.combine is Combine.MOMENTS:
                 self._counts[partial] = np.zeros(size, dtype=np.int64)
 
+    def like(self, block: Block | None) -> Accumulator:
+        """One for the same window that has nothing yet."""
+        return Accumulator(0, (), self._ranked, block, self.window)
+
     def fold(self, partials: Iterable[Partial], codes: Codes, column: Callable[[Slot], Component]) -> None:
         for partial in partials:
             if partial.combine is Combine.MOMENTS:

@@ -23,6 +23,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -33,10 +34,13 @@ from sash.core.window import Window
 from sash.storage.keys import Codes, KeyDictionary
 from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accelerator import Accelerator
-from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
+from sash.synopses.accumulator import Accumulator, RankedValues, Rows, Slot, counted, scan
 from sash.synopses.filters import FilterIndex, SubstreamFilter
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
+
+if TYPE_CHECKING:
+    from sash.synopses.covered import Covered
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
@@ -126,6 +130,18 @@ class BasicIntervalSynopsis:
             for i, dtype in enumerate(partial.dtypes):
                 self._ring.add_column((partial, i), dtype, partial.identity(i))
 
+    def adopt(self, partials: Iterable[Partial], covered: Covered) -> None:
+        """Store partials that were put together from others until now, also in the panes that are there."""
+        for partial in partials:
+            starts = [self.since[part] for part in covered.parts(partial)]
+            self.require([partial], max((start for start in starts if start is not None), default=None))
+            for i in range(len(partial.dtypes)):
+                parts = [(part, i) for part in covered.parts(partial)]
+                whole = [self._ring.column(part, 0, len(self._ring)) for part in parts]
+                self._ring.column((partial, i), 0, len(self._ring))[:] = covered.combined(partial, whole)
+                for span, panes in self._open.items():
+                    self._open[span] = [_with_column(pane, (partial, i), parts, covered) for pane in panes]
+
     def release(self, kept: set[Partial]) -> None:
         """Forget every partial that no query needs any more."""
         for partial in [partial for partial in self.since if partial not in kept]:
@@ -148,6 +164,16 @@ class BasicIntervalSynopsis:
     @property
     def panes(self) -> int:
         return len(self._ring)
+
+    @property
+    def closed_rows(self) -> int:
+        return self._ring.rows
+
+    def closed_groups(self) -> tuple[int, float]:
+        """How many groups the closed panes have, and how many of them one pane has on average."""
+        codes = self._ring.codes(0, len(self._ring))
+        groups = int(np.count_nonzero(np.bincount(codes))) if len(codes) else 1
+        return groups, max(1.0, self._ring.rows / max(1, len(self._ring)))
 
     @property
     def rows(self) -> int:
@@ -356,6 +382,8 @@ class BasicIntervalSynopsis:
         """The windows from running, interval or landmark synopses; None where panes must be scanned."""
         found: list[Accumulator] = []
         for accelerator in servers:
+            if accelerator.is_ahead_of(now, self._version):
+                return None
             accelerator.catch_up(self._ring, len(self._keys), now, self._version)
             more = accelerator.lookup([window for window, _ in windows], newest, len(self._keys), self._ranked)
             if more is None:
@@ -429,3 +457,11 @@ class BasicIntervalSynopsis:
                 self._ring.insert(pane)
             else:
                 self._add_open(pane)
+
+
+def _with_column(pane: Pane, slot: Slot, parts: list[Slot], covered: Covered) -> Pane:
+    """An open pane with a component that is put together from others; without, if it came before all of them."""
+    if any(part not in pane.columns for part in parts):
+        return pane
+    whole = covered.combined(slot[0], [pane.columns[part] for part in parts])
+    return replace(pane, columns={**pane.columns, slot: whole})

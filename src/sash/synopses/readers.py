@@ -115,7 +115,8 @@ class PlainReader:
         partials = dict.fromkeys(
             [self.presence, *(partial for _, lowering in self._bound for partial in lowering.parts)]
         )
-        return Reading(table_name(self.query), self.query.window, tuple(partials))
+        sensitive = any(call.function not in ("min", "max") for call in self.calls)
+        return Reading(table_name(self.query), self.query.window, tuple(partials), sensitive=sensitive)
 
     @cached_property
     def _places(self) -> list[int]:

@@ -56,12 +56,16 @@ def key_set(expressions: Iterable[RowExpression]) -> KeySet:
 
 @dataclass(frozen=True)
 class Reading:
-    """One pane table as one query reads it. `window` is the query's own, with its SLIDE."""
+    """One pane table as one query reads it. `window` is the query's own, with its SLIDE.
+
+    `sensitive`: a tuple that counted twice would make a difference (not for minima and maxima).
+    """
 
     table: TableName
     window: Window
     partials: tuple[Partial, ...]
     sub_window: int | None = None
+    sensitive: bool = True
 
     @cached_property
     def spans(self) -> tuple[Window, ...]:

@@ -26,6 +26,9 @@ class Isolation(Protocol):
     def read(self) -> AbstractContextManager[None]:
         """A scheduled execution or a one-time query; it sees one state of the window."""
 
+    def give_way(self) -> None:
+        """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
+
 
 ISOLATION_LEVELS: dict[str, type[Isolation]] = {"serial": Serial}
 # Every name that a user may know from the documentation.

@@ -45,6 +45,18 @@ class Serial:
     # Serial makes no difference between writing and reading.
     read = slide
 
+    def give_way(self) -> None:
+        """Those that wait now have their turn, then the slide goes on."""
+        me = threading.get_ident()
+        with self._guard:
+            if self._holder != me or not self._waiting:
+                return
+            depth, turn = self._depth, threading.Event()
+            self._waiting.append((me, turn))
+            self._hand_over()
+        turn.wait()
+        self._depth = depth
+
     @property
     def waiting(self) -> int:
         """How many transactions wait for the window, for statistics and tests."""

@@ -1,0 +1,71 @@
+"""Rule CS8 (thesis 8.4.3): a query that is identical to a faster one, but for its period, reads the other's output.
+
+Of identical queries only the fastest, the leader, is scheduled; whenever it is executed, the others get its answer too.
+When the leader goes, the next fastest leads, with its own period. SLIDE EXACTLY queries take no part: they are never
+moved, neither themselves nor by a leader that would have to keep another's promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+from sash.engine.active import ActiveQuery
+from sash.engine.compiler import CompiledQuery
+from sash.plan.nodes import Node, Windowed
+
+
+class Outputs:
+    """Who leads and who follows among some queries."""
+
+    def __init__(self) -> None:
+        self._identical: dict[Hashable, dict[str, ActiveQuery]] = {}
+        self._identity: dict[str, Hashable] = {}
+
+    def add(self, active: ActiveQuery) -> None:
+        identity = self._identity[active.name] = identity_of(active.compiled)
+        self._identical.setdefault(identity, {})[active.name] = active
+
+    def remove(self, active: ActiveQuery) -> list[ActiveQuery]:
+        """Forget a query; those that were identical to it."""
+        identity = self._identity.pop(active.name)
+        members = self._identical[identity]
+        del members[active.name]
+        if not members:
+            del self._identical[identity]
+        return list(members.values())
+
+    def leader(self, active: ActiveQuery) -> ActiveQuery:
+        """The query whose output a query reads: often itself."""
+        return min(self._identical[self._identity[active.name]].values(), key=_speed)
+
+    def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
+        """The queries that read a leader's output."""
+        members = self._identical[self._identity[leader.name]]
+        return [] if len(members) == 1 else [each for each in members.values() if each is not leader]
+
+
+def _speed(active: ActiveQuery) -> tuple[int, int, str]:
+    slide = active.compiled.slide
+    assert slide is not None
+    return slide, active.compiled.serial, active.name
+
+
+def identity_of(query: CompiledQuery) -> Hashable:
+    """What identical queries have in common: everything but SLIDE, priority and lifetime.
+
+    An EXACTLY query is identical to none. Nor is FREQUENT, which cuts its window by its own SLIDE.
+    """
+    cut_by_slide = any(leaf.items is not None and leaf.items.function == "frequent" for leaf in query.leaves)
+    if query.exactly or cut_by_slide:
+        return query.name
+    return query.synopsis, _without_slide(query.plan)
+
+
+def _without_slide(node: Node) -> Node:
+    if isinstance(node, Windowed):
+        return replace(node, window=replace(node.window, slide=None))
+    names = [name for name in ("input", "left", "right") if hasattr(node, name)]
+    below: dict[str, Any] = {name: _without_slide(getattr(node, name)) for name in names}
+    return replace(node, **below) if below else node

@@ -1,0 +1,51 @@
+"""How fast a stream moves: whether an execution may be waited for before the next pane is taken in.
+
+`run()` waits for every one, so that its answers are a function of the data. Live, panes go on arriving while queries
+are executed: those of a micro-batch are thought of as arriving evenly over the time until the next one,
+
+    begun |----pane----|----pane----|----pane----|----pane----| the next micro-batch
+                 now: half of the time is used ^, two panes are in
+
+and a pane that has arrived is taken in before the next decision. Whoever was due then is late, and is answered as of
+the newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While there is time, every pane is a moment of
+its own, as in `run()`, and the next is not waited for.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sash.core.clock import Clock
+
+
+class Pace(Protocol):
+    @property
+    def hurries(self) -> bool:
+        """Time passes while queries are executed: decisions are made one by one, and costs are measured."""
+
+    def passed(self) -> float:
+        """The part of the time that is used up; 1 or more: there is none left."""
+
+
+class Unhurried:
+    hurries = False
+
+    def passed(self) -> float:
+        return 0.0
+
+
+UNHURRIED = Unhurried()
+
+
+class UntilNext:
+    """The time from now until the next micro-batch is expected."""
+
+    hurries = True
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._begun = clock.now()
+        self._seconds = max(seconds, 1e-6)
+
+    def passed(self) -> float:
+        return (self._clock.now() - self._begun) / self._seconds

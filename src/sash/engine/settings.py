@@ -1,0 +1,44 @@
+"""What a session lets its user choose about sharing and scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sash.core.errors import SashError, nearest
+from sash.scheduling import POLICIES, Policy
+
+DEFAULT_POLICY = "hybrid-late-pending"
+PREDICATE_SHARING = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`filter_precision` is the parameter p of collective indexes (Arasu and Widom, 4.1.2).
+
+    `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
+    `refresh_when_idle`: live, queries may be answered before they are due when there is time.
+    """
+
+    policy: str = DEFAULT_POLICY
+    share_predicates: str = "auto"
+    refresh_when_idle: bool = False
+    filter_precision: int = 8
+
+    def __post_init__(self) -> None:
+        self.make_policy()
+        if self.share_predicates not in PREDICATE_SHARING:
+            hint = nearest(self.share_predicates, PREDICATE_SHARING)
+            known = ", ".join(PREDICATE_SHARING)
+            raise SashError(f"unknown share_predicates '{self.share_predicates}'{hint}; known: {known}")
+        if self.filter_precision < 1:
+            raise SashError(f"filter_precision must be 1 or more, not {self.filter_precision}")
+
+    @property
+    def share_in_questions(self) -> str:
+        """A question that is asked once has no synopsis of its own to weigh against."""
+        return "never" if self.share_predicates == "never" else "always"
+
+    def make_policy(self) -> Policy:
+        if self.policy not in POLICIES:
+            raise SashError(f"unknown policy '{self.policy}'{nearest(self.policy, POLICIES)}")
+        return POLICIES[self.policy]()

@@ -1,0 +1,71 @@
+"""The conditions that rules have in common, each as the reason why it fails, or None where it holds."""
+
+from __future__ import annotations
+
+from sash.sharing.rules.descriptions import JOINS, QueryDescription, Synopses, SynopsisDescription, length_text, listed
+
+
+def why_not_answered(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
+    """By this synopsis alone, predicates aside."""
+    return why_not_relevant(query, synopsis) or why_too_short(query, synopsis)
+
+
+def why_not_relevant(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
+    """The same data about the same input."""
+    if (why := why_other_input(query, synopsis)) is not None or query.data == synopsis.data:
+        return why
+    return f"{query.aggregate} needs {query.data} of every pane, {synopsis.id} has {synopsis.data}"
+
+
+def why_other_input(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
+    """Another stream, another unit of windows, another argument."""
+    if query.streams != synopsis.streams:
+        return f"{synopsis.id} is over {listed(synopsis.streams)}, the query reads {listed(query.streams)}"
+    if query.by_rows != synopsis.by_rows:
+        units = ("rows", "time") if synopsis.by_rows else ("time", "rows")
+        return f"the panes of {synopsis.id} are cut by {units[0]}, the query's window by {units[1]}"
+    if query.argument != synopsis.argument:
+        return f"{synopsis.id} is about {synopsis.argument}, the query about {query.argument}"
+    return None
+
+
+def why_too_short(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
+    """Every window is n intervals, 1 <= n <= b; a join's also fit together (SS3)."""
+    panes = f"panes of {length_text(synopsis.s, synopsis.by_rows)}"
+    for window in query.windows:
+        text = length_text(window, query.by_rows)
+        if window <= 0 or window % synopsis.s:
+            return f"window {text} is not a multiple of the {panes} that {synopsis.id} keeps"
+        if window > synopsis.b * synopsis.s:
+            return f"window {text} is longer than the {synopsis.b} {panes} that {synopsis.id} keeps"
+    return _why_unequal(query, synopsis) if synopsis.kind in JOINS else None
+
+
+def _why_unequal(query: QueryDescription, synopsis: SynopsisDescription) -> str | None:
+    """SS3: windows of a join differ by one interval at most, and only within the g oldest intervals.
+
+    As printed the rule allows any two lengths there. But the three values of an interval (all results, those without
+    the first window's oldest tuples, those without the second's) are exact only for lengths one interval apart.
+    """
+    lengths = [window // synopsis.s for window in query.windows]
+    if len(set(lengths)) == 1:
+        return None
+    joined = f"a join of windows of {listed(map(str, lengths))} panes"
+    if min(lengths) < synopsis.b - synopsis.g:
+        exact = f"the {synopsis.g} oldest of its {synopsis.b} panes" if synopsis.g else "no pane"
+        return f"{joined} is not kept by {synopsis.id}, which tells windows apart in {exact}"
+    if max(lengths) - min(lengths) > 1:
+        return f"{joined} is not kept by {synopsis.id}, whose windows may differ by one pane"
+    return None
+
+
+def why_not_aligned(synopses: Synopses) -> str | None:
+    """Synopses whose answers are combined must be of exactly the same window."""
+    first, *others = synopses
+    for other in others:
+        if other.s != first.s:
+            lengths = listed(length_text(synopsis.s, synopsis.by_rows) for synopsis in (first, other))
+            return f"{first.id} and {other.id} have panes of different lengths: {lengths}"
+        if (other.phase - first.phase) % first.s:
+            return f"{first.id} and {other.id} are updated at different times"
+    return None

@@ -1,0 +1,102 @@
+"""Live: an overloaded session answers late and loses nothing, and a hurried past is recovered as it was."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sash
+from tests.engine.test_session import create, seconds, ten_files
+
+pytestmark = pytest.mark.spark
+
+QUERIES = {
+    "often": "SELECT k, SUM(v) AS t, COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE 1 sec] GROUP BY k",
+    "seldom": "SELECT k, SUM(v) AS t FROM s [WINDOW 9 sec SLIDE 3 sec] GROUP BY k",
+    "exact": "SELECT COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE EXACTLY 2 sec]",
+}
+
+
+class SlowMachine:
+    """A clock by which everything takes long: it goes on whenever it is looked at."""
+
+    def __init__(self, step: float) -> None:
+        self._step = step
+        self._now = 0.0
+
+    def now(self) -> float:
+        self._now += self._step
+        return self._now
+
+
+def live(session: sash.Session, tuples: int) -> None:
+    session.start(trigger="1 second")
+    while session._streams["s"].runtime.statistics.tuples < tuples:
+        assert not session.wait(0.05)
+    session.stop()
+
+
+def told(session: sash.Session) -> dict[str, list[tuple[float, bool, list[dict[str, Any]]]]]:
+    return {
+        name: [(seconds([a])[0], a.complete, a.table.to_pylist()) for a in query.answers()]
+        for name, query in session.queries.items()
+    }
+
+
+@pytest.mark.parametrize("policy", ["conservative", "hybrid-late-pending"])
+def test_an_overloaded_session_is_late_and_recovers_as_it_was(spark: Any, tmp_path: Path, policy: str) -> None:
+    ten_files(tmp_path / "data")
+    slow = SlowMachine(step=0.15)
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", policy=policy, clock=slow) as session:
+        create(session, tmp_path / "data")
+        for name, text in QUERIES.items():
+            session.register(text, name=name)
+        live(session, 80)
+        before = told(session)
+        late = {name: facts["lateness"] for name, facts in session.stats()["queries"].items()}
+    assert late["often"] > 0
+    times = {name: [time for time, _, _ in answers] for name, answers in before.items()}
+    assert max(b - a for a, b in pairwise(times["often"])) > 1, "periods have become longer"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", policy=policy) as session:
+        assert told(session) == before
+        session.run()
+        after = told(session)
+    exact = [time for time, _, _ in after["exact"]]
+    assert exact == [float(t) for t in range(2, 41, 2)], "each multiple is answered, late if need be"
+    assert after["often"][-1][0] == 40.0
+
+
+def test_one_time_queries_go_between_executions(spark: Any, tmp_path: Path) -> None:
+    """A question that comes while a micro-batch is applied waits for one execution, not for all of them."""
+    ten_files(tmp_path / "data")
+    with sash.connect(spark=spark) as session:
+        create(session, tmp_path / "data")
+        session.register(QUERIES["often"], name="often")
+        session.register("SELECT v, COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 3 sec] GROUP BY v", name="other")
+        runtime, level = session._streams["s"].runtime, session._isolation
+        executions: list[int] = []
+        answered_after: list[int] = []
+        asking: list[threading.Thread] = []
+
+        def ask() -> None:
+            session.query("SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k")
+            answered_after.append(len(executions))
+
+        def execute(*arguments: Any, original: Any = runtime._execute) -> float:
+            executions.append(len(executions))
+            if len(executions) == 5:
+                asking.append(threading.Thread(target=ask))
+                asking[0].start()
+                while not level.waiting:  # type: ignore[attr-defined]
+                    threading.Event().wait(0)
+            took: float = original(*arguments)
+            return took
+
+        runtime._execute = execute  # type: ignore[method-assign]
+        session.run()
+        asking[0].join()
+    assert answered_after == [5] and len(executions) > 5

@@ -1,0 +1,50 @@
+"""Scheduling groups: their names, and families of predicates."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sash.core.window import TimeWindow
+from sash.plan.expressions import RowExpression
+from sash.sharing.rules import Kind, together_key
+from sash.sharing.similar import families, similar
+from sash.synopses.partials import Partial
+from sash.synopses.readings import Reading, TableName
+
+LENGTH = RowExpression("length", pa.int32())
+
+
+def where(text: str) -> RowExpression:
+    return RowExpression(text, pa.bool_())
+
+
+def reading(*predicates: str, window: int = 10) -> Reading:
+    chosen = [where(text) for text in predicates] or [None]
+    partials = [Partial(kind, argument, p) for p in chosen for kind, argument in (("rows", None), ("sum", LENGTH))]
+    return Reading(TableName(()), TimeWindow(window, 2), tuple(partials))
+
+
+def test_no_predicate_no_family() -> None:
+    assert families([reading()]) == {}
+
+
+def test_predicates_that_are_read_together_are_one_family_also_by_way_of_others() -> None:
+    found = families([reading("a", "b"), reading("d", "e"), reading("b", "c"), reading("c", "d")])
+    assert found == dict.fromkeys("abcde", "a")
+    assert families([reading("a", "b"), reading("x", "y")]) == {"a": "a", "b": "a", "x": "x", "y": "x"}
+
+
+@pytest.mark.parametrize("kind", ["basic", "running", "interval", "landmark"])
+def test_groups_agree_with_the_rules_about_windows(kind: str) -> None:
+    """CS1 and CS2: whether another window is another group."""
+    known = Kind.BASIC_INTERVAL if kind == "basic" else Kind(kind)
+    short, long = (similar("(src)", reading(window=window), kind, {}) for window in (10, 20))
+    assert (short == long) == (together_key(known, (10,)) == together_key(known, (20,)))
+
+
+def test_other_data_are_another_group() -> None:
+    plain = similar("(src)", reading(), "basic", {})
+    assert plain == "(src) of length"
+    assert similar("(src)", reading("a"), "basic", {}) == "(src) of length where a"
+    assert similar("(src)", reading("b"), "basic", {"b": "a"}) == "(src) of length where a"
