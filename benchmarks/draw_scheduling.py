@@ -110,11 +110,13 @@ def figures(results: dict[str, Any], path: Path) -> Path:
             axes.plot(numbers, points, marker="o", markersize=4, label=policy)
         axes.set(xlabel="queries", ylabel=UNITS[measure], title=f"Figure {number}: {measure}, {load} load")
         axes.set_xticks(numbers)
-        # Latencies differ by orders of magnitude and may be zero.
-        axes.set_yscale("symlog", linthresh=0.1) if measure == "latency" else axes.set_ylim(bottom=0)
+        if measure == "latency":
+            # Latencies differ by orders of magnitude and may be zero.
+            axes.set_yscale("symlog", linthresh=0.1)
+        axes.set_ylim(bottom=0)
         axes.grid(True, alpha=0.3)
-    parts.flat[0].legend(fontsize="small")
-    picture.tight_layout()
+    picture.legend(*parts.flat[0].get_legend_handles_labels(), loc="lower center", ncols=4)
+    picture.tight_layout(rect=(0, 0.06, 1, 1))
     picture.savefig(path, dpi=120)
     plt.close(picture)
     return path

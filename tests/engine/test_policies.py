@@ -202,9 +202,9 @@ def test_measured_prices_change_the_plan_and_run_goes_by_the_model() -> None:
 
     before = moved()
     assert before > 0
-    for _ in range(200):
+    for i in range(1_000):
         # Answers take a thousand times longer than the model thinks: nobody should be refreshed needlessly.
-        group.calibration.observe((1e6, 1e6), (1.0, 1_000.0))
+        group.calibration.observe((1e6, 1e6 * (1 + i % 5)), 1.0 + 1_000.0 * (1 + i % 5))
     feed.runtime.reprice(feed.runtime.drifted_prices())
     assert moved() == 0
     feed.runtime.reprice(feed.runtime.model_prices())

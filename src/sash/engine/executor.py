@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -42,7 +41,6 @@ class Execution:
         self._queries = queries
         self._as_of = as_of
         self._outcome = outcome
-        self.seconds_scanning = 0.0
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
 
@@ -72,7 +70,7 @@ class Execution:
         group.synopsis.close(self._as_of)
         jobs = {span: left for span, waiting in jobs.items() if (left := self._unfiltered(group, waiting))}
         needs = {span: _partials(waiting) for span, waiting in jobs.items()}
-        for view in self._timed(group.synopsis.scan(needs, self._as_of)):
+        for view in group.synopsis.scan(needs, self._as_of):
             found, tables = dict[Covered | None, Found](), dict[Shape, pa.Table]()
             for job in jobs[view.window]:
                 covered = job.bound.covered
@@ -81,16 +79,6 @@ class Execution:
                     self._take(job, mine, found.setdefault(covered, Found()), tables)
                 except _FAILURES as error:
                     self._outcome.failed[job.active.name] = str(error)
-
-    def _timed(self, views: Iterator[WindowView]) -> Iterator[WindowView]:
-        """The views of a scan; reading panes is timed apart from what is made of them."""
-        while True:
-            started = time.perf_counter()
-            view = next(views, None)
-            self.seconds_scanning += time.perf_counter() - started
-            if view is None:
-                return
-            yield view
 
     def _unfiltered(self, group: PaneGroup, jobs: list[_Job]) -> list[_Job]:
         """The jobs that are left when substream filters have answered theirs."""

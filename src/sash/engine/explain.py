@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from sash.engine.settings import Settings
 from sash.language import Select, has_slide
 from sash.plan.nodes import tree
 from sash.sharing.choose import Choice, Load, choose
-from sash.sharing.relevant import relevant_set, stored_for
+from sash.sharing.relevant import Relevant, relevant_set
 from sash.sharing.rules import Decision
 from sash.sharing.similar import families
 from sash.synopses.partials import Partial
@@ -56,6 +57,11 @@ def explain(
     return "\n".join([*lines, *_rule_lines(sites[0]), *schedule_lines(sites[0], settings)])
 
 
+def _order(query: CompiledQuery) -> float:
+    """Queries in the order of their registration; one that is only explained would be the last."""
+    return query.serial or math.inf
+
+
 class _Site:
     """One pane table as a query would find it: who else reads it, how it would be cut, which synopsis it would have."""
 
@@ -72,20 +78,29 @@ class _Site:
         self.own = [reading for reading in query.readings if reading.table == name]
         self.others = [(mate, other) for mate in registered for other in mate.readings if other.table == name]
         self.load = loads.get(name, Load(1))
-        # A query that is registered already finds what was there before it.
-        before = [(mate, other) for mate, other in self.others if not query.serial or mate.serial < query.serial]
-        self.elders = list({mate.name: mate for mate, _ in before}.values())
-        load, mode = replace(self.load, pane=self.pane), settings.share_predicates
-        self.kept = stored_for([other for _, other in before], load, mode)
-        if query.slide is None:
-            mode = settings.share_in_questions
-        self.relevant = {reading: relevant_set(reading, self.kept, load, mode) for reading in self.own}
-        self.related = families(map(self.stored, self.own))
+        self.elders = [mate for mate in self.mates if _order(mate) < _order(query)]
+        self.kept: set[Partial] = set()
+        self._found: dict[tuple[str, Reading], Relevant] = {}
+        self._tell_what_is_stored(settings)
+        self.relevant = {reading: self._found[query.name, reading] for reading in self.own}
+        asking = [*self.others, *((query, reading) for reading in self.own)]
+        self.related = families(self.stored(mate, reading) for mate, reading in asking)
 
-    def stored(self, reading: Reading) -> Reading:
-        """What is stored for a reading: its own partials, or those that cover them."""
-        found = self.relevant.get(reading)
-        return reading if found is None or found.covered is None else found.covered.reading(reading)
+    def _tell_what_is_stored(self, settings: Settings) -> None:
+        """One query after the other, as they came: what is there already covers those that come later (SS4)."""
+        asking = [*self.others, *((self.query, reading) for reading in self.own)]
+        load, stored = replace(self.load, pane=self.pane), set[Partial]()
+        for mate, reading in sorted(asking, key=lambda pair: _order(pair[0])):
+            if mate is self.query:
+                self.kept |= stored
+            mode = settings.share_in_questions if mate.slide is None else settings.share_predicates
+            self._found[mate.name, reading] = relevant_set(reading, stored, load, mode)
+            stored.update(self.stored(mate, reading).partials)
+
+    def stored(self, query: CompiledQuery, reading: Reading) -> Reading:
+        """What is stored for a query's reading: its own partials, or those that cover them."""
+        covered = self._found[query.name, reading].covered
+        return reading if covered is None else covered.reading(reading)
 
     @property
     def mates(self) -> list[CompiledQuery]:
@@ -203,18 +218,17 @@ def _partial_text(partial: Partial) -> str:
 
 def _rule_lines(site: _Site) -> list[str]:
     """What the sharing rules say: about state, computation and output."""
-    windows = [window for mate in site.elders for window in mate.windows]
-    pane = pane_length(windows) if windows else site.pane
-    kept = max((window.reach for window in windows if not window.unbounded), default=0)
-    synopses = Synopses(site.elders, site.choice.kind, pane, kept // pane)
-    lines = ["Rules"]
-    for text, decision in state_rulings(site.query, synopses):
-        lines.append(f"  state of {text}: {_ruled(decision)}")
+    elders = [window for mate in site.elders for window in mate.windows if not window.unbounded]
+    kept, needed = (max((w.reach for w in windows), default=0) for windows in (elders, site.query.windows))
+    synopses = Synopses(site.elders, site.choice.kind, site.pane, site.panes)
+    lines = [f"  state of {text}: {_ruled(decision)}" for text, decision in state_rulings(site.query, synopses)]
+    if 0 < kept < needed and not any(window.unbounded for window in site.query.windows):
+        lines.append(f"  panes are kept longer for it: {site.extent(needed)} instead of {site.extent(kept)}")
     if (together := computation_ruling(site.query, synopses)) is not None:
         lines.append(f"  computed together: {_ruled(together)}")
     if (output := output_ruling(site.query, site.mates)) is not None:
         lines.append(f"  output: {_ruled(output)}")
-    return lines
+    return ["Rules", *dict.fromkeys(lines)]
 
 
 def _ruled(decision: Decision) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -35,17 +36,18 @@ class Site(Protocol):
 
     def extent(self, length: int) -> str: ...
 
-    def stored(self, reading: Reading) -> Reading: ...
+    def stored(self, query: CompiledQuery, reading: Reading) -> Reading: ...
 
 
 def schedule_lines(site: Site, settings: Settings) -> list[str]:
     query, group = site.query, _group(site, site.query)
     assert query.slide is not None
-    similar_ones = [mate for mate in site.mates if _group(site, mate) == group and not _follows(mate, site.mates)]
+    everybody = [*site.mates, query] if settings.shares else []
+    similar_ones = [mate for mate in site.mates if _group(site, mate) == group and not _follows(mate, everybody)]
     same = [mate for mate in similar_ones if (mate.slide, mate.exactly) == (query.slide, query.exactly)]
     company = f"with {names([mate.name for mate in same])}" if same else "alone in it"
     period = f"{'EXACTLY ' if query.exactly else ''}{site.extent(query.slide)}"
-    if (leader := _follows(query, site.mates)) is not None:
+    if (leader := _follows(query, everybody)) is not None:
         assert leader.slide is not None
         answered = f"answered with {leader.name}, every {site.extent(leader.slide)} (CS8)"
         return [f"Schedule: policy {settings.policy}, {answered}; should that end, every {period}"]
@@ -63,21 +65,14 @@ def schedule_lines(site: Site, settings: Settings) -> list[str]:
 
 def _follows(query: CompiledQuery, mates: Sequence[CompiledQuery]) -> CompiledQuery | None:
     """The identical query that is faster, if there is one."""
-    same = [mate for mate in mates if mate.name != query.name and identity_of(mate) == identity_of(query)]
-    leader = min(same, key=lambda mate: (mate.slide or 0, mate.serial), default=None)
-    if leader is None or (leader.slide or 0) > (query.slide or 0):
-        return None
-    return None if leader.slide == query.slide and 0 < query.serial < leader.serial else leader
+    same = [mate for mate in mates if identity_of(mate) == identity_of(query)]
+    leader = min(same, key=lambda mate: (mate.slide or 0, mate.serial or math.inf), default=query)
+    return None if leader is query else leader
 
 
 def _group(site: Site, query: CompiledQuery) -> str:
     reading = next(reading for reading in query.readings if reading.table == site.name)
-    return similar(
-        site.name.label,
-        site.stored(reading) if query is site.query else reading,
-        query.synopsis or site.choice.kind,
-        site.related,
-    )
+    return similar(site.name.label, site.stored(query, reading), query.synopsis or site.choice.kind, site.related)
 
 
 def _plan_lines(site: Site, settings: Settings, members: Sequence[CompiledQuery]) -> list[str]:

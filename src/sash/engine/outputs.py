@@ -20,30 +20,31 @@ class Outputs:
     """Who leads and who follows among some queries."""
 
     def __init__(self) -> None:
-        self._identical: dict[Hashable, dict[str, ActiveQuery]] = {}
-        self._identity: dict[str, Hashable] = {}
+        # Identical queries are one dictionary, found by what they ask and, on the path of every execution, by name.
+        self._by_identity: dict[Hashable, dict[str, ActiveQuery]] = {}
+        self._by_name: dict[str, dict[str, ActiveQuery]] = {}
 
     def add(self, active: ActiveQuery) -> None:
-        identity = self._identity[active.name] = identity_of(active.compiled)
-        self._identical.setdefault(identity, {})[active.name] = active
+        same = self._by_name[active.name] = self._by_identity.setdefault(identity_of(active.compiled), {})
+        same[active.name] = active
 
     def remove(self, active: ActiveQuery) -> list[ActiveQuery]:
         """Forget a query; those that were identical to it."""
-        identity = self._identity.pop(active.name)
-        members = self._identical[identity]
-        del members[active.name]
-        if not members:
-            del self._identical[identity]
-        return list(members.values())
+        same = self._by_name.pop(active.name)
+        del same[active.name]
+        if not same:
+            del self._by_identity[identity_of(active.compiled)]
+        return list(same.values())
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
         """The query whose output a query reads: often itself."""
-        return min(self._identical[self._identity[active.name]].values(), key=_speed)
+        same = self._by_name[active.name]
+        return active if len(same) == 1 else min(same.values(), key=_speed)
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
-        members = self._identical[self._identity[leader.name]]
-        return [] if len(members) == 1 else [each for each in members.values() if each is not leader]
+        same = self._by_name[leader.name]
+        return [] if len(same) == 1 else [each for each in same.values() if each is not leader]
 
 
 def _speed(active: ActiveQuery) -> tuple[int, int, str]:

@@ -50,14 +50,19 @@ def describe(query: CompiledQuery, leaf: PeriodicAggregate, call: AggregateCall)
     )
 
 
+def _is_counted(leaf: PeriodicAggregate, call: AggregateCall) -> bool:
+    """A list by count needs the counters of its items; one by weight the sums of its weights by item."""
+    return leaf.items is not None and call.function != "sum"
+
+
 def _aggregate(leaf: PeriodicAggregate, call: AggregateCall) -> str:
-    return "TOP K" if leaf.items is not None else _COUNTED.get(call.function, call.function.upper())
+    return "TOP K" if _is_counted(leaf, call) else _COUNTED.get(call.function, call.function.upper())
 
 
 def _argument(leaf: PeriodicAggregate, call: AggregateCall) -> str:
     """What an aggregate is about: its argument, within its groups."""
     *others, last = [key.expression.sql for key in leaf.keys] or [""]
-    if leaf.items is None:
+    if not _is_counted(leaf, call):
         others, last = [*others, last], "*" if call.argument is None else call.argument.sql
     groups = ", ".join(sorted(filter(None, others)))
     return f"{last} by ({groups})" if groups else last

@@ -38,6 +38,11 @@ class Settings:
         """A question that is asked once has no synopsis of its own to weigh against."""
         return "never" if self.share_predicates == "never" else "always"
 
+    @property
+    def shares(self) -> bool:
+        """Whether queries have anything to do with each other when they are executed."""
+        return self.make_policy().joint_until(0, 0) is not None
+
     def make_policy(self) -> Policy:
         if self.policy not in POLICIES:
             raise SashError(f"unknown policy '{self.policy}'{nearest(self.policy, POLICIES)}")

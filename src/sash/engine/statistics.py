@@ -18,7 +18,6 @@ class GroupStatistics:
     refreshes: int = 0
     joint_cost: int = 0
     separate_cost: int = 0
-    seconds_scanning: float = 0.0
 
     def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
         """Some queries were executed together; each is given by its windows."""

@@ -100,12 +100,10 @@ class StreamRuntime:
         """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
         queries = {query.name: query for query in wanted}
         gone = [name for name in self.active if self.active[name].compiled is not queries.get(name)]
-        for name in gone:
-            self._forget(name)
+        touched = {table for name in gone for table in self._forget(name)}
         grouped = set(self.groups)
         come = [self._bring_in(query) for name, query in queries.items() if name not in self.active]
-        if gone or come:
-            self._cut()
+        self._cut(touched.union(*({group.name for group in active.groups} for active in come)))
         for active in come:
             for bound in active.readings:
                 bound.group.require(bound, self._position(bound.group))
@@ -144,19 +142,26 @@ class StreamRuntime:
 
     def remove(self, name: str) -> None:
         if name in self.active:
-            self._forget(name)
-            self._cut()
+            self._cut(self._forget(name))
 
-    def _forget(self, name: str) -> None:
-        for group in self.active.pop(name).groups:
+    def _forget(self, name: str) -> set[TableName]:
+        """Let a query go; the pane tables that it read."""
+        groups = self.active.pop(name).groups
+        for group in groups:
             group.remove_readers(name)
             if not group.readers:
                 del self.groups[group.name]
                 self._shares.forget(group.label)
+        return {group.name for group in groups}
 
-    def _cut(self) -> None:
-        """Panes are as long as they can be; groups that one query reads together are cut alike."""
-        for groups in self._linked():
+    def _cut(self, touched: set[TableName]) -> None:
+        """Panes are as long as they can be; groups that one query reads together are cut alike.
+
+        Only where readers came or went: one more query must not cost as much as all of them.
+        """
+        for groups in self._linked() if touched else ():
+            if all(group.name not in touched for group in groups):
+                continue
             windows = [bound.reading.window for group in groups for bound in group.readers.values()]
             length = pane_length(windows)
             for group in groups:
@@ -288,10 +293,9 @@ class StreamRuntime:
 
     def _execute(self, progress: Progress, queries: list[ActiveQuery], as_of: int) -> float:
         group, started = queries[0].home, time.perf_counter()
-        scanning = group.statistics.seconds_scanning
         progress.answers.extend(self._answers(queries, as_of, progress.outcome))
-        took, scanned = time.perf_counter() - started, group.statistics.seconds_scanning - scanning
-        group.calibration.observe(group.schedule.expected(queries), (scanned, took - scanned))
+        took = time.perf_counter() - started
+        group.calibration.observe(group.schedule.expected(queries), took)
         return took
 
     def drifted_prices(self) -> dict[str, list[float]]:
@@ -324,7 +328,6 @@ class StreamRuntime:
                 complete = all(bound.is_complete(as_of) for bound in active.readings)
                 scheduled = home.is_scheduled(active.compiled.slide, as_of)
                 yield Answer(active.name, moment, complete, scheduled, table, as_of if home.name.by_rows else None)
-        home.statistics.seconds_scanning += execution.seconds_scanning
         for name in outcome.failed.keys() & executed.keys():
             outcome.failed |= {active.name: outcome.failed[name] for active in executed[name]}
 

@@ -4,13 +4,12 @@
              window goes; or the few values of a running or interval synopsis
     post     what each query pays for itself: its answer, a row per group, sorting
 
-The unit is the combination of two values of one group, about 1.4 nanoseconds where the constants were measured. Live,
-what executions really took corrects the weight of the two parts (`Prices`).
+The unit is the combination of two values of one group, about a nanosecond where the constants were measured. Live, what
+executions really took corrects the weight of the two parts (`Prices`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,12 +17,12 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.choose import Load, lookup_cost
 from sash.synopses.readings import Reading
 
-# A scan costs this much however short it is, an answer however small; each value of an answer, and each comparison of a
-# sort (joint executions over 10 to 50,000 groups were fitted).
-_SCAN = 50_000.0
-_ANSWER = 50_000.0
-_LOWERED = 12.0
-_COMPARED = 8.0
+# An execution costs this much however little it reads, an answer however small; then each value of an answer, and each
+# row that is sorted. Fitted to executions of 1 to 30 queries over 50 to 50,000 groups (benchmarks/run_scheduling.py).
+_EXECUTION = 200_000.0
+_ANSWER = 40_000.0
+_LOWERED = 15.0
+_SORTED = 150.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Prices:
 
 def access_cost(readings: Iterable[Reading], kind: str, load: Load) -> float:
     """What it costs to read these windows of one pane table."""
-    return _SCAN + sum(_read(reading, kind, load) for reading in readings)
+    return _EXECUTION + sum(_read(reading, kind, load) for reading in readings)
 
 
 def _read(reading: Reading, kind: str, load: Load) -> float:
@@ -55,6 +54,5 @@ def post_cost(leaves: Iterable[PeriodicAggregate], load: Load) -> float:
 
 
 def _made(leaf: PeriodicAggregate, groups: int) -> float:
-    sorts = bool(leaf.order or leaf.limit or leaf.items)
-    compared = groups * math.log2(max(2, groups)) if sorts else 0.0
-    return _ANSWER + _LOWERED * groups * max(1, len(leaf.calls)) + _COMPARED * compared
+    each = _LOWERED * max(1, len(leaf.calls)) + (_SORTED if leaf.order else 0.0)
+    return _ANSWER + each * groups

@@ -6,7 +6,7 @@ It saves the space of a synopsis, and Spark the work of filling it; but an execu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sash.plan.expressions import RowExpression
@@ -38,19 +38,10 @@ def relevant_set(reading: Reading, stored: Collection[Partial], load: Load, mode
     if mode == "never":
         return Relevant(None, "share_predicates is 'never'")
     extra, own = _costs(reading, found, load)
-    costs = f"{extra:.3g} more values read per pane and group, against {own:.3g} for a synopsis of its own"
+    costs = f"values per pane and group: {extra:.3g} read in addition, {own:.3g} written for a synopsis of its own"
     if mode == "auto" and extra > own:
         return Relevant(None, costs)
     return Relevant(found, costs)
-
-
-def stored_for(readings: Iterable[Reading], load: Load, mode: str) -> set[Partial]:
-    """What is stored when these readings have come, one after the other."""
-    stored: set[Partial] = set()
-    for reading in readings:
-        covered = relevant_set(reading, stored, load, mode).covered
-        stored.update(reading.partials if covered is None else covered.stored(reading.partials))
-    return stored
 
 
 def _find(reading: Reading, stored: Collection[Partial]) -> Covered | None:
