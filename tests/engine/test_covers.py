@@ -198,3 +198,23 @@ def test_a_question_is_answered_from_the_synopses_of_its_terms(mode: str) -> Non
             answer_once(question, feed.runtime)
     else:
         assert answer_once(question, feed.runtime)["t"].to_pylist() == [expected(7, (1, 2))]
+
+
+@pytest.mark.parametrize("aggregate", ["MAX(v)", "SUM(v)"])
+def test_what_comes_after_a_restart_is_stored_as_without_one(aggregate: str) -> None:
+    """Otherwise the log of another process could not be read: parts that only a cover keeps have their terms still."""
+    wheres = {"a": "k = 1", "b": "k = 2", "ab": "k = 1 OR k = 2", "c": "k = 3", "abc": "k IN (1, 2, 3)"}
+    texts = {n: f"SELECT {aggregate} AS t FROM s [WINDOW 4 sec SLIDE 1 sec] WHERE {w}" for n, w in wheres.items()}
+    steady, restarted = (Feed(stream(), Settings("conservative", share_predicates="always")) for _ in range(2))
+    tables = []
+    for feed in (steady, restarted):
+        known = {each.name: each for each in compiled(texts, feed.declared)}
+        feed.runtime.synchronise([known[name] for name in ("a", "b", "ab", "c")])
+        run(feed, 0, 6)
+        alive = [known[name] for name in ("b", "ab", "c")]
+        feed.runtime.synchronise(alive)
+        if feed is restarted:
+            _restart(feed, alive)
+        feed.runtime.synchronise([*alive, known["abc"]])
+        tables.append([[partial.signature for partial in table.partials] for table in feed.runtime.tables()])
+    assert tables[0] == tables[1]

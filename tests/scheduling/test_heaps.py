@@ -25,6 +25,8 @@ class HeapsAgainstScan(RuleBasedStateMachine):
         self.d: dict[tuple[str, int, bool], int] = {}
         self.members: dict[tuple[str, int, bool], dict[str, int]] = {}
         self.count = 0
+        # The last execution answered an EXACTLY task late: others that are due have the next turn.
+        self.repaid = False
 
     @rule(task=TASK, priority=st.integers(-1, 2))
     def add(self, task: tuple[str, int, bool], priority: int) -> None:
@@ -68,6 +70,7 @@ class HeapsAgainstScan(RuleBasedStateMachine):
         assert found == [(task, self.d[task]) for task in joint]
         assert execution.members == tuple(name for task in joint for name in self.members[task])
         self.scheduler.done(execution)
+        self.repaid = any(task[2] and self.d[task] < 0 for task in joint)
         for task in joint:
             self.d[task] = (self.d[task] if task[2] else 0) + task[1]
 
@@ -77,6 +80,8 @@ class HeapsAgainstScan(RuleBasedStateMachine):
             return []
         due.sort(key=lambda task: (self.d[task], -max(self.members[task].values()), task))
         first = due[0]
+        if self.repaid and first[2] and self.d[first] < 0:
+            first = next((task for task in due if not task[2]), first)
         if self.name == "no-sharing":
             return [first]
         highest = self.d[first]

@@ -140,6 +140,27 @@ def test_in_overload_nobody_starves(name: str, workload: list[Query], costs: lis
 
 @every_policy
 @settings(deadline=None)
+@given(workload=st.lists(ORDINARY, min_size=1, max_size=6), costs=COSTS, hog=st.integers(1, 20))
+def test_nobody_starves_beside_an_exactly_query_that_cannot_keep_up(
+    name: str, workload: list[Query], costs: list[int], hog: int
+) -> None:
+    """It owes ever more multiples, and has every second turn at most: then all others once takes twice as long."""
+    scheduler = fill(LocalScheduler(policy(name)), workload)
+    scheduler.add("hog", "hog", 1, exactly=True, now=0)
+    cost = {f"q{number}": price for number, price in zip(range(len(workload)), costs, strict=False)} | {"hog": hog}
+
+    def longest(_: str, execution: Execution) -> int:
+        return max(cost[query] for query in execution.members)
+
+    runs = simulate({"": scheduler}, longest, s=1, until=600)
+    bound = sum(cost.values()) + max(cost.values()) + hog * (len(workload) + 2)
+    for run in runs:
+        for due in (due for due in run.execution.tasks if not due.task.exactly):
+            assert run.start - due.deadline <= bound
+
+
+@every_policy
+@settings(deadline=None)
 @given(workload=WORKLOADS, overload=st.integers(1, 40))
 def test_after_overload_everybody_is_on_time_again(name: str, workload: list[Query], overload: int) -> None:
     s, end = 1_000, 20_000

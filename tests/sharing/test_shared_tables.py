@@ -322,3 +322,16 @@ def test_explain_says_who_is_moved_and_what_that_saves() -> None:
     )
     assert "  executed every 2 sec; moved: SLIDE 3 sec every 2 sec; cost " in hybrid
     assert "  3 sub-groups, each at its own SLIDE" in conservative
+
+
+def test_explain_of_identical_queries_without_aggregates(tmp_path: Path) -> None:
+    keys = "SELECT k FROM s [WINDOW 10 sec SLIDE {} sec] GROUP BY k"
+    found = explained(tmp_path, often=keys.format(5), seldom=keys.format(10))
+    assert "answered with often, every 5 sec (CS8)" in line(found["seldom"], "Schedule")
+
+
+def test_explain_without_sharing_speaks_of_nobodys_output() -> None:
+    texts = {f"q{slide}": f"SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE {slide} sec]" for slide in (5, 9)}
+    often, seldom = compiled(texts, stream())
+    text = explain(seldom, [often], stream(), Settings("no-sharing"), {}, {})
+    assert "CS8" not in text and "CS8" in explain(seldom, [often], stream(), Settings(), {}, {})

@@ -54,7 +54,7 @@ def explain(
         if site.name.label in unreduced:
             part = f"{unreduced[site.name.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
-    return "\n".join([*lines, *_rule_lines(sites[0]), *schedule_lines(sites[0], settings)])
+    return "\n".join([*lines, *_rule_lines(sites[0], settings), *schedule_lines(sites[0], settings)])
 
 
 def _order(query: CompiledQuery) -> float:
@@ -216,7 +216,7 @@ def _partial_text(partial: Partial) -> str:
     return text if partial.predicate is None else f"{text} where {partial.predicate}"
 
 
-def _rule_lines(site: _Site) -> list[str]:
+def _rule_lines(site: _Site, settings: Settings) -> list[str]:
     """What the sharing rules say: about state, computation and output."""
     elders = [window for mate in site.elders for window in mate.windows if not window.unbounded]
     kept, needed = (max((w.reach for w in windows), default=0) for windows in (elders, site.query.windows))
@@ -226,9 +226,9 @@ def _rule_lines(site: _Site) -> list[str]:
         lines.append(f"  panes are kept longer for it: {site.extent(needed)} instead of {site.extent(kept)}")
     if (together := computation_ruling(site.query, synopses)) is not None:
         lines.append(f"  computed together: {_ruled(together)}")
-    if (output := output_ruling(site.query, site.mates)) is not None:
+    if settings.shares and (output := output_ruling(site.query, site.mates)) is not None:
         lines.append(f"  output: {_ruled(output)}")
-    return ["Rules", *dict.fromkeys(lines)]
+    return ["Rules", *dict.fromkeys(lines)] if lines else []
 
 
 def _ruled(decision: Decision) -> str:

@@ -83,7 +83,8 @@ def _plan_lines(site: Site, settings: Settings, members: Sequence[CompiledQuery]
     planned = cost_per_time(subgroups, periods)
     mine = next(i for i, each in enumerate(subgroups) if _is_of(each, site.query))
     if periods == [each.slide for each in subgroups]:
-        return [f"  {len(subgroups)} sub-group{'s' * (len(subgroups) > 1)}, each at its own SLIDE"]
+        alone = "the only sub-group of its group" if len(subgroups) == 1 else f"{len(subgroups)} sub-groups"
+        return [f"  {alone}, {'' if len(subgroups) == 1 else 'each '}at its own SLIDE"]
     moved = ", ".join(
         f"SLIDE {site.extent(each.slide)} every {site.extent(period)}"
         for each, period in zip(subgroups, periods, strict=True)

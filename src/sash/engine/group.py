@@ -60,6 +60,8 @@ class PaneGroup:
         self.retained_from: int | None = None
         # Since when UNBOUNDED windows have everything; None: from the origin.
         self.history_from: int | None = None
+        # The other groups that some query reads together with this one.
+        self.links: list[PaneGroup] = []
         # Panes of these lengths were cut until these times; a finer window is valid only after them.
         self.coarse: list[tuple[int, int]] = []
         # The ends of panes and when their last tuples came: what time it was as of a number of tuples.
@@ -127,7 +129,18 @@ class PaneGroup:
         """Panes have this length from now on; what is stored stays as it is."""
         if length != self.length and latest is not None and self.origin is not None:
             self.coarse.append((self.length, self.ends_after(latest)))
-        self.length = length
+        longer, self.length = length > self.length, length
+        if longer and self.origin is not None:
+            self.schedule.local.fit(length, self._offset, self.position)
+        self._fit_policy()
+
+    def _fit_policy(self) -> None:
+        """While panes of several lengths lie in the windows, queries stay at their own multiples.
+
+        Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
+        """
+        if self.origin is not None and self.schedule.is_plain != bool(self.coarse):
+            self.schedule.stay_plain(bool(self.coarse), self.position)
 
     def choose(self) -> None:
         """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
@@ -360,10 +373,9 @@ class PaneGroup:
         self.expire()
 
     def expire(self) -> None:
-        """Forget what no window reaches any more; that of a late SLIDE EXACTLY query begins further back."""
+        """Forget what no window reaches any more, here or by way of a query that reads several tables."""
         assert self.retained_from is not None
-        late = self.schedule.local.next_due(self.position)
-        edge = (self.position if late is None else min(late, self.position)) - self.reach
+        edge = min(group.oldest_asked for group in (self, *self.links)) - self.reach
         if edge <= self.retained_from:
             return
         if self.keeps_history:
@@ -372,7 +384,14 @@ class PaneGroup:
             self.synopsis.expire(edge)
         self.retained_from = edge
         self.coarse = [(length, until) for length, until in self.coarse if until > edge]
+        self._fit_policy()
         self._stamps = self._stamps[:, self._stamps[0] >= edge]
+
+    @property
+    def oldest_asked(self) -> int:
+        """The oldest time as of which its queries are still to be answered: a late SLIDE EXACTLY query's own."""
+        late = self.schedule.local.late_exactly(self.position)
+        return self.position if late is None else late
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
         for name in self.schedule.ended(self._clock(self.position)):
@@ -383,6 +402,8 @@ class PaneGroup:
         """The queries of an execution that have something to say: a window that stays empty is told once."""
         awake = []
         for active in self.schedule.members(execution):
+            if active.answered == execution.as_of:
+                continue
             active.note_answer(execution.as_of, self.position, self.length)
             empty = all(bound.is_empty(execution.as_of) for bound in active.readings)
             if not (empty and active.resting):
@@ -413,7 +434,10 @@ class PaneGroup:
             return bound.valid_from is None
         assert self.retained_from is not None
         known_from = self.retained_from if bound.valid_from is None else max(self.retained_from, bound.valid_from)
-        return now - bound.reading.window.reach >= known_from
+        window = bound.reading.window
+        edges = (now - window.lag, now - window.reach)
+        cut = any(edge < until and (edge - self._offset) % length for length, until in self.coarse for edge in edges)
+        return not cut and now - window.reach >= known_from
 
     def is_scheduled(self, slide: int | None, now: int) -> bool:
         """Whether a position is one of a query's own multiples of SLIDE."""

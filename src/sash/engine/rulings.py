@@ -125,6 +125,9 @@ def descriptions(query: CompiledQuery) -> list[QueryDescription]:
 
 def state_rulings(query: CompiledQuery, synopses: Synopses) -> Iterator[tuple[str, Decision]]:
     """For each aggregate of a query, which rule lets it use what is kept already."""
+    if any(leaf.window.unbounded for leaf in query.leaves):
+        # The rules speak of windows of so many panes.
+        return
     for mine in dict.fromkeys(part for each in descriptions(query) for part in synopses.parts(each)):
         text = f"{mine.aggregate} of {mine.argument}"
         relevant = synopses.relevant_to(mine)
@@ -145,8 +148,9 @@ def computation_ruling(query: CompiledQuery, synopses: Synopses) -> Decision | N
 
 def output_ruling(query: CompiledQuery, mates: Sequence[CompiledQuery]) -> Decision | None:
     """The identical query whose output a query would read (CS8), or which would read its."""
-    same = [mate for mate in mates if identity_of(mate) == identity_of(query) and mate.slide is not None]
-    if not same or query.exactly:
+    same = [mate for mate in mates if identity_of(mate) == identity_of(query)]
+    asked = descriptions(query)
+    if not same or not asked:
         return None
-    fastest = min(same, key=lambda mate: (mate.slide or 0, mate.name))
-    return shares_output(descriptions(fastest)[0], descriptions(query)[0])
+    fastest = min(same, key=lambda mate: (mate.slide or 0, mate.serial))
+    return shares_output(descriptions(fastest)[0], asked[0])

@@ -143,15 +143,15 @@ class RunningStream:
         """Load the last snapshot and apply what came after it. Answers are remembered, not delivered again."""
         if self._log is None:
             return
-        snapshot = self._log.snapshot()
+        settings, snapshot = self.runtime.settings, self._log.snapshot()
         if snapshot is not None:
+            self.runtime.use(replace(settings, **snapshot.state["settings"]))
             self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
             self._synchronise(snapshot.version)
             tables = list(snapshot.tables)
             self._pending = tables.pop() if snapshot.state["pending"] else None
             state.load(self.runtime, snapshot.state, tables)
             self._epoch = snapshot.epoch
-        settings = self.runtime.settings
         for entry in self._log.entries():
             # What is stored and who is answered must be as it was then, whatever the user wants from now on.
             self.runtime.use(replace(settings, **entry.facts["settings"]))
@@ -191,7 +191,7 @@ class RunningStream:
         """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
         with self._isolation.read():
             active = self.runtime.covers(query)
-            if active is None or is_cut(active):
+            if active is None or is_cut(active) or self.runtime.is_between(query):
                 return None
             return self.runtime.probe(active)
 
@@ -354,11 +354,13 @@ class RunningStream:
         if self._log is None:
             return
         settings = self.runtime.settings
-        entry.facts["settings"] = {"policy": settings.policy, "share_predicates": settings.share_predicates}
+        chosen = {"policy": settings.policy, "share_predicates": settings.share_predicates}
+        entry.facts["settings"] = chosen
         self._log.append(entry)
         if self._log.wants_snapshot:
             saved, tables = state.save(self.runtime)
             facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
+            facts["settings"] = chosen
             facts["pending"] = self._pending is not None
             waiting = [] if self._pending is None else [self._pending]
             self._log.compact(Snapshot(self._epoch, self._version, facts, tables + waiting))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sash.engine.active import ActiveQuery
 from sash.engine.outputs import Outputs
 from sash.scheduling import Execution, LocalScheduler, Policy
+from sash.scheduling.policies import Conservative
 from sash.sharing.prices import Prices
 
 
@@ -28,6 +29,8 @@ class Schedule:
 
     def __init__(self, policy: Policy, offset: int, place: Callable[[ActiveQuery], Place]) -> None:
         self._policy = policy
+        # Plain: everybody at its own SLIDE, nobody reads another's output.
+        self.is_plain = False
         self.local = LocalScheduler(policy)
         self._offset = offset
         self._place = place
@@ -42,6 +45,10 @@ class Schedule:
     def shares(self) -> bool:
         """Without sharing, identical queries have nothing to do with each other either."""
         return self._policy.joint_until(0, 0) is not None
+
+    @property
+    def _follows(self) -> bool:
+        return self.shares and not self.is_plain
 
     # -- who is in it ----------------------------------------------------------------------------------
 
@@ -61,7 +68,7 @@ class Schedule:
         self.queries[active.name] = active
         if active.compiled.lifetime is not None:
             self._mortal[active.name] = active
-        if self.shares:
+        if self._follows:
             self._outputs.add(active)
 
     def remove(self, name: str, now: int | None) -> bool:
@@ -70,7 +77,7 @@ class Schedule:
         if active is None:
             return False
         self._mortal.pop(name, None)
-        left = self._outputs.remove(active) if self.shares else []
+        left = self._outputs.remove(active) if self._follows else []
         if name not in self.leaders:
             return True
         self._unschedule(active, now)
@@ -82,10 +89,10 @@ class Schedule:
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
         """The query whose output a query reads: itself, unless an identical one is faster."""
-        return self._outputs.leader(active) if self.shares and active.name in self.queries else active
+        return self._outputs.leader(active) if self._follows and active.name in self.queries else active
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
-        return self._outputs.followers(leader) if self.shares else []
+        return self._outputs.followers(leader) if self._follows else []
 
     def _schedule(self, active: ActiveQuery, now: int, promised: int | None) -> None:
         compiled, place = active.compiled, self._place(active)
@@ -150,11 +157,20 @@ class Schedule:
             assert active.compiled.lifetime is not None
             if active.ends_at is None:
                 active.ends_at = clock + active.compiled.lifetime
-        return [name for name, active in self._mortal.items() if (active.ends_at or 0) < clock]
+        over = [active for active in self._mortal.values() if (active.ends_at or 0) < clock]
+        return [active.name for active in over if not self._owes(active)]
 
-    def restore(self, saved: dict[str, Any], leaders: Iterable[str], queries: Iterable[ActiveQuery], now: int) -> None:
-        """Go on where a snapshot was taken, perhaps under another policy."""
-        self.local = LocalScheduler.restore(saved, self._policy)
+    def _owes(self, active: ActiveQuery) -> bool:
+        """A SLIDE EXACTLY query that is late has multiples to be answered from the time it lived."""
+        late = active.compiled.exactly and active.name in self.leaders
+        return late and self.local.deadline_of(active.name) <= (active.ends_at or 0)
+
+    def restore(
+        self, saved: dict[str, Any], leaders: Iterable[str], queries: Iterable[ActiveQuery], now: int, plain: bool
+    ) -> None:
+        """Go on where a snapshot was taken."""
+        self.is_plain = plain
+        self.local = LocalScheduler.restore(saved, self._planned_by)
         self.leaders = set(leaders)
         for active in queries:
             self._know(active)
@@ -164,7 +180,19 @@ class Schedule:
     def use(self, policy: Policy, now: int) -> None:
         """Another policy from now on; deadlines that were promised stay."""
         self._policy = policy
-        self.local = LocalScheduler.restore(self.local.snapshot(), policy)
+        self._begin_anew(now)
+
+    def stay_plain(self, plain: bool, now: int) -> None:
+        """Let everybody be executed at its own SLIDE for a while, or by the policy again."""
+        self.is_plain = plain
+        self._begin_anew(now)
+
+    @property
+    def _planned_by(self) -> Policy:
+        return Conservative() if self.is_plain and self.shares else self._policy
+
+    def _begin_anew(self, now: int) -> None:
+        self.local = LocalScheduler.restore(self.local.snapshot(), self._planned_by)
         self._outputs = Outputs()
         for active in self.queries.values():
             self._know(active)
@@ -172,13 +200,20 @@ class Schedule:
 
     def _let_leaders_lead(self, now: int) -> None:
         """Schedule those that read nobody's output, and nobody else."""
-        for active in list(self.queries.values()):
-            leads = self.leader(active) is active
-            if leads and active.name not in self.leaders:
-                promised = None if active.answered is None else active.answered + (active.compiled.slide or 0)
-                self._schedule(active, now, promised)
-            elif not leads and active.name in self.leaders:
-                self._unschedule(active, now)
+        for leader in [active for active in self.queries.values() if self.leader(active) is active]:
+            same = [leader, *self.followers(leader)]
+            if [each.name for each in same if each.name in self.leaders] == [leader.name]:
+                continue
+            promised = [self._promised_to(each) for each in same]
+            for each in same:
+                if each.name in self.leaders:
+                    self._unschedule(each, now)
+            self._schedule(leader, now, min((time for time in promised if time is not None), default=None))
+
+    def _promised_to(self, active: ActiveQuery) -> int | None:
+        if active.name in self.leaders:
+            return self.local.deadline_of(active.name)
+        return None if active.answered is None else active.answered + (active.compiled.slide or 0)
 
     # -- what is due -----------------------------------------------------------------------------------
 

@@ -415,8 +415,10 @@ class Session:
         with self._lock:
             compiled = compile_select(select, self._catalog, "(one-time)", one_time=True)
             running = self._streams[compiled.stream.lower()]
-        with self._isolation.read():
-            return answer_once(compiled, running.runtime)
+        while True:
+            with self._isolation.read():
+                if not running.runtime.is_between(compiled):
+                    return answer_once(compiled, running.runtime)
 
     def explain(self, text: str) -> str:
         """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sash.core.errors import SashError, nearest
-from sash.scheduling import POLICIES, Policy
+from sash.scheduling import Policy
+from sash.scheduling import policy as policy_named
 
 DEFAULT_POLICY = "hybrid-late-pending"
 PREDICATE_SHARING = ("auto", "always", "never")
@@ -44,6 +45,4 @@ class Settings:
         return self.make_policy().joint_until(0, 0) is not None
 
     def make_policy(self) -> Policy:
-        if self.policy not in POLICIES:
-            raise SashError(f"unknown policy '{self.policy}'{nearest(self.policy, POLICIES)}")
-        return POLICIES[self.policy]()
+        return policy_named(self.policy)

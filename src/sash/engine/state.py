@@ -10,7 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CheckpointError
+from sash.core.time import format_duration
+from sash.engine.compiler import compile_query
 from sash.engine.group import PaneGroup
 from sash.engine.stream import StreamRuntime
 from sash.plan.expressions import RowExpression
@@ -66,15 +69,27 @@ def _save_group(group: PaneGroup) -> dict[str, Any]:
 def _saved_cover(covered: Covered | None) -> list[Any] | None:
     if covered is None:
         return None
-    parts = [[[each.sql, each.columns] for each in side] for side in (covered.added, covered.subtracted)]
+    parts = [[each.sql for each in side] for side in (covered.added, covered.subtracted)]
     return [*parts, covered.overlaps]
 
 
-def _cover(saved: list[Any] | None) -> Covered | None:
+def _cover(saved: list[Any] | None, stream: Stream) -> Covered | None:
     if saved is None:
         return None
-    added, subtracted = (tuple(RowExpression(sql, pa.bool_(), tuple(cols)) for sql, cols in side) for side in saved[:2])
+    added, subtracted = (tuple(_predicate(sql, stream) for sql in side) for side in saved[:2])
     return Covered(added, subtracted, saved[2])
+
+
+def _predicate(sql: str, stream: Stream) -> RowExpression:
+    """A WHERE from its text, with the terms that later queries may be covered by."""
+    catalog = Catalog()
+    catalog.add_stream(stream)
+    every = format_duration(stream.granule)
+    text = f"SELECT COUNT(*) AS n FROM {stream.name} [WINDOW {every} SLIDE {every}] WHERE {sql}"
+    (leaf,) = compile_query(RegisteredQuery("", text, stream.name), catalog).leaves
+    if leaf.predicate is None or leaf.predicate.sql != sql:
+        raise CheckpointError(f"the checkpoint of stream '{stream.name}' has a condition that cannot be read: {sql}")
+    return leaf.predicate
 
 
 def _saved_name(name: TableName) -> list[object]:
@@ -88,7 +103,7 @@ def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table]) 
     vars(runtime.statistics).update(state["statistics"])
     for name, active in runtime.active.items():
         for bound, saved in zip(active.readings, state["queries"][name]["covered"], strict=True):
-            bound.covered = _cover(saved)
+            bound.covered = _cover(saved, runtime.stream)
     by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
     for saved, table in zip(state["groups"], tables, strict=True):
         group = by_name.get(json.dumps(saved["name"]))
@@ -112,6 +127,8 @@ def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> Non
     group.synopsis.load(table, saved["since"])
     group.prices = group.schedule.prices = Prices(*saved["prices"])
     if group.origin is not None:
-        group.schedule.restore(saved["scheduler"], saved["leaders"], group.queries.values(), group.position)
+        group.schedule.restore(
+            saved["scheduler"], saved["leaders"], group.queries.values(), group.position, bool(group.coarse)
+        )
     group.load_judgement(saved["judgement"])
     vars(group.statistics).update(saved["statistics"])

@@ -75,6 +75,7 @@ class StreamRuntime:
         self.settings = settings
         self._pause = pause
         self._shares = SharedTime()
+        self._advancing = False
         self.groups: dict[TableName, PaneGroup] = {}
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
@@ -166,6 +167,7 @@ class StreamRuntime:
             length = pane_length(windows)
             for group in groups:
                 # Each tuple counts where windows are those of partitions.
+                group.links = [other for other in groups if other is not group]
                 group.cut(1 if group.name.partition else length, self._position(group))
                 group.choose()
 
@@ -195,6 +197,10 @@ class StreamRuntime:
         offered = [None if group is None else group.offer(reading, query.synopsis) for group, reading in pairs]
         readings = [bound for bound in offered if bound is not None]
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
+
+    def is_between(self, query: CompiledQuery) -> bool:
+        """Groups that a query reads are on their way and not all as of one time: it must wait until they are."""
+        return self._advancing and len({reading.table for reading in query.readings}) > 1
 
     # -- data ------------------------------------------------------------------------------------------
 
@@ -265,8 +271,9 @@ class StreamRuntime:
 
     def _advance(self, targets: dict[TableName, int], pace: Pace) -> Progress:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
-        progress = Progress()
+        progress, self._advancing = Progress(), True
         advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+        self._advancing = False
         if any(advance.hurried for advance in advances):
             progress.services = [advance.services for advance in advances]
         progress.answers.sort(key=lambda answer: answer.as_of)
@@ -278,7 +285,7 @@ class StreamRuntime:
         groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
         for group in groups:
             self._shares.set_weight(group.label, group.schedule.weight)
-        execute = functools.partial(self._execute, progress)
+        execute = functools.partial(self._execute, progress, pace.hurries)
         ends = [targets[group.name] for group in groups]
         advance = Advance(groups, ends, execute, progress.outcome, self._pause)
         if isinstance(pace, Repeated):
@@ -291,11 +298,12 @@ class StreamRuntime:
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def _execute(self, progress: Progress, queries: list[ActiveQuery], as_of: int) -> float:
+    def _execute(self, progress: Progress, measured: bool, queries: list[ActiveQuery], as_of: int) -> float:
         group, started = queries[0].home, time.perf_counter()
         progress.answers.extend(self._answers(queries, as_of, progress.outcome))
         took = time.perf_counter() - started
-        group.calibration.observe(group.schedule.expected(queries), took)
+        if measured:
+            group.calibration.observe(group.schedule.expected(queries), took)
         return took
 
     def drifted_prices(self) -> dict[str, list[float]]:

@@ -59,6 +59,9 @@ class LocalScheduler:
         self._groups: dict[str, Group] = {}
         self._by_query: dict[str, SubGroup] = {}
         self._urgent: DeadlineQueue[str] = DeadlineQueue()
+        # The last execution was that of an EXACTLY task which owes multiples. Its deadline stays the lowest as long as
+        # it owes some, so whoever else is due has the next turn: an overload must not starve them.
+        self._repaid = False
         # The groups that have to be planned, and as of when.
         self._unplanned: dict[str, Micros | None] = {}
 
@@ -139,6 +142,8 @@ class LocalScheduler:
         """
         self._plan()
         chosen = self._most_urgent(now, gated)
+        if chosen is not None and self._repaid and chosen.owes(now):
+            chosen = self._most_urgent_ordinary(now) or chosen
         if chosen is None:
             return None
         limit = self._policy.joint_until(chosen.deadline, now)
@@ -162,6 +167,7 @@ class LocalScheduler:
     def done(self, execution: Execution) -> None:
         """The tasks were executed; one that was removed meanwhile is none any more."""
         self._plan()
+        self._repaid = any(due.task.exactly and not due.on_time for due in execution.tasks)
         for due in execution.tasks:
             subgroup = self._find(due.task.key)
             if subgroup is not None and not subgroup.members.keys().isdisjoint(due.task.members):
@@ -181,6 +187,18 @@ class LocalScheduler:
 
     # -- what there is ---------------------------------------------------------------------------------
 
+    def fit(self, pane: Micros, offset: Micros, after: Micros) -> None:
+        """Panes have become longer: deadlines that now lie inside one move to its beginning, or else to its end."""
+        for subgroup in [each for each in self._all() if (each.deadline - offset) % pane]:
+            end = multiple_at_or_after(subgroup.deadline, pane, offset)
+            subgroup.deadline = end - pane if end - pane > after else end
+            self._enqueue(subgroup)
+
+    def late_exactly(self, now: Micros) -> Micros | None:
+        """The earliest deadline before a time that some EXACTLY task still has to be answered as of."""
+        deadlines = (each.deadline for each in self._all() if each.key.exactly)
+        return min((deadline for deadline in deadlines if deadline < now), default=None)
+
     def task_of(self, query: str) -> Task:
         self._plan()
         return self._by_query[query].task()
@@ -197,7 +215,7 @@ class LocalScheduler:
     def snapshot(self) -> dict[str, Any]:
         """Everything that recovery needs, as JSON."""
         self._plan()
-        return {"subgroups": [subgroup.snapshot() for subgroup in self._all()]}
+        return {"subgroups": [subgroup.snapshot() for subgroup in self._all()], "repaid": self._repaid}
 
     @classmethod
     def restore(cls, snapshot: dict[str, Any], policy: Policy) -> LocalScheduler:
@@ -208,6 +226,7 @@ class LocalScheduler:
             home = scheduler._groups.setdefault(subgroup.key.group, Group())
             home.subgroups[subgroup.key] = subgroup
             scheduler._by_query.update((query, subgroup) for query in subgroup.members)
+        scheduler._repaid = snapshot["repaid"]
         scheduler._unplanned = dict.fromkeys(scheduler._groups)
         return scheduler
 
@@ -226,6 +245,10 @@ class LocalScheduler:
         if gated:
             return None
         return min((each for each in self._all() if each.may_run_early()), key=SubGroup.urgency, default=None)
+
+    def _most_urgent_ordinary(self, now: Micros) -> SubGroup | None:
+        due = (each for each in self._all() if not each.key.exactly and each.deadline <= now)
+        return min(due, key=SubGroup.urgency, default=None)
 
     def _all(self) -> Iterator[SubGroup]:
         return (subgroup for group in self._groups.values() for subgroup in group.subgroups.values())

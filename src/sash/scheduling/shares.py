@@ -17,7 +17,6 @@ cost / weight. Goyal, Vin and Cheng: Start-time fair queuing, SIGCOMM 1996.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 
 class SharedTime:
@@ -63,21 +62,3 @@ class SharedTime:
         """An execution took this long, in whatever unit all of them are charged in."""
         clock = self._clocks.get(name, self._reached)
         self._clocks[name] = clock + cost / self._weights.get(name, 1.0)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Everything that recovery needs, as JSON."""
-        return {
-            "weights": self._weights.copy(),
-            "clocks": self._clocks.copy(),
-            "backlogged": sorted(self._backlogged),
-            "reached": self._reached,
-        }
-
-    @classmethod
-    def restore(cls, snapshot: dict[str, Any]) -> SharedTime:
-        shares = cls()
-        shares._weights = dict(snapshot["weights"])
-        shares._clocks = dict(snapshot["clocks"])
-        shares._backlogged = set(snapshot["backlogged"])
-        shares._reached = snapshot["reached"]
-        return shares

@@ -128,6 +128,10 @@ class SubGroup:
         self.deadline = multiple_at_or_after(until, self.period, self.key.offset)
         self.resting = True
 
+    def owes(self, now: Micros) -> bool:
+        """An EXACTLY sub-group that is late has to be answered as of each of the multiples it missed."""
+        return self.key.exactly and self.deadline < now
+
     def urgency(self) -> Urgency:
         return (self.deadline, -self.priority, self.key)
 
