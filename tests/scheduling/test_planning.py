@@ -83,8 +83,8 @@ def test_plans_are_optimal_and_move_the_fewest(subgroups: list[SubGroupCost]) ->
     )
 
 
-@settings(deadline=None, max_examples=10)
-@given(st.lists(COSTS, min_size=6, max_size=7))
+@settings(deadline=None, max_examples=20)
+@given(st.lists(COSTS, min_size=6, max_size=8))
 def test_larger_plans_are_optimal(subgroups: list[SubGroupCost]) -> None:
     least = min(cost_per_time(subgroups, periods) for periods in partitions(subgroups))
     assert cost_per_time(subgroups, plan_periods(subgroups)) == least

@@ -145,3 +145,7 @@ class Advance:
     def _catch_up(self) -> None:
         for group, target in zip(self._groups, self._targets, strict=True):
             group.catch_up(target, self._outcome)
+        # Groups that are read together forget only what none of them needs: now that all are at their targets.
+        for group in self._groups:
+            if group.links and group.origin is not None:
+                group.expire()
