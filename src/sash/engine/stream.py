@@ -272,8 +272,10 @@ class StreamRuntime:
     def _advance(self, targets: dict[TableName, int], pace: Pace) -> Progress:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
         progress, self._advancing = Progress(), True
-        advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
-        self._advancing = False
+        try:
+            advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+        finally:
+            self._advancing = False
         if any(advance.hurried for advance in advances):
             progress.services = [advance.services for advance in advances]
         progress.answers.sort(key=lambda answer: answer.as_of)
