@@ -50,7 +50,7 @@ def test_matrix(spark: Any, tmp_path: Path, disorder: int) -> None:
         directory = tmp_path / f"run-{next(runs)}"
         filled = [part for part in parts if len(part)]
         write(filled, directory)
-        session = sash.connect(spark=spark, policy="no-sharing")
+        session = sash.connect(spark=spark, policy="conservative")
         declare(session, directory, disorder)
         handles = [session.register(query.text, name=query.name) for query in queries]
         session.run()
@@ -92,7 +92,7 @@ def test_many_predicates_and_key_sets(spark: Any, tmp_path: Path) -> None:
             f"WHERE v > {i}{group}"
         )
         queries.append(Registered(f"q{i}", text, 6 * SECOND, 3 * SECOND))
-    session = sash.connect(spark=spark, policy="no-sharing")
+    session = sash.connect(spark=spark, policy="conservative")
     declare(session, tmp_path / "data", 0)
     handles = [session.register(query.text, name=query.name) for query in queries]
     session.run()
@@ -108,7 +108,7 @@ def test_one_pass_whatever_the_queries(spark: Any, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Pipeline, "start", lambda *arguments: started.append(start(*arguments)) or started[-1])
     rows = [(START + i * 10_000, i % 3, "ab"[i % 2], i % 50, i, float(i)) for i in range(1_000)]
     write([to_table(rows[:500]), to_table(rows[500:])], tmp_path / "data")
-    session = sash.connect(spark=spark, policy="no-sharing")
+    session = sash.connect(spark=spark, policy="conservative")
     declare(session, tmp_path / "data", 0)
     for i, key in enumerate(["k", "g", "k, g", "v % 5"] * 8):
         session.register(
@@ -135,7 +135,7 @@ def test_every_type_as_key_and_as_extreme(spark: Any) -> None:
     """Groups, minima and maxima of every type, all key sets in one pass, against Spark's own batch aggregation."""
     columns = [f"{text} AS c{i}" for i, text in enumerate(KEY_TYPES)]
     frame = spark.range(300).selectExpr(f"timestamp_micros({START} + id * 10000) AS ts", "id", *columns)
-    session = sash.connect(spark=spark, policy="no-sharing")
+    session = sash.connect(spark=spark, policy="conservative")
     session.create_stream("s", frame, timestamp="ts")
     for i in range(len(KEY_TYPES)):
         other = (i + 1) % len(KEY_TYPES)

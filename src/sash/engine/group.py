@@ -224,7 +224,7 @@ class PaneGroup:
         compiled = active.compiled
         if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
             active.ends_at = self.position + compiled.lifetime
-        self.schedule.add(active, self.position)
+        self.schedule.add(active, max(self.origin, self.position))
 
     def unschedule(self, name: str) -> bool:
         return self.schedule.remove(name, None if self.origin is None else self.position)
@@ -264,6 +264,9 @@ class PaneGroup:
             if late.all():
                 return tuples
             self._begin(int(rows.ends[~late].min()) - rows.length)
+        elif (earliest := rows.ends[~late].min(initial=self.origin + rows.length) - rows.length) < self.origin:
+            # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
+            self._begin(int(earliest))
         if self.name.by_rows:
             self._note_stamps(rows)
         if not tuples:
@@ -279,6 +282,8 @@ class PaneGroup:
         self.origin = self.retained_from = origin
         for bound in self.readers.values():
             bound.valid_from = self.valid_from(bound)
+        for active in self.queries.values():
+            self.unschedule(active.name)
         for active in list(self.queries.values()):
             self.enter(active)
 
