@@ -160,3 +160,14 @@ def restored(runtime: StreamRuntime) -> StreamRuntime:
     again.synchronise([active.compiled for active in runtime.active.values()])
     state.load(again, json.loads(json.dumps(saved)), tables)
     return again
+
+
+def test_a_tuple_before_the_first_micro_batch_is_answered_at_its_own_multiple() -> None:
+    """Out of order within the delay: the data begin earlier than the first micro-batch showed, and so do deadlines."""
+    declared = stream(delay=3 * SECOND)
+    query = Registered("q", "SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", 2 * SECOND, 2 * SECOND)
+    stamps = [START + SECOND // 2, START - SECOND // 2, START + 9 * SECOND]
+    parts = [to_table([(stamp, 1, None, 1, None, None)]) for stamp in stamps]
+    _, answers = run(declared, [query], parts)
+    check_answers([query], answers, parts, declared)
+    assert to_micros(answers[0].as_of) == START
