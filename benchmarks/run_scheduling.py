@@ -98,8 +98,8 @@ class TimedRuntime(StreamRuntime):
 
     executing = 0.0
 
-    def _execute(self, progress: Progress, queries: list[ActiveQuery], as_of: int) -> float:
-        took = super()._execute(progress, queries, as_of)
+    def _execute(self, progress: Progress, measured: bool, queries: list[ActiveQuery], as_of: int) -> float:
+        took = super()._execute(progress, measured, queries, as_of)
         self.executing += took
         return took
 
