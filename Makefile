@@ -31,7 +31,7 @@ fast: $(INSTALLED) ## run the tests and doctests that need no JVM
 check: $(INSTALLED) ## ruff, mypy --strict, import-linter, fast tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict src
+	$(BIN)/mypy --strict src benchmarks
 	$(BIN)/lint-imports
 	$(PYTEST) -m "$(FAST)" $(ARGS)
 

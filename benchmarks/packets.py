@@ -44,4 +44,4 @@ def seconds_of(files: list[Path]) -> float:
     """How much event time some files span."""
     first = pq.read_table(files[0], columns=["ts"])["ts"][0].value
     last = pq.read_table(files[-1], columns=["ts"])["ts"][-1].value
-    return (last - first) / 1e6
+    return float(last - first) / 1e6

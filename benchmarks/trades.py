@@ -28,7 +28,7 @@ class Trades:
 
     @property
     def keys(self) -> int:
-        return self.running.shape[1]
+        return int(self.running.shape[1])
 
     def pane(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The keys of a pane, and their trades."""
