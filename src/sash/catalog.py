@@ -66,7 +66,8 @@ class Stream:
 class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
-    `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser.
+    `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser. `streams` are all the
+    streams that a continuous query reads; a periodic one has none here and reads `stream`.
     """
 
     name: str
@@ -76,6 +77,14 @@ class RegisteredQuery:
     lifetime: Micros | None = None
     serial: int = 0
     synopsis: str | None = None
+    streams: tuple[str, ...] = ()
+
+    @property
+    def is_continuous(self) -> bool:
+        return bool(self.streams)
+
+    def reads(self, stream: str) -> bool:
+        return stream.lower() in (name.lower() for name in self.streams or (self.stream,))
 
 
 class Catalog:

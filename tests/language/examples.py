@@ -8,7 +8,8 @@ import pytest
 
 from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError
-from sash.language import CreateStream, Explain, RegisterQuery, SelectStatement, bind, parse
+from sash.language import CreateStream, Explain, RegisterQuery, SelectStatement, bind, bind_continuous, parse
+from sash.plan import continuous
 from sash.plan.nodes import Project, tree
 
 PACKETS = """CREATE STREAM packets (ts TIMESTAMP, src INT, dst INT, protocol STRING, port INT, length INT,
@@ -74,6 +75,27 @@ def check_error(text: str, reason: str, *, periodic: bool = True) -> CqlError:
     """The statement's error gives the reason, at the word between « and »."""
     statement, start, end = marked(expand(text))
     error = raised(statement, periodic=periodic)
+    assert reason in error.reason and error.span is not None
+    assert (error.span.start, error.span.end) == (start, end)
+    return error
+
+
+def continuous_plan(text: str, known: Catalog = CATALOG) -> continuous.Node:
+    statement = parse(text)
+    assert isinstance(statement, SelectStatement)
+    return bind_continuous(statement.select, known)
+
+
+def explained(text: str) -> list[str]:
+    """The plan of a continuous query as EXPLAIN prints it."""
+    return list(continuous.explain(continuous_plan(text)))
+
+
+def check_continuous_error(text: str, reason: str, known: Catalog = CATALOG) -> CqlError:
+    statement, start, end = marked(text)
+    with pytest.raises(CqlError) as caught:
+        continuous_plan(statement, known)
+    error = caught.value
     assert reason in error.reason and error.span is not None
     assert (error.span.start, error.span.end) == (start, end)
     return error

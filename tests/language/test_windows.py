@@ -88,6 +88,7 @@ ERRORS = [
 LATER = [
     ("[PARTITION BY «tags» ROWS 5 SLIDE 1]", "PARTITION BY of ARRAY<STRING>"),
     ("«[ROWS 5]»", "continuous queries (a window without SLIDE)"),
+    ("[«NOW»]", "windows of the current instant (NOW)"),
     ("«[UNBOUNDED]»", "continuous queries (a window without SLIDE)"),
 ]
 

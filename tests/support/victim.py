@@ -26,6 +26,11 @@ QUERIES = {
     "overall": "SELECT COUNT(*) AS n, MAX(v) AS hi, STDDEV(v) AS spread FROM s [WINDOW 7 sec SLIDE EXACTLY 3 sec]",
     "names": "SELECT g, MIN(g) AS lo FROM s [WINDOW 4 sec SLIDE 4 sec] WHERE v > 20 GROUP BY g",
 }
+CONTINUOUS = {
+    "pairs": "SELECT a.v, b.v AS w FROM s [RANGE 1 sec] a, s [RANGE 1 sec] b WHERE a.k = b.k AND a.v < b.v - 90",
+    "lonely": "SELECT k, v FROM s [RANGE 3 sec] WHERE v > 60 AND NOT EXISTS "
+    "(SELECT 1 FROM s [RANGE 2 sec] t WHERE t.k = s.k AND t.v = s.v - 60)",
+}
 LATER = "SELECT k, AVG(v) AS mean FROM s [WINDOW 6 sec SLIDE 2 sec] WHERE v % 2 = 0 GROUP BY k"
 
 
@@ -62,7 +67,7 @@ def main(data: str, checkpoint: str, out: str, kill_at: int | None) -> None:
             f"CREATE STREAM s (ts TIMESTAMP, k INT, g STRING, v INT) FROM parquet "
             f"OPTIONS (path '{data}', maxFilesPerTrigger '1') TIMESTAMP ts DELAY 1 sec"
         )
-        for name, text in QUERIES.items():
+        for name, text in {**QUERIES, **CONTINUOUS}.items():
             session.register(text, name=name).subscribe(record)
         if "later" in session.queries:
             session.queries["later"].subscribe(record)

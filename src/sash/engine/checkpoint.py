@@ -5,6 +5,7 @@ owner.lock       who writes here (storage/fence.py)
 catalog.jsonl    the catalog's history
 streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N tells streams of one name apart
 spark/NAME-N/    Spark's own offsets and commits
+plans/DIGEST/    a continuous plan: its log and its state files (engine/plan_runtime.py)
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class Checkpoint:
 
     def spark_directory(self, stream: Stream) -> Path:
         return self._root / "spark" / stream.directory
+
+    @property
+    def plans(self) -> Path:
+        return self._root / "plans"
 
     def forget(self, stream: Stream) -> None:
         """A dropped stream's files are of no use to a later one of the same name."""

@@ -71,6 +71,7 @@ class CatalogHistory:
         for change in self.changes[:version]:
             if change["change"] == "register query":
                 fields = {name: value for name, value in change.items() if name != "change"}
+                fields["streams"] = tuple(fields.get("streams", ()))
                 found[change["name"].lower()] = RegisteredQuery(**fields)
             elif change["change"] == "drop query":
                 found.pop(change["name"].lower(), None)

@@ -88,6 +88,7 @@ class Query:
         self.name = query.name
         self.text = query.text
         self.serial = query.serial
+        self.is_continuous = query.is_continuous
         self.error: SashError | None = None
         self._answers: deque[Answer] = deque(maxlen=keep)
         self._subscribers: list[Callable[[Answer], None]] = []
@@ -104,6 +105,15 @@ class Query:
             return self._answers[-1]
         except IndexError:
             return None
+
+    def changes(self) -> pa.Table:
+        """The changes of a continuous query so far: its columns and `_ts`, `_exp`, `_sign`."""
+        schema = self._session.continuous.schema(self)
+        return pa.concat_tables([schema.empty_table(), *(answer.table for answer in self.answers())])
+
+    def view(self) -> pa.Table:
+        """The answer of a continuous query as of now; `as_of` is in the schema's metadata."""
+        return self._session.continuous.view(self)
 
     def subscribe(self, callback: Callable[[Answer], None]) -> None:
         """Call back with each answer from now on. After a crash an answer may come again; it is never left out."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import format_duration, to_datetime
+from sash.engine.continuous import ContinuousQueries
 from sash.engine.group import PaneGroup
 from sash.engine.query import Query
 from sash.engine.running import RunningStream
@@ -24,7 +25,7 @@ def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
         rows.append(
             {
                 "name": query.name,
-                "stream": query.stream,
+                "stream": ", ".join(query.streams) or query.stream,
                 "state": "failed" if handle.error else "registered",
                 "answers": handle.answered,
                 "last_as_of": None if latest is None else latest.as_of,
@@ -44,7 +45,7 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
         facts = {
             "name": query.name,
             "query": query.text,
-            "stream": query.stream,
+            "stream": ", ".join(query.streams) or query.stream,
             "priority": str(query.priority),
             "lifetime": "unlimited" if query.lifetime is None else format_duration(query.lifetime),
             "synopsis": query.synopsis or "auto",
@@ -60,7 +61,9 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
     return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
 
 
-def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int) -> dict[str, Any]:
+def session_statistics(
+    streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int, continuous: ContinuousQueries
+) -> dict[str, Any]:
     groups = [group.statistics for running in list(streams.values()) for group in running.runtime.groups.values()]
     by_stream = {running.stream.name: _stream_statistics(running) for running in list(streams.values())}
     return {
@@ -69,6 +72,7 @@ def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Que
         "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
         **_execution_statistics(groups),
         "answers_forgotten": forgotten,
+        "plans": continuous.plans,
         "streams": by_stream,
         "queries": {
             query.name: {
@@ -76,6 +80,7 @@ def session_statistics(streams: dict[str, RunningStream], queries: dict[str, Que
                 "error": None if query.error is None else str(query.error),
                 "subscriber_errors": query.subscriber_errors,
                 "lateness": _lateness(query.name, streams) / max(1, query.answered),
+                **continuous.statistics(query),
             }
             for query in list(queries.values())
         },

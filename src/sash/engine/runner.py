@@ -46,6 +46,8 @@ class Runner:
         """Read what is there, stream by stream, and close the last panes."""
         self.check_stopped()
         for running in streams:
+            running.begin()
+        for running in streams:
             running.refuse_batches(False)
             running.interval = None
             if running.pipeline.is_streaming:
@@ -62,6 +64,8 @@ class Runner:
         micros = duration("trigger", trigger)
         # Spark knows fewer names of units.
         trigger, interval = f"{micros // 1_000} milliseconds", micros / SECOND
+        for running in streams:
+            running.begin()
         for running in streams:
             running.interval = interval
             if running.pipeline.is_streaming:

@@ -4,7 +4,7 @@
       1  committed already? skip: Spark replays what it is not sure about
       2  intend: which version of the catalog this epoch sees
       3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on; row-based windows
-         take two more: numbers for tuples, and what waits for them)
+         take two more: numbers for tuples, and what waits for them); continuous plans take the rows (plan_runtime.py)
       4  slide: apply to the runtime, run what is due    (under the isolation level)
       5  hand answers to subscribers
       6  append to the log: the epoch is committed
@@ -35,6 +35,8 @@ from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
+from sash.engine.plan_runtime import Batch
+from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
 from sash.spark.numbering import Interval
@@ -89,8 +91,10 @@ class RunningStream:
         deliver: Callable[[Progress, bool], None],
         log: EpochLog | None,
         clock: Clock,
+        plans: StreamPlans | None = None,
     ) -> None:
         self.stream = stream
+        self._plans = plans
         self.pipeline = pipeline
         self._isolation = isolation
         self._queries_at = queries_at
@@ -214,6 +218,10 @@ class RunningStream:
         with self._isolation.slide():
             self._synchronise(seen)
         table, counted, pending = self._aggregate(rows)
+        if self._plans is not None:
+            batch = self._facts(table)
+            reached = self.runtime.next_watermark(batch)
+            self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached))
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started, live = time.perf_counter(), self.interval is not None
         prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
@@ -314,10 +322,19 @@ class RunningStream:
     def advance(self, watermark: Micros) -> None:
         """A heartbeat: no tuple with a timestamp before this is to come."""
         passed = max(time for time in (watermark, self.runtime.watermark) if time is not None)
+        if self._plans is not None:
+            self._plans.advance(passed)
         self._move("heartbeat", {"watermark": watermark}, passed, functools.partial(self.runtime.advance, watermark))
+
+    def begin(self) -> None:
+        """The stream is about to run: plans over several streams wait for its tuples."""
+        if self._plans is not None:
+            self._plans.begin()
 
     def finish(self) -> None:
         """End of input (or IDLE AFTER): close the panes that are open."""
+        if self._plans is not None:
+            self._plans.finish()
         self._move("end", {}, None, self.runtime.finish)
 
     def _move(

@@ -24,9 +24,12 @@ from sash.core.time import Micros, to_micros
 from sash.engine import explain as explaining
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_select
+from sash.engine.continuous import ContinuousQueries
 from sash.engine.declare import check_name, check_same, checked, declared_stream, duration
+from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.history import CatalogHistory, query_change, stream_change, stream_of
 from sash.engine.onetime import answer_once
+from sash.engine.plans import ContinuousQuery, Plans, StreamPlans
 from sash.engine.query import AnswerMemory, Query
 from sash.engine.report import describe, session_statistics, show_queries
 from sash.engine.runner import Runner
@@ -44,6 +47,7 @@ from sash.language import (
     SelectStatement,
     ShowQueries,
     Statement,
+    is_continuous,
     parse,
     parse_script,
 )
@@ -69,6 +73,7 @@ class Session:
         share_predicates: str = "auto",
         refresh_when_idle: bool = False,
         filter_precision: int = 8,
+        executor_rows: int = 500_000,
         clock: Clock | None = None,
     ) -> None:
         self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision)
@@ -92,6 +97,9 @@ class Session:
         self._history = self._checkpoint.history if self._checkpoint else CatalogHistory()
         self._clock = clock or SystemClock()
         self._runner = Runner(self._checkpoint, self._clock, lambda: self._history.version)
+        root = None if self._checkpoint is None else self._checkpoint.plans
+        self._plans = Plans(lambda: self.spark, self._catalog.stream, self._registered, root, executor_rows)
+        self.continuous = ContinuousQueries(self._catalog, self._history, self._plans)
         try:
             if spark is not None and self._checkpoint is not None:
                 self._checkpoint.record_jvm(jvm_process(spark))
@@ -191,6 +199,7 @@ class Session:
                 self._take,
                 log,
                 self._clock,
+                StreamPlans(self._plans, stream.name, partial(self._continuous_at, stream.name)),
             )
             self._streams[stream.name.lower()] = running
             try:
@@ -207,7 +216,7 @@ class Session:
             stream = self._catalog.stream(name)
             if self._runner.is_running(stream.name):
                 raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
-            users = [query.name for query in self._queries_at(stream.name)]
+            users = [query.name for query in self._catalog.queries if query.reads(stream.name)]
             self._catalog.drop_stream(name, users)
             del self._streams[stream.name.lower()]
             self._history.append({"change": "drop stream", "name": stream.name})
@@ -220,8 +229,9 @@ class Session:
     def register(
         self, text: str, name: str, priority: int = 0, lifetime: str | None = None, synopsis: str | None = None
     ) -> Query:
-        """Register a periodic query: it answers from the next micro-batch on, at once where a synopsis covers it.
+        """Register a query: it answers from the next micro-batch on, at once where a synopsis covers it.
 
+        A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
         `synopsis` insists on basic, running, interval or landmark; by default the optimiser chooses.
         """
         life = None if lifetime is None else duration("lifetime", lifetime)
@@ -235,19 +245,46 @@ class Session:
             check_name("query", name)
             serial = self._history.version + 1
             synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
+            if is_continuous(select):
+                return self._register_continuous(
+                    select, RegisteredQuery(name, select.text, "", priority, lifetime, serial, synopsis)
+                )
             found = compile_select(select, self._catalog, name, synopsis=synopsis)
             compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
             query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime, serial, synopsis)
-            if name.lower() in self._restored:
-                known = self._catalog.query(name)
-                if replace(known, serial=serial) == query:
-                    self._restored.discard(name.lower())
-                    return self.queries[known.name]
-            self._catalog.add_query(query)
-            self._history.append(query_change(query))
+            if (known := self._known(query)) is not None:
+                return known
             self._compiled[query] = compiled
-            handle = self.queries[name] = Query(self, query, self._keep_answers, self._memory)
+            handle = self._add(query)
         self._answer_at_once(compiled)
+        return handle
+
+    def _register_continuous(self, select: Select, wanted: RegisteredQuery) -> Query:
+        query = self.continuous.compile(select, wanted)
+        if (known := self._known(query)) is not None:
+            return known
+        handle = self._add(query)
+        try:
+            self.continuous.attach(query)
+        except BaseException:
+            self.drop_query(query.name)
+            raise
+        return handle
+
+    def _known(self, query: RegisteredQuery) -> Query | None:
+        """The query of a checkpoint that a program registers again as it was."""
+        if query.name.lower() not in self._restored:
+            return None
+        known = self._catalog.query(query.name)
+        if replace(known, serial=query.serial) != query:
+            return None
+        self._restored.discard(query.name.lower())
+        return self.queries[known.name]
+
+    def _add(self, query: RegisteredQuery) -> Query:
+        self._catalog.add_query(query)
+        self._history.append(query_change(query))
+        handle = self.queries[query.name] = Query(self, query, self._keep_answers, self._memory)
         return handle
 
     def _answer_at_once(self, compiled: CompiledQuery) -> None:
@@ -268,11 +305,17 @@ class Session:
             if (handle := self.queries.pop(query.name, None)) is not None:
                 handle._dropped()
             self._compiled.pop(query, None)
+            if query.is_continuous:
+                self.continuous.detach(query)
+
+    def _continuous_at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
+        with self._lock:
+            return self.continuous.at(stream, version)
 
     def _queries_at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
         """A stream's queries at a version of the catalog."""
         with self._lock:
-            mine = [q for q in self._history.queries(version).values() if q.stream.lower() == stream.lower()]
+            mine = [q for q in self._history.queries(version).values() if not q.is_continuous and q.reads(stream)]
             for query in mine:
                 if query not in self._compiled:
                     self._compiled[query] = compile_query(query, self._catalog)
@@ -299,8 +342,11 @@ class Session:
 
     def _handle(self, name: str, progress: Progress) -> Query | None:
         """The query that a name meant in some progress, if it is still registered."""
+        return self._registered(name, progress.serials.get(name))
+
+    def _registered(self, name: str, serial: int | None) -> Query | None:
         handle = self.queries.get(name)
-        return handle if handle is not None and handle.serial == progress.serials.get(name) else None
+        return handle if handle is not None and handle.serial == serial else None
 
     # -- recovery --------------------------------------------------------------------------------------
 
@@ -346,7 +392,8 @@ class Session:
                 f"the checkpoint knows the stream{'s' * (len(missing) > 1)} {', '.join(missing)}, which this program "
                 "has not created; create_stream it first, or use another checkpoint"
             )
-        chosen = [self._streams[name] for name in sorted(self._streams) if self._queries_at(name)]
+        queries = self._catalog.queries
+        chosen = [self._streams[name] for name in sorted(self._streams) if any(query.reads(name) for query in queries)]
         if not chosen:
             raise SashError("nothing to run: no query is registered (session.register or REGISTER QUERY)")
         return chosen
@@ -358,6 +405,7 @@ class Session:
         if any(running.in_batch for running in self._streams.values()):
             raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
         self._runner.close()
+        self._plans.close()
         self._closed = True
         if self._own is not None:
             from sash.spark.session import release_local_session
@@ -424,10 +472,20 @@ class Session:
         """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""
         statement = parse(text)
         if isinstance(statement, Explain | RegisterQuery | SelectStatement):
+            if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
+                return explain_continuous(statement.select, self._catalog)
             return self._explain(statement.select, getattr(statement, "synopsis", None))
         raise SashError("EXPLAIN takes a SELECT")
 
     def _explain(self, select: Select, synopsis: str | None = None) -> str:
+        """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
+        if not is_continuous(select):
+            return self._explain_answers(select, synopsis)
+        return either(
+            lambda: self._explain_answers(select, synopsis), lambda: explain_continuous(select, self._catalog)
+        )
+
+    def _explain_answers(self, select: Select, synopsis: str | None) -> str:
         with self._lock:
             compiled = explaining.compile_for_explain(select, self._catalog, synopsis)
             neighbours = [
@@ -441,7 +499,7 @@ class Session:
     def stats(self) -> dict[str, Any]:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
         with self._isolation.read():
-            return session_statistics(self._streams, self.queries, self._memory.forgotten)
+            return session_statistics(self._streams, self.queries, self._memory.forgotten, self.continuous)
 
     # -- checks ----------------------------------------------------------------------------------------
 

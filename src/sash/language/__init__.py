@@ -1,11 +1,13 @@
 """CQL: from text to statements, and from a SELECT to a logical plan.
 
     text --parse_script--> statements;  Select --bind(catalog)--> plan.nodes.Project
+                                        Select --bind_continuous(catalog)--> plan.continuous.Node
 
     read    script, create_stream, window_clause on a cursor: the grammar that is Sash's own
             parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
     type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
     bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
+            continuous, with continuous_*: the same for windows that do not slide
             answers: expressions over answers, in a closed vocabulary
 
 `sqlglot` is known here and nowhere else.
@@ -14,6 +16,7 @@
 from __future__ import annotations
 
 from sash.language.binder import bind
+from sash.language.continuous import bind_continuous
 from sash.language.script import parse, parse_script
 from sash.language.statements import (
     CreateStream,
@@ -27,7 +30,7 @@ from sash.language.statements import (
     ShowQueries,
     Statement,
 )
-from sash.language.windows import has_slide
+from sash.language.windows import has_slide, is_continuous
 
 __all__ = [
     "CreateStream",
@@ -41,7 +44,9 @@ __all__ = [
     "ShowQueries",
     "Statement",
     "bind",
+    "bind_continuous",
     "has_slide",
+    "is_continuous",
     "parse",
     "parse_script",
 ]

@@ -27,7 +27,7 @@ from sash.plan.nodes import Parameter
 from sash.synopses.aggregates import AGGREGATES
 
 SYNONYMS = {"mean": "avg", "var_samp": "variance", "stddev_samp": "stddev", "std": "stddev"}
-_OLD = ("sum", "count", "avg", "min", "max", "variance", "var_pop", "stddev", "stddev_pop")
+ALGEBRAIC = ("sum", "count", "avg", "min", "max", "variance", "var_pop", "stddev", "stddev_pop")
 _FRACTION, _VALUE = "fraction", "value"
 
 
@@ -57,7 +57,7 @@ _RULES: dict[str, Rule] = {
 }
 APPROXIMATE = ("approx_count_distinct", "approx_quantile", "count_min")
 # The names that a query may write.
-NAMES = frozenset((*_OLD, *SYNONYMS, *_RULES)) - {"count_distinct"}
+NAMES = frozenset((*ALGEBRAIC, *SYNONYMS, *_RULES)) - {"count_distinct"}
 
 
 def type_aggregate(node: exp.Expr, scope: Scope, typed: Typer) -> Term:

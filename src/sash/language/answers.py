@@ -48,11 +48,12 @@ _NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
 
 
 class Translator:
-    """`leaf` says which Field a term is, None where it must be looked into, or why it may not stand."""
+    """`leaf` says what a term is, mostly a Field, None where it must be looked into, or why it may not stand."""
 
-    def __init__(self, scope: Scope, leaf: Callable[[Term], Field | None]) -> None:
+    def __init__(self, scope: Scope, leaf: Callable[[Term], Expression | None], over: str = "an answer") -> None:
         self._scope = scope
         self._leaf = leaf
+        self._over = over
 
     def translate(self, term: Term) -> Expression:
         if term.op == "literal":
@@ -64,9 +65,10 @@ class Translator:
             return self._between(term)
         function = term.op if term.op in _SAME else _RENAMED.get(term.op)
         if function is None or is_interval(term.type) or any(is_interval(arg.type) for arg in term.args):
-            raise self._scope.unsupported(f"function {term.op.upper()} over an answer", term.span)
+            raise self._scope.unsupported(f"function {term.op.upper()} over {self._over}", term.span)
         if function == "like" and term.args[1].op != "literal":
-            raise self._scope.unsupported("LIKE with a pattern that is not constant over an answer", term.args[1].span)
+            what = f"LIKE with a pattern that is not constant over {self._over}"
+            raise self._scope.unsupported(what, term.args[1].span)
         if function in ("cast", "try_cast"):
             return self._cast(self.translate(term.args[0]), term.type, term, function)
         coerced = term.coerced or tuple(arg.type for arg in term.args)
@@ -94,7 +96,7 @@ class Translator:
         if constant is not None:
             return constant
         if pt.is_string(type) and any(is_such(source) for is_such in _NO_TEXT):
-            raise self._scope.unsupported(f"CAST of {spark_name(source)} to STRING over an answer", term.span)
+            raise self._scope.unsupported(f"CAST of {spark_name(source)} to STRING over {self._over}", term.span)
         return Call(function, (expression,), type)
 
 

@@ -13,24 +13,24 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sash.catalog import Catalog, Stream
-from sash.core.errors import CqlError, NotSupportedError, Span, nearest
+from sash.catalog import Catalog
+from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.language import select_list
 from sash.language.answers import Translator, field_of
 from sash.language.bounds import with_bounds
 from sash.language.groups import Groups, row_expression
 from sash.language.item_rows import asks_for_items, bind_items
 from sash.language.joins import Sources, bind_sources
+from sash.language.names import stream_of
 from sash.language.normal_form import normal_form
 from sash.language.places import bounds_at, is_approximate, span_of, word_of
 from sash.language.predicates import joined, require_boolean
 from sash.language.scope import Scope, StreamColumns
-from sash.language.select_list import Entry
 from sash.language.shape import check_shape, over_sub_queries, word_in
 from sash.language.statements import Select
 from sash.language.terms import Term
 from sash.language.typer import type_expression
-from sash.language.windows import bind_window, check_together
+from sash.language.windows import bind_window, check_all_slide, check_together
 from sash.plan.nodes import (
     Aggregate,
     AnswerFilter,
@@ -50,6 +50,8 @@ from sash.plan.nodes import (
 def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
     """The plan of a periodic (or one-time) query; CqlError at the word that is wrong."""
     try:
+        if periodic:
+            check_all_slide(select.tree, select.script)
         return _Binder(catalog, periodic).bind(select)
     except RecursionError:
         raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
@@ -74,7 +76,7 @@ class _Binder:
     def _bind_groups(self, select: Select, tree: exp.Select) -> Project:
         """A SELECT over the window of a stream."""
         table = tree.args["from_"].this
-        stream = self._stream(table, select.script)
+        stream = stream_of(table, self.catalog, select.script)
         windowed = bind_window(table, stream, select.script, periodic=self.periodic)
         scope = Scope(select.script, StreamColumns(stream, table.alias or table.name))
         if asks_for_items(tree):
@@ -85,7 +87,7 @@ class _Binder:
         groups = Groups(scope)
         for key in select_list.group_keys(tree, scope, written):
             groups.add_key(key)
-        having = _having(tree, scope, columns, {key.name.lower() for key in groups.keys})
+        having = select_list.having(tree, scope, columns, {key.name.lower() for key in groups.keys})
         order = select_list.order(tree, scope, written, select_list.aliases(columns))
         asked = [*(column.term for column in columns), *(key.term for key in order)]
         asked += [having] if having is not None else []
@@ -113,13 +115,6 @@ class _Binder:
         filtered = sources.plan if condition is None else AnswerFilter(sources.plan, answers.translate(condition))
         return _top(filtered, keys, select_list.limit(tree, scope), outputs)
 
-    def _stream(self, table: exp.Expr, script: str) -> Stream:
-        for stream in self.catalog.streams:
-            if stream.name.lower() == table.name.lower():
-                return stream
-        hint = nearest(table.name, (stream.name for stream in self.catalog.streams)) or "; CREATE STREAM makes one"
-        raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
-
 
 def _top(
     input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived,
@@ -138,16 +133,6 @@ def _filter(tree: exp.Select, scope: Scope, input: Windowed) -> Filter | Windowe
     inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
     predicate = require_boolean(type_expression(where.this, inner), "WHERE", scope)
     return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
-
-
-def _having(tree: exp.Select, scope: Scope, columns: list[Entry], keys: set[str]) -> Term | None:
-    """In HAVING an alias hides a column that is not grouped, as in Spark."""
-    having = tree.args.get("having")
-    if having is None:
-        return None
-    aliases = {name: term for name, term in select_list.aliases(columns).items() if name not in keys}
-    inner = scope.with_aliases(aliases, first=True)
-    return require_boolean(type_expression(having.this, inner), "HAVING", scope)
 
 
 def _refuse_grouping(select: Select, tree: exp.Select) -> None:

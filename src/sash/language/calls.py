@@ -32,6 +32,7 @@ _LATER_AGGREGATES: dict[str, str] = {
     "approx_percentile": "APPROX_QUANTILE",
     "approx_top_k": "APPROX_TOP",
 }
+_STREAM_OPERATORS = ("istream", "dstream", "rstream", "wstream", "istream_restore", "rstream_restore")
 _OVER = """
     row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value
 """
@@ -60,6 +61,8 @@ def _refusal(written: str, scope: Scope, word: Span) -> CqlError:
     if name in _LATER_AGGREGATES:
         near = _LATER_AGGREGATES[name]
         return scope.unsupported(f"the aggregate {name.upper()}{f'; {near} comes near' if near else ''}", word)
+    if name in _STREAM_OPERATORS:
+        return scope.unsupported(f"relation-to-stream functions ({name.capitalize()})", word)
     if name in _WINDOW_FUNCTIONS:
         return scope.unsupported("window functions (OVER)", word)
     if name in REFUSED:

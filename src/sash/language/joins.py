@@ -73,7 +73,7 @@ def _joined(left: Sources, join: exp.Expr, script: str, bind_query: Binder) -> S
         alias_at = span_of(join.this.args["alias"])
         raise CqlError(f"two sub-queries are named '{table.alias}': give each its own alias", script, alias_at)
     at = word_of(join)
-    kind, using, on = _kind(join, script, at), join.args.get("using"), join.args.get("on")
+    kind, using, on = join_kind(join, script), join.args.get("using"), join.args.get("on")
     if kind in ("right", "full") and left.conditions:
         what = f"a {kind.upper()} JOIN behind a JOIN whose ON is more than equalities between its sides"
         raise NotSupportedError(what, script, at)
@@ -87,7 +87,9 @@ def _joined(left: Sources, join: exp.Expr, script: str, bind_query: Binder) -> S
     return Sources(plan, columns, (*left.conditions, *others))
 
 
-def _kind(join: exp.Expr, script: str, at: Span) -> str:
+def join_kind(join: exp.Expr, script: str) -> str:
+    """inner, left, right, full or cross; other joins are refused by name."""
+    at = word_of(join)
     side, kind, method = (str(join.args.get(key) or "").upper() for key in ("side", "kind", "method"))
     if method or kind not in _KINDS or side not in _SIDES:
         raise NotSupportedError(f"{' '.join(filter(None, (method, side, kind)))} JOIN", script, at)

@@ -1,4 +1,4 @@
-"""A column's name, with or without its qualifier, in the scope where it stands."""
+"""A column's name, with or without its qualifier, in the scope where it stands; a stream's name in the catalog."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError, Span, nearest
 from sash.language.functions import REFUSED
 from sash.language.places import span_of
@@ -38,7 +39,7 @@ def _only(found: list[Term], node: exp.Expr, scope: Scope, span: Span) -> Term:
         raise _unknown(node, scope, span)
     if len(found) > 1:
         choices = " or ".join(render(term) for term in found)
-        raise scope.error(f"column '{node.name}' is in several sub-queries: write {choices}", span)
+        raise scope.error(f"column '{node.name}' is in several {scope.columns.plural}: write {choices}", span)
     return found[0]
 
 
@@ -48,3 +49,11 @@ def _unknown(node: exp.Expr, scope: Scope, span: Span) -> CqlError:
     qualifier = node.args.get("table")
     known = [*scope.columns.names(qualifier.name if qualifier is not None else None), *scope.aliases]
     return scope.error(f"unknown column '{node.name}'{nearest(node.name, known)}", span)
+
+
+def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
+    for stream in catalog.streams:
+        if stream.name.lower() == table.name.lower():
+            return stream
+    hint = nearest(table.name, (stream.name for stream in catalog.streams)) or "; CREATE STREAM makes one"
+    raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))

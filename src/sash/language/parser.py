@@ -1,6 +1,7 @@
 """CQL as a sqlglot dialect: Spark's SELECT and expressions, and what is CQL's own in a SELECT.
 
     FROM stream [window] alias   FROM (SELECT ..) alias   HAVING APPROX condition   WITH BOUNDS at the end
+    SELECT .. EXCEPT ALL ON (k, ..) SELECT ..
 
 Every ordinary call parses as `exp.Anonymous` under the name that was written: the allow-list is one of
 written names, and the text that goes to Spark is the same call, never sqlglot's idea of an equivalent.
@@ -133,10 +134,47 @@ class CqlParser(SparkParser):
 
         return super()._parse_csv(item, sep)
 
+    def parse_set_operation(self, this: Any, *args: Any, **options: Any) -> exp.SetOperation | None:
+        """Remembers the operation's word, and the keys that stood before its second query."""
+        first = self._index
+        operation = super().parse_set_operation(this, *args, **options)
+        if operation is not None and operation.expression is not None:
+            places.set_word(operation, token_span(self._tokens[first]))
+            places.set_keys(operation, places.keys_of(operation.expression))
+        return operation
+
+    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+        """Remembers where the first query begins and ends: sqlglot calls no method for it alone."""
+        if isinstance(this, exp.Select) and "start" not in this.meta:
+            this.update_positions(self._last_select())
+            places.set_end(this, self._prev.end + 1)
+        return super()._parse_set_operations(this)
+
+    def _last_select(self) -> Token:
+        """The word SELECT of the query that was just read; those in parentheses are inside of it."""
+        depth = 0
+        for token in reversed(self._tokens[: self._index]):
+            depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(token.token_type, 0)
+            if depth == 0 and token.token_type == TokenType.SELECT:
+                return token
+        return self._tokens[0]
+
+    def _parse_set_keys(self) -> list[exp.Expr]:
+        """ON (k, ..) behind EXCEPT ALL, or where it should not be: the columns by which rows are matched."""
+        if not self._match(TokenType.ON):
+            return []
+        keys = self._parse_wrapped_csv(self._parse_id_var)
+        if not keys:
+            self.raise_error("Expected columns in ON (..)", self._prev)
+        return keys
+
     def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
         """Remembers where a query begins and ends, for the errors about sub-queries."""
+        keys = [] if options.get("parse_set_operation", True) else self._parse_set_keys()
         first = self._curr
         query = super()._parse_select(*args, **options)
+        if query is not None and keys:
+            places.set_keys(query, keys)
         if query is not None and first and "start" not in query.meta:
             query.update_positions(first)
         if query is not None and self._prev:

@@ -8,6 +8,7 @@ from sash.core.errors import Span
 from sash.language.window_clause import WindowClause
 
 _WINDOW, _BOUNDS, _APPROXIMATE, _END = "cql_window", "cql_bounds", "cql_approximate", "cql_end"
+_WORD, _KEYS = "cql_word", "cql_keys"
 
 
 def set_window(table: exp.Expr, clause: WindowClause | None) -> None:
@@ -43,7 +44,26 @@ def set_end(query: exp.Expr, end: int) -> None:
 
 def extent(query: exp.Expr) -> Span:
     """A whole query, from its first to its last character."""
-    return Span(query.meta["start"], query.meta[_END])
+    marked = span_of(query)
+    return Span(query.meta.get("start", marked.start), query.meta.get(_END, marked.end))
+
+
+def set_word(operation: exp.Expr, at: Span) -> None:
+    operation.meta[_WORD] = at
+
+
+def word_of_operation(operation: exp.Expr) -> Span:
+    """Where UNION, EXCEPT or INTERSECT stands."""
+    return operation.meta[_WORD]
+
+
+def set_keys(operation: exp.Expr, keys: list[exp.Expr]) -> None:
+    operation.meta[_KEYS] = keys
+
+
+def keys_of(operation: exp.Expr) -> list[exp.Expr]:
+    """The columns of ON (k, ..) behind a set operation; none where it compares whole rows."""
+    return operation.meta.get(_KEYS) or []
 
 
 def span_of(node: exp.Expr) -> Span:

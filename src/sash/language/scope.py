@@ -1,6 +1,7 @@
 """What a name may mean at one place of a SELECT: columns, aliases, and whether aggregates may stand.
 
-Columns come from a stream's tuples (`StreamColumns`) or from the answers of sub-queries (`AnswerColumns`).
+Columns come from a stream's tuples (`StreamColumns`), from the answers of sub-queries (`AnswerColumns`), or, in a
+continuous query, from windows and sub-queries alike (`WindowColumns`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class StreamColumns:
 
     stream: Stream
     alias: str
-    what = "stream"
+    what, plural, aggregable = "stream", "streams", True
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
@@ -44,15 +45,17 @@ class StreamColumns:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The answer of one sub-query under its alias."""
+    """The answer of one sub-query under its alias; `name` is what the plan calls it, if that is not the alias."""
 
     alias: str
     columns: tuple[tuple[str, pa.DataType], ...]
+    name: str = ""
 
     @property
     def fields(self) -> list[tuple[str, Term]]:
         """Its columns as terms that stand nowhere yet."""
-        return [(name, Term("field", (), type, _NOWHERE, f"{self.alias}.{name}")) for name, type in self.columns]
+        prefix = self.name or self.alias
+        return [(name, Term("field", (), type, _NOWHERE, f"{prefix}.{name}")) for name, type in self.columns]
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class AnswerColumns:
 
     tables: tuple[AnswerTable, ...]
     visible: tuple[tuple[str, Term], ...]
-    what = "sub-query"
+    what, plural, aggregable = "sub-query", "sub-queries", False
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
@@ -92,6 +95,31 @@ class AnswerColumns:
 
 
 @dataclass(frozen=True)
+class WindowColumns(AnswerColumns):
+    """The columns of FROM in a continuous query. `outer` are those of the query around it, which its own hide."""
+
+    outer: WindowColumns | None = None
+    what, plural, aggregable = "stream or sub-query", "windows", True
+
+    @property
+    def qualifiers(self) -> tuple[str, ...]:
+        return (*super().qualifiers, *(self.outer.qualifiers if self.outer is not None else ()))
+
+    def names(self, qualifier: str | None) -> list[str]:
+        outer = self.outer.names(qualifier) if self.outer is not None else []
+        return list(dict.fromkeys((*super().names(qualifier), *outer)))
+
+    def has(self, qualifier: str) -> bool:
+        return super().has(qualifier) or (self.outer is not None and self.outer.has(qualifier))
+
+    def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
+        found = super().find(name, qualifier, span)
+        if found or self.outer is None or (qualifier is not None and super().has(qualifier)):
+            return found
+        return self.outer.find(name, qualifier, span)
+
+
+@dataclass(frozen=True)
 class Scope:
     """`no_aggregates` is why an aggregate may not stand here, or empty where it may."""
 
@@ -109,7 +137,7 @@ class Scope:
 
     def check_aggregate(self, name: str, word: Span) -> None:
         """Whether an aggregate, or a call of TOP and its like, may stand here at all."""
-        if isinstance(self.columns, AnswerColumns):
+        if not self.columns.aggregable:
             raise self.unsupported(f"the aggregate {name} over sub-queries; aggregate inside a sub-query", word)
         if self.no_aggregates:
             raise self.error(f"the aggregate {name} {self.no_aggregates}", word)

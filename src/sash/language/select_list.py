@@ -1,4 +1,4 @@
-"""The SELECT list, and the clauses that may refer to it: GROUP BY, ORDER BY, and LIMIT behind them."""
+"""The SELECT list, and the clauses that may refer to it: GROUP BY, HAVING, ORDER BY, and LIMIT behind them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sash.core.errors import Span
 from sash.language.coercion import is_interval
 from sash.language.names import check_qualifier
 from sash.language.places import span_of
+from sash.language.predicates import require_boolean
 from sash.language.scope import AnswerColumns, Scope
 from sash.language.terms import Term, render
 from sash.language.typer import type_expression
@@ -120,6 +121,16 @@ def group_keys(tree: exp.Select, scope: Scope, columns: list[Entry]) -> list[Ter
         term = ordinal(node, scope, columns, "GROUP BY") or type_expression(node, inner)
         keys.append(_checked_key(term, span_of(node), scope))
     return keys
+
+
+def having(tree: exp.Select, scope: Scope, columns: list[Entry], keys: set[str]) -> Term | None:
+    """In HAVING an alias hides a column that is not grouped, as in Spark."""
+    clause = tree.args.get("having")
+    if clause is None:
+        return None
+    named = {name: term for name, term in aliases(columns).items() if name not in keys}
+    inner = scope.with_aliases(named, first=True)
+    return require_boolean(type_expression(clause.this, inner), "HAVING", scope)
 
 
 def _checked_key(term: Term, at: Span, scope: Scope) -> Term:

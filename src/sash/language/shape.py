@@ -9,6 +9,7 @@ from sash.language.places import extent, span_of
 from sash.language.statements import Select
 
 _KNOWN = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order", "limit"))
+_CONTINUOUS = _KNOWN | {"distinct"}
 _NAMED = {
     "distinct": "SELECT DISTINCT",
     "laterals": "LATERAL VIEW",
@@ -36,21 +37,24 @@ _GROUPINGS = {
 _STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
 
 
-def check_shape(select: Select) -> exp.Select:
-    """The tree, if it is one plain SELECT over one stream or over sub-queries."""
+def check_shape(select: Select, *, continuous: bool = False) -> exp.Select:
+    """The tree, if it is one plain SELECT over one stream or over sub-queries; a continuous query may join streams."""
     tree = select.tree
     if type(tree) in _SETS:
         raise NotSupportedError(_SETS[type(tree)], select.script, word_in(select, _SETS[type(tree)]))
     if not isinstance(tree, exp.Select):
         raise NotSupportedError("anything but a plain SELECT", select.script, select.span)
     for key, value in tree.args.items():
-        if value and key not in _KNOWN:
+        if value and key not in (_CONTINUOUS if continuous else _KNOWN):
             what = _NAMED.get(key, f"{key.strip('_').upper()} in a SELECT")
             raise NotSupportedError(what, select.script, _place(select, key, value))
     _check_grouping(tree, select)
-    _check_tables(tree, select)
+    tables = _check_tables(tree, select)
+    streams = [table for table in tables if isinstance(table, exp.Table)]
+    if len(tables) > 1 and streams and not continuous:
+        raise NotSupportedError(_STREAM_JOINS, select.script, span_of(streams[-1].this))
     if not tree.expressions:
-        raise CqlError("expected columns and aggregates after SELECT", select.script, _head(select))
+        raise CqlError("expected columns and aggregates after SELECT", select.script, head(select))
     return tree
 
 
@@ -70,7 +74,7 @@ def _check_grouping(tree: exp.Select, select: Select) -> None:
             raise NotSupportedError(what, select.script, word_in(select, what.split()[0]))
 
 
-def _check_tables(tree: exp.Select, select: Select) -> None:
+def _check_tables(tree: exp.Select, select: Select) -> list[exp.Expr]:
     clause, joins = tree.args.get("from_"), tree.args.get("joins") or []
     if clause is None:
         raise CqlError(
@@ -79,9 +83,7 @@ def _check_tables(tree: exp.Select, select: Select) -> None:
     tables = [clause.this, *(join.this for join in joins)]
     for table in tables:
         _check_table(table, select)
-    streams = [table for table in tables if isinstance(table, exp.Table)]
-    if joins and streams:
-        raise NotSupportedError(_STREAM_JOINS, select.script, span_of(streams[-1].this))
+    return tables
 
 
 def _check_table(table: exp.Expr, select: Select) -> None:
@@ -108,9 +110,9 @@ def word_in(select: Select, word: str) -> Span:
             text = text[: inner.start - begin] + " " * (inner.end - inner.start) + text[inner.end - begin :]
     start = text.find(word)
     if start < 0:
-        return _head(select)
+        return head(select)
     return Span(select.span.start + start, select.span.start + start + len(word))
 
 
-def _head(select: Select) -> Span:
+def head(select: Select) -> Span:
     return Span(select.span.start, select.span.start + len("SELECT"))

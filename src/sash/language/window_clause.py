@@ -3,6 +3,7 @@
     [WINDOW|RANGE d [SLIDE [EXACTLY] d] [LAG d]]                time-based
     [UNBOUNDED [SLIDE [EXACTLY] d] [LAG d]]                     all of the stream up to now
     [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
+    [NOW]                                                       the tuples of the current instant
 
 Other forms are recognised far enough to be named in the error. Multiples of the granule and the columns of
 PARTITION BY are checked by the binder, which knows the stream.
@@ -19,13 +20,13 @@ from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.language.cursor import Cursor, Name
 
 _FORMS = "WINDOW, ROWS, PARTITION BY or UNBOUNDED, for example [WINDOW 10 min SLIDE 2 min]"
-_LATER = {"NOW": "windows of the current instant (NOW)", "INTERNAL": "internal windows"}
+_INTERNAL = "internal windows"
 _MOST_ROWS = 10**15
 
 
 @dataclass(frozen=True)
 class WindowClause:
-    """A window with the places of its parts."""
+    """A window with the places of its parts; [NOW] is one of a microsecond, the shortest there is."""
 
     window: TimeWindow | RowWindow
     span: Span
@@ -33,15 +34,17 @@ class WindowClause:
     slide_at: Span | None = None
     lag_at: Span | None = None
     partition: tuple[Name, ...] = ()
+    now: bool = False
 
 
 def parse_window_clause(cursor: Cursor) -> WindowClause:
     """Reads from `[` to `]`; the cursor stands behind it afterwards."""
     start = cursor.span.start
     cursor.expect("[")
-    for word, what in _LATER.items():
-        if cursor.at(word):
-            raise cursor.unsupported(what)
+    if cursor.at("INTERNAL"):
+        raise cursor.unsupported(_INTERNAL)
+    if cursor.accept("NOW"):
+        return _now(cursor, start)
     if cursor.at("ROWS") or cursor.at("PARTITION BY"):
         return _row_based(cursor, start)
     if cursor.accept("UNBOUNDED"):
@@ -51,6 +54,14 @@ def parse_window_clause(cursor: Cursor) -> WindowClause:
         raise cursor.error(f"expected {_FORMS}, got {cursor.found()}")
     length, length_at = _duration(cursor, word, "a window's length", 1)
     return _rest(cursor, start, TimeWindow, length, length_at, _duration)
+
+
+def _now(cursor: Cursor, start: int) -> WindowClause:
+    word = cursor.previous
+    if cursor.at("INTERNAL"):
+        raise cursor.unsupported(_INTERNAL)
+    cursor.expect("]", "] after NOW")
+    return WindowClause(TimeWindow(1), Span(start, cursor.previous.end), word, now=True)
 
 
 def _row_based(cursor: Cursor, start: int) -> WindowClause:
@@ -86,7 +97,7 @@ def _rest(
     if cursor.accept("LAG"):
         lag, lag_at = measure(cursor, "LAG", "a LAG", 0)
     if cursor.at("INTERNAL"):
-        raise cursor.unsupported(_LATER["INTERNAL"])
+        raise cursor.unsupported(_INTERNAL)
     cursor.expect("]", _expected(slide_at is not None, lag_at is not None))
     span = Span(start, cursor.previous.end)
     return WindowClause(kind(length, slide, lag, exactly), span, length_at, slide_at, lag_at, partition)

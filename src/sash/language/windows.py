@@ -8,7 +8,7 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.time import Micros, format_duration
-from sash.core.window import TimeWindow
+from sash.core.window import RowWindow, TimeWindow
 from sash.language.cursor import Name
 from sash.language.places import span_of, window_clause
 from sash.language.statements import Select
@@ -17,20 +17,69 @@ from sash.language.window_clause import WindowClause
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import StreamScan, Windowed
 
+_MIXED = "the windows of a query slide, all of them, or none does"
+
 
 def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> Windowed:
     clause = window_clause(table)
     if clause is None:
         example = "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]"
         raise CqlError(f"'{stream.name}' needs a window: write {stream.name} {example}", script, span_of(table))
+    if clause.now:
+        raise NotSupportedError("windows of the current instant (NOW)", script, clause.length_at)
     if not periodic and clause.slide_at is not None:
         raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
     if isinstance(clause.window, TimeWindow):
         _check_multiples(clause, stream, script)
-    partition = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
-    return Windowed(StreamScan(stream.name), clause.window, tuple(partition.values()))
+    return Windowed(StreamScan(stream.name), clause.window, _partition(clause, stream, script))
+
+
+def bind_continuous_window(
+    table: exp.Expr, stream: Stream, script: str
+) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
+    """A window that is kept up to date with every tuple, and the columns of its PARTITION BY."""
+    clause = window_clause(table)
+    if clause is None:
+        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
+    if clause.slide_at is not None:
+        raise CqlError(f"{_MIXED}: leave out SLIDE here too", script, clause.slide_at)
+    if clause.lag_at is not None:
+        reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
+        raise CqlError(reason, script, clause.lag_at)
+    _check_order(table, stream, script)
+    if isinstance(clause.window, TimeWindow) and not clause.now:
+        _check_multiples(clause, stream, script)
+    return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
+
+
+def _check_order(table: exp.Expr, stream: Stream, script: str) -> None:
+    """A change that was given is final, and a tuple's last instant is before ts + w: both must hold of the stream."""
+    reasons = {
+        "CLOSED LEFT, and tuples of a continuous query count from their own instant on": stream.closed_left,
+        "LATE REVISE, and the changes of a continuous query are final": stream.late_revise,
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    if reason is not None:
+        way_out = "add SLIDE to the window, or make the stream without it"
+        raise CqlError(f"'{stream.name}' is {reason}: {way_out}", script, span_of(table.this))
+
+
+def check_all_slide(tree: exp.Expr, script: str) -> None:
+    """A query with windows of both kinds would be neither periodic nor continuous."""
+    tables = sorted(tree.find_all(exp.Table), key=lambda table: span_of(table).start)
+    clauses = [clause for table in tables if (clause := window_clause(table)) is not None]
+    sliding = [clause for clause in clauses if clause.slide_at is not None]
+    fixed = [clause for clause in clauses if clause.slide_at is None]
+    if sliding and fixed:
+        example = script[sliding[0].span.start : sliding[0].span.end]
+        raise CqlError(f"{_MIXED}: add SLIDE here, as in {example}, or leave it out everywhere", script, fixed[0].span)
+
+
+def _partition(clause: WindowClause, stream: Stream, script: str) -> tuple[RowExpression, ...]:
+    columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
+    return tuple(columns.values())
 
 
 def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
@@ -90,6 +139,12 @@ def _check_slides(first: WindowClause, other: WindowClause, script: str) -> None
     if (other.window.slide, other.window.exactly) != (first.window.slide, first.window.exactly):
         wanted = f"SLIDE {written}{script[slide.start : slide.end]}"
         raise CqlError(f"all windows of a query slide together: write {wanted} here too", script, other.slide_at)
+
+
+def is_continuous(select: Select) -> bool:
+    """Whether a registered SELECT is kept up to date with every tuple: it has windows, and none of them slides."""
+    clauses = [window_clause(table) for table in select.tree.find_all(exp.Table)]
+    return any(clause is not None for clause in clauses) and not has_slide(select)
 
 
 def has_slide(select: Select) -> bool:

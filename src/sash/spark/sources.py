@@ -52,5 +52,10 @@ def has_corrupt_column(frame: DataFrame) -> bool:
 
 def first_line(error: BaseException) -> str:
     """The message of a Spark error without its stack trace."""
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    lines = str(error).strip().splitlines()
+    # An error of a Python worker ends with what was raised there.
+    at = next((i for i, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")), None)
+    if at is not None:
+        raised = [line for line in lines[at + 1 :] if line and not line.startswith((" ", "\t"))]
+        return raised[0].removeprefix("sash.core.errors.").partition(": ")[2] or raised[0] if raised else lines[0]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,84 @@
+"""Changes: the currency between continuous operators.
+
+A change says that a row joins an answer (sign +1) or leaves it before its time (sign -1), at an instant `ts`. A row
+that joins with an `exp` leaves by itself at that instant; `NEVER` means that nobody knows yet. All instants are
+microseconds. A row is in the answer at t when ts <= t < exp and nothing has taken it back by t.
+
+`ids` is who a row is: one number per base tuple that it was made of. A negative change has the ids of the row that
+it takes back, so operators find it without comparing rows. Where no operator above asks, there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+NEVER = int(np.iinfo(np.int64).max)
+# The columns that a change stream has besides those of the query.
+TS, EXP, SIGN = "_ts", "_exp", "_sign"
+INSTANT = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Columnar; in order of `ts`, and at one instant those that take back come first."""
+
+    rows: pa.Table
+    ts: NDArray[np.int64]
+    exp: NDArray[np.int64]
+    sign: NDArray[np.int8]
+    ids: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @classmethod
+    def none(cls, schema: pa.Schema, width: int = 0) -> Changes:
+        zero = np.zeros(0, dtype=np.int64)
+        return cls(schema.empty_table(), zero, zero, zero.astype(np.int8), np.zeros((0, width), dtype=np.int64))
+
+    def take(self, places: NDArray[np.int64]) -> Changes:
+        rows = self.rows.take(pa.array(places))
+        return Changes(rows, self.ts[places], self.exp[places], self.sign[places], self.ids[places])
+
+    def where(self, wanted: NDArray[np.bool_]) -> Changes:
+        return self if wanted.all() else self.take(np.flatnonzero(wanted))
+
+    def with_rows(self, rows: pa.Table) -> Changes:
+        return replace(self, rows=rows)
+
+    def in_order(self) -> Changes:
+        """By instant, those that take back first; equal ones stay in their order."""
+        if len(self) < 2 or _is_ordered(self.ts, self.sign):
+            return self
+        return self.take(np.lexsort((self.sign, self.ts)))
+
+    def to_table(self) -> pa.Table:
+        """The change stream as users see it."""
+        exp = pa.array(self.exp, mask=self.exp == NEVER).cast(INSTANT)
+        table = self.rows.append_column(TS, pa.array(self.ts).cast(INSTANT))
+        return table.append_column(EXP, exp).append_column(SIGN, pa.array(self.sign))
+
+
+def together(parts: Iterable[Changes]) -> Changes:
+    """All changes of several batches, in order."""
+    first, *others = parts
+    found = [part for part in (first, *others) if len(part)]
+    if len(found) < 2:
+        return found[0] if found else first
+    return Changes(
+        pa.concat_tables([part.rows for part in found]),
+        np.concatenate([part.ts for part in found]),
+        np.concatenate([part.exp for part in found]),
+        np.concatenate([part.sign for part in found]),
+        np.concatenate([part.ids for part in found]),
+    ).in_order()
+
+
+def _is_ordered(ts: NDArray[np.int64], sign: NDArray[np.int8]) -> bool:
+    later, same = ts[1:] > ts[:-1], ts[1:] == ts[:-1]
+    return bool((later | (same & (sign[1:] >= sign[:-1]))).all())

@@ -1,0 +1,84 @@
+"""The continuous queries of a session: from their texts to running plans, and back to changes and views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery
+from sash.core.changes import Changes
+from sash.core.errors import NotSupportedError, SashError
+from sash.core.time import to_datetime
+from sash.engine.compiler import as_select
+from sash.engine.history import CatalogHistory
+from sash.engine.plan_runtime import BEGINNING, PlanRuntime
+from sash.engine.plans import ContinuousQuery, Plans
+from sash.engine.query import Query
+from sash.language import Select, bind_continuous
+
+
+class ContinuousQueries:
+    """Compiled queries by their registration; the plans are compiled again after a restart, from the texts."""
+
+    def __init__(self, catalog: Catalog, history: CatalogHistory, plans: Plans) -> None:
+        self._catalog = catalog
+        self._history = history
+        self._plans = plans
+        self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
+
+    def compile(self, select: Select, wanted: RegisteredQuery) -> RegisteredQuery:
+        """The registration of a query with the streams that it reads; what only periodic ones have is refused."""
+        if wanted.lifetime is not None:
+            raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
+        if wanted.synopsis is not None:
+            raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
+        found = ContinuousQuery(wanted.name, bind_continuous(select, self._catalog), wanted.serial)
+        query = RegisteredQuery(**{**vars(wanted), "stream": found.streams[0], "streams": found.streams})
+        self._compiled[query] = found
+        return query
+
+    def attach(self, query: RegisteredQuery) -> PlanRuntime:
+        return self._plans.attach(self._found(query))
+
+    def detach(self, query: RegisteredQuery) -> None:
+        self._plans.detach(self._found(query))
+        self._compiled.pop(query, None)
+
+    def at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
+        """The continuous queries that read a stream at a version of the catalog."""
+        registered = self._history.queries(version).values()
+        return [self._found(query) for query in registered if query.is_continuous and query.reads(stream)]
+
+    def _found(self, query: RegisteredQuery) -> ContinuousQuery:
+        if query not in self._compiled:
+            plan = bind_continuous(as_select(query.text), self._catalog)
+            self._compiled[query] = ContinuousQuery(query.name, plan, query.serial)
+        return self._compiled[query]
+
+    # -- what users look at ----------------------------------------------------------------------------
+
+    def runtime(self, handle: Query) -> PlanRuntime:
+        if not handle.is_continuous:
+            raise SashError(
+                f"query '{handle.name}' is periodic: it has answers(); changes and views are of continuous queries"
+            )
+        return self.attach(self._catalog.query(handle.name))
+
+    def schema(self, handle: Query) -> pa.Schema:
+        """The columns of a query's changes."""
+        return Changes.none(self.runtime(handle).plan.schema).to_table().schema
+
+    def view(self, handle: Query) -> pa.Table:
+        changes, now = self.runtime(handle).rows()
+        return changes.rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
+
+    def statistics(self, handle: Query) -> dict[str, Any]:
+        if not handle.is_continuous:
+            return {}
+        runtime = self.runtime(handle)
+        return {"late_tuples": runtime.late, "rows": len(runtime.rows()[0]), "buckets": runtime.buckets}
+
+    @property
+    def plans(self) -> int:
+        return self._plans.number

@@ -1,0 +1,211 @@
+"""The continuous plans of a session: queries with the same plan share its execution.
+
+A plan runs while a query has it. Its files are named by the plan itself, so after a restart the same query finds them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sash.catalog import Stream
+from sash.core.changes import Changes
+from sash.core.errors import QueryFailedError
+from sash.core.time import Micros, to_datetime
+from sash.engine.answer import Answer
+from sash.engine.plan_runtime import Batch, PlanRuntime
+from sash.engine.query import Query
+from sash.plan.continuous import Node, windows
+from sash.state import files
+from sash.storage.epochs import EpochLog
+from sash.storage.files import write_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("sash.engine")
+
+
+@dataclass(frozen=True)
+class ContinuousQuery:
+    """A registered query with its plan."""
+
+    name: str
+    plan: Node
+    serial: int = 0
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(window.stream for window in windows(self.plan)))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(repr(self.plan).encode()).hexdigest()[:24]
+
+
+class Plans:
+    """`handle` finds the query that a registration became, if it is still there; `root` is the checkpoint's part.
+
+    Epochs of more than `near` tuples run on Spark's executors.
+    """
+
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        stream: Callable[[str], Stream],
+        handle: Callable[[str, int], Query | None],
+        root: Path | None,
+        near: int,
+    ) -> None:
+        self._spark = spark
+        self._stream = stream
+        self._handle = handle
+        self._root = root
+        self._near = near
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._running: dict[str, PlanRuntime] = {}
+        self._users: dict[str, dict[int, ContinuousQuery]] = {}
+
+    def attach(self, query: ContinuousQuery) -> PlanRuntime:
+        """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it."""
+        digest = query.digest
+        users = self._users.setdefault(digest, {})
+        if query.serial in users:
+            return self._running[digest]
+        if digest not in self._running:
+            users[query.serial] = query
+            self._running[digest] = self._open(query)
+            self._running[digest].recover()
+        else:
+            users[query.serial] = query
+            rows, now = self._running[digest].rows()
+            if len(rows):
+                self._give(query, rows, now, delivered=False)
+        return self._running[digest]
+
+    def detach(self, query: ContinuousQuery) -> None:
+        """A query was dropped. The last one takes its plan's state with it."""
+        users = self._users.get(query.digest, {})
+        users.pop(query.serial, None)
+        if users or query.digest not in self._running:
+            return
+        del self._running[query.digest]
+        directory = self._directory(query.digest)
+        files.forget(directory / "state")
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def of(self, query: ContinuousQuery) -> PlanRuntime | None:
+        return self._running.get(query.digest)
+
+    def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> None:
+        """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along."""
+        for runtime in self._distinct(queries):
+            try:
+                runtime.take(stream, batch)
+            except Exception as error:
+                self._fail(runtime, error)
+
+    def advance(self, queries: list[ContinuousQuery], stream: str, watermark: Micros) -> None:
+        for runtime in self._distinct(queries):
+            runtime.advance(stream, watermark)
+
+    def begin(self, queries: list[ContinuousQuery], stream: str) -> None:
+        for runtime in self._distinct(queries):
+            runtime.begin(stream)
+
+    def finish(self, queries: list[ContinuousQuery], stream: str) -> None:
+        for runtime in self._distinct(queries):
+            runtime.finish(stream)
+
+    @property
+    def number(self) -> int:
+        """How many plans run."""
+        return len(self._running)
+
+    def close(self) -> None:
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def _distinct(self, queries: list[ContinuousQuery]) -> list[PlanRuntime]:
+        return list({query.digest: self.attach(query) for query in queries}.values())
+
+    def _open(self, query: ContinuousQuery) -> PlanRuntime:
+        from sash.spark.buckets import BucketedPlan
+
+        directory = self._directory(query.digest)
+        state = directory / "state"
+        state.mkdir(parents=True, exist_ok=True)
+        session, durable = self._spark(), self._root is not None
+        buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
+        bucketed = BucketedPlan(query.plan, session, state, buckets, durable=durable, near=self._near)
+        log = EpochLog(directory / "log") if durable else None
+        digest = query.digest
+
+        def deliver(changes: Changes, now: Micros, delivered: bool) -> None:
+            for user in list(self._users.get(digest, {}).values()):
+                self._give(user, changes, now, delivered=delivered)
+
+        return PlanRuntime(query.plan, [self._stream(name) for name in query.streams], bucketed, state, log, deliver)
+
+    def _directory(self, digest: str) -> Path:
+        if self._root is not None:
+            return self._root / digest
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="sash-plans-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name) / digest
+
+    def _give(self, query: ContinuousQuery, changes: Changes, now: Micros, *, delivered: bool) -> None:
+        handle = self._handle(query.name, query.serial)
+        if handle is None or not len(changes):
+            return
+        answer = Answer(query.name, to_datetime(now), True, True, changes.to_table())
+        handle._remember(answer)
+        if not delivered:
+            handle._deliver(answer)
+
+    def _fail(self, runtime: PlanRuntime, error: Exception) -> None:
+        from sash.spark.sources import first_line
+
+        why = first_line(error)
+        runtime.fail(why)
+        for users in self._users.values():
+            for user in users.values():
+                if self.of(user) is runtime and (handle := self._handle(user.name, user.serial)) is not None:
+                    logger.error("query %s failed: %s", user.name, why)
+                    handle.error = QueryFailedError(f"query '{user.name}' failed: {why}")
+
+
+class StreamPlans:
+    """The plans that read one stream, as its running stream sees them; `queries_at` gives them at a version."""
+
+    def __init__(self, plans: Plans, stream: str, queries_at: Callable[[int | None], list[ContinuousQuery]]) -> None:
+        self._plans = plans
+        self._stream = stream
+        self._queries_at = queries_at
+
+    def take(self, version: int, batch: Batch) -> None:
+        self._plans.take(self._queries_at(version), self._stream, batch)
+
+    def advance(self, watermark: Micros) -> None:
+        self._plans.advance(self._queries_at(None), self._stream, watermark)
+
+    def begin(self) -> None:
+        self._plans.begin(self._queries_at(None), self._stream)
+
+    def finish(self) -> None:
+        self._plans.finish(self._queries_at(None), self._stream)
+
+
+def _buckets(path: Path, wanted: int) -> int:
+    """How many buckets a plan has: what it began with, whatever the cluster is now."""
+    if path.exists():
+        return int(json.loads(path.read_text())["buckets"])
+    write_json(path, {"buckets": wanted})
+    return wanted

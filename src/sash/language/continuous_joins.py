@@ -1,0 +1,172 @@
+"""The joined rows of one SELECT: where its conditions go, and in which order its sources are joined.
+
+    WHERE a.x > 1 AND a.k = b.k AND a.x + b.y > 7
+
+A condition on one source alone goes below the join, an equality between sources becomes a key, and what is left is
+tested on the joined rows. Sources are joined in the order of FROM, from left to right; one that no equality ties to
+those before it waits until there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sash.core.errors import CqlError
+from sash.language.answers import Translator
+from sash.language.coercion import is_interval
+from sash.language.continuous_from import From, Query
+from sash.language.continuous_sources import OVER, Source, WindowSource, aliases_in, cast_to
+from sash.language.predicates import joined
+from sash.language.scope import Scope
+from sash.language.terms import Term, render
+from sash.plan.continuous import Filter, Join, Map, Node
+from sash.plan.expressions import Expression, Field
+
+# What Spark must not compute unless it is asked for: 1 / x behind CASE WHEN x <> 0.
+_CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")
+Computed = tuple[str, Expression]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The next source to be joined, and the equalities that tie it to those before: they and their two sides."""
+
+    source: str
+    equalities: tuple[Term, ...]
+    keys: tuple[tuple[Term, Term], ...]
+
+
+class Rows:
+    """The rows that FROM and WHERE leave, while a SELECT is bound: first everything is asked of it, then it is built.
+
+    A term over one window becomes a column that Spark computes; others are computed from such columns above.
+    """
+
+    def __init__(self, found: From, query: Query) -> None:
+        self._sources, self._places, self._query = found.sources, found.places, query
+        self._equalities: list[Term] = []
+        self._others: list[Term] = []
+        self._computed: dict[str, Computed] = {}
+        scope = Scope(query.script, found.columns)
+        self._translator = Translator(scope, self._leaf, OVER)
+        self._plain = Translator(scope, self._plain_leaf, OVER)
+        for condition in found.conditions:
+            self.require(condition)
+
+    def require(self, condition: Term) -> None:
+        owner = self._owner(condition)
+        if owner is not None:
+            owner.require(condition)
+        elif _is_equality(condition):
+            self._equalities.append(condition)
+        else:
+            self._others.append(condition)
+
+    def expression(self, term: Term) -> Expression:
+        return self._translator.translate(term)
+
+    def column(self, term: Term) -> str:
+        """The name of a column with the term's value, which the rows will have."""
+        return self._named(term, self._computed)
+
+    def node(self) -> Node:
+        """To be called once, when everything was asked for."""
+        first, steps = self._order()
+        used = {id(equality) for step in steps for equality in step.equalities}
+        others = [*self._others, *(equality for equality in self._equalities if id(equality) not in used)]
+        test = self.expression(joined("and", others)) if others else None
+        keys = [self._keys(step) for step in steps]
+        node = self._sources[first].node()
+        for step, (computed, pairs) in zip(steps, keys, strict=True):
+            node = self._joined(with_columns(node, computed), self._sources[step.source].node(), pairs)
+        return with_columns(node if test is None else Filter(node, test), list(self._computed.values()))
+
+    def _joined(self, left: Node, right: Node, keys: tuple[tuple[str, str], ...]) -> Join:
+        for side in (left, right):
+            self._query.check_bounded(side, "a join")
+        return Join(left, right, keys)
+
+    def _order(self) -> tuple[str, list[Step]]:
+        """A source to begin with, and the others; the first of FROM unless an equality needs several sources."""
+        for first in self._sources:
+            steps = self._steps(first)
+            if len(steps) == len(self._sources) - 1:
+                return first, steps
+        first = next(iter(self._sources))
+        reached = {first, *(step.source for step in self._steps(first))}
+        alone = next(name for name in self._sources if name not in reached)
+        reason = "a join of windows needs an equality between them: JOIN .. ON a.k = b.k, or WHERE a.k = b.k"
+        raise CqlError(reason, self._query.script, self._places[alone])
+
+    def _steps(self, first: str) -> list[Step]:
+        done, steps = {first}, list[Step]()
+        while True:
+            waiting = (self._step(name, done) for name in self._sources if name not in done)
+            step = next((step for step in waiting if step.keys), None)
+            if step is None:
+                return steps
+            steps.append(step)
+            done.add(step.source)
+
+    def _step(self, source: str, done: set[str]) -> Step:
+        found = [(term, pair) for term in self._equalities if (pair := _sides(term, source, done)) is not None]
+        return Step(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
+
+    def _keys(self, step: Step) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
+        """The names of a step's keys, and those that must be computed on the rows joined before."""
+        computed: dict[str, Computed] = {}
+        source = self._sources[step.source]
+        pairs = [(self._named(left, computed), source.field(right).name) for left, right in step.keys]
+        return list(computed.values()), tuple(dict.fromkeys(pairs))
+
+    def _named(self, term: Term, computed: dict[str, Computed]) -> str:
+        owner = self._owner(term)
+        if owner is not None:
+            return owner.field(term).name
+        made, sql = self.expression(term), render(term)
+        if isinstance(made, Field):
+            return made.name
+        return computed.setdefault(sql, (sql, made))[0]
+
+    def _owner(self, term: Term) -> Source | None:
+        """The source that a term speaks of alone; what speaks of none, Spark computes beside any window."""
+        aliases = aliases_in(term)
+        if len(aliases) == 1:
+            return self._sources[min(aliases)]
+        windows = (source for source in self._sources.values() if isinstance(source, WindowSource))
+        return None if aliases else next(windows, None)
+
+    def _leaf(self, term: Term) -> Expression | None:
+        owner = self._owner(term)
+        if isinstance(owner, WindowSource) and not is_interval(term.type):
+            return owner.field(term)
+        return self._plain.translate(term) if term.op in _CONDITIONAL else self._plain_leaf(term)
+
+    def _plain_leaf(self, term: Term) -> Expression | None:
+        owner = self._owner(term)
+        return owner.field(term) if term.op == "field" and owner is not None else None
+
+
+def with_columns(node: Node, computed: Sequence[Computed]) -> Node:
+    """The node, with columns beside its own; a computed column is named by what it is, so one is enough."""
+    missing = [column for column in computed if column[0] not in node.schema.names]
+    own = ((column.name, Field(column.name, column.type)) for column in node.schema)
+    return Map(node, (*own, *missing)) if missing else node
+
+
+def _is_equality(condition: Term) -> bool:
+    """Whether it compares an expression of one side with an expression of another."""
+    if condition.op != "eq":
+        return False
+    one, other = (aliases_in(arg) for arg in condition.args)
+    return bool(one and other) and not one & other
+
+
+def _sides(equality: Term, source: str, done: set[str]) -> tuple[Term, Term] | None:
+    """The equality's two sides in their common type, if it ties a source to those that are joined already."""
+    one, other = (cast_to(arg, type) for arg, type in zip(equality.args, equality.coerced, strict=True))
+    for left, right in ((one, other), (other, one)):
+        if aliases_in(left) <= done and aliases_in(right) == {source}:
+            return left, right
+    return None

@@ -1,0 +1,31 @@
+"""What every physical operator is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from sash.core.changes import Changes
+from sash.state.state import Working
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The instants to process: low <= t < high."""
+
+    low: int
+    high: int
+
+
+class Operator(Protocol):
+    """`width` is how many ids its output rows have. It reads and replaces its own buffers of the working state."""
+
+    schema: pa.Schema
+    width: int
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        """The changes of the epoch, from the inputs' changes of the epoch."""
+        ...

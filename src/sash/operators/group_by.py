@@ -1,0 +1,222 @@
+"""Group-by with aggregates over a window: a group's new row replaces its old one (thesis 2.2.2, 3.2.2).
+
+    needs   aggregates whose partials combine; any update pattern
+    time    per arrival and expiry, one combination per level of the group's tree (see replay_kernels)
+    space   keys and arguments of the live tuples, and a row per group
+
+Every arrival and expiry may change a group's row: what comes out is the old row taken back and the new one, once per
+instant and only if they differ. A group without tuples has no row; an aggregate without GROUP BY has one from its
+first tuple on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from sash.core.changes import NEVER, Changes
+from sash.operators.base import Epoch
+from sash.operators.identities import Identities
+from sash.operators.keys import dense_codes
+from sash.operators.lifetimes import Lifetimes, lifetimes
+from sash.operators.replay_kernels import ADD, MAX, MIN, Int64s, _kernel_replay, _kernel_replay_moments
+from sash.operators.single import lifted, partials_of, ranked_values
+from sash.operators.stateless import columns_of
+from sash.operators.storing import Storing
+from sash.plan.continuous import Aggregated, GroupBy
+from sash.state import Fifo
+from sash.state.state import Working
+from sash.synopses.aggregates import AGGREGATES, Merged
+from sash.synopses.partials import Combine, Partial
+
+_KINDS = {Combine.ADD: ADD, Combine.MIN: MIN, Combine.MAX: MAX}
+
+
+@dataclass(frozen=True)
+class Instants:
+    """What happens to groups in an epoch, in order of (group, time): see `_kernel_replay`."""
+
+    codes: Int64s
+    roots: Int64s
+    leaves: Int64s
+    active: NDArray[np.bool_]
+    switched: Int64s
+    on: NDArray[np.bool_]
+    ends: Int64s
+    groups: Int64s
+    times: Int64s
+
+
+class GroupByOp:
+    def __init__(self, node: GroupBy, storing: Storing, width: int) -> None:
+        self.schema = node.schema
+        self.width = width
+        self._keys = list(node.keys)
+        self._calls = node.calls
+        arguments = [call.argument for call in node.calls if call.argument is not None]
+        # A table must have a column, also where only its rows are counted.
+        self._needed = list(dict.fromkeys([*node.keys, *arguments])) or node.input.schema.names[:1]
+        self._partials = {call.name: partials_of(call, node.input.schema) for call in node.calls}
+        self._storing = storing
+        self._shown = f"{storing.name}.groups"
+        self._identities = Identities(f"{storing.name}.names", node.schema, node.keys)
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        buffer = self._storing.open(state)
+        arrived = inputs[0].with_rows(inputs[0].rows.select(self._needed))
+        alive = lifetimes(buffer, arrived)
+        shown = [*Fifo(state.chunks(self._shown)).tuples(), Changes.none(self.schema)][0]
+        codes, standing = self._codes(alive.tuples.rows, shown.rows)
+        happening = _instants(codes, alive, epoch)
+        found = self._replaced(happening, alive, shown, standing, state)
+        alive.settle(buffer, epoch.high - 1)
+        self._storing.close(state, buffer)
+        return self._identities.named(found, state) if self.width else found
+
+    def _codes(self, rows: pa.Table, shown: pa.Table) -> tuple[Int64s, Int64s]:
+        if not self._keys:
+            return np.zeros(rows.num_rows, dtype=np.int64), np.zeros(shown.num_rows, dtype=np.int64)
+        codes, standing = dense_codes((rows, shown), (self._keys, self._keys), null_safe=True)
+        return codes, standing
+
+    # -- the rows of groups ----------------------------------------------------------------------------
+
+    def _replaced(
+        self, happening: Instants, alive: Lifetimes, shown: Changes, standing: Int64s, state: Working
+    ) -> Changes:
+        """Old rows taken back and new ones; the rows that stand at the end are kept."""
+        number, groups = len(happening.ends), happening.groups
+        if not number:
+            return Changes.none(self.schema)
+        rows, present = self._rows(happening, alive)
+        every = pa.concat_tables([shown.rows, rows])
+        old = _previous(groups, standing, len(shown))
+        had = old >= 0
+        had[had] &= np.append(np.ones(len(shown), dtype=np.bool_), present)[old[had]]
+        changed = ~had
+        changed[had] = ~_same(rows.take(pa.array(np.flatnonzero(had))), every.take(pa.array(old[had])))
+        back, new = had & (changed | ~present), present & changed
+        places = np.concatenate([old[back], np.flatnonzero(new) + len(shown)])
+        ts = np.concatenate([happening.times[back], happening.times[new]])
+        sign = np.repeat(np.array([-1, 1], dtype=np.int8), [int(back.sum()), int(new.sum())])
+        self._keep(every, groups, present, standing, len(shown), state)
+        return _changes(every.take(pa.array(places)), ts, sign).in_order()
+
+    def _rows(self, happening: Instants, alive: Lifetimes) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """The row of each instant's group after it, and whether the group has one."""
+        columns = columns_of(alive.tuples.rows)
+        one = happening.switched[happening.ends - 1]
+        counted = self._replayed(happening, np.ones(len(alive), dtype=np.int64), ADD, 0)
+        merged: dict[Partial, list[NDArray[np.int64]] | pa.Array] = {}
+        made = [alive.tuples.rows[key].take(pa.array(one)) for key in self._keys]
+        for call in self._calls:
+            for partial in self._partials[call.name]:
+                if partial not in merged:
+                    merged[partial] = self._merged(partial, call, columns, happening, len(alive))
+            made.append(self._lowered(call, merged))
+        rows = pa.table(made, schema=self.schema)
+        return rows, counted > 0 if self._keys else np.ones(len(counted), dtype=np.bool_)
+
+    def _lowered(self, call: Aggregated, merged: Merged) -> pa.Array:
+        return AGGREGATES[call.function].lower(self._partials[call.name], merged).cast(call.type)
+
+    def _merged(
+        self, partial: Partial, call: Aggregated, columns: dict[str, pa.Array], happening: Instants, number: int
+    ) -> list[NDArray[np.int64]] | pa.Array:
+        column = None if partial.argument is None or call.argument is None else columns[call.argument]
+        components = lifted(partial, column, number)
+        if partial.combine is Combine.MOMENTS:
+            assert column is not None
+            counts = np.asarray(column.is_valid(), dtype=np.int64)
+            means, squares = components
+            h = happening
+            found = _kernel_replay_moments(
+                means, squares, h.roots, h.leaves, h.active, counts, h.switched, h.on, h.ends, h.groups
+            )
+            return list(found)
+        kind = _KINDS[partial.combine]
+        merged = [self._replayed(happening, part, kind, partial.identity()) for part in components]
+        if not partial.ranked:
+            return merged
+        assert column is not None
+        absent = merged[0] == int(partial.identity())
+        return ranked_values(column).take(pa.array(merged[0], mask=absent))
+
+    def _replayed(self, happening: Instants, values: NDArray[np.int64], kind: int, identity: Any) -> Int64s:
+        h = happening
+        identity = values.dtype.type(identity)
+        return _kernel_replay(kind, values, identity, h.roots, h.leaves, h.active, h.switched, h.on, h.ends, h.groups)
+
+    def _keep(
+        self, every: pa.Table, groups: Int64s, present: NDArray[np.bool_], standing: Int64s, stored: int, state: Working
+    ) -> None:
+        last = np.append(groups[1:] != groups[:-1], True) & present
+        untouched = np.flatnonzero(~np.isin(standing, groups))
+        places = np.concatenate([untouched, np.flatnonzero(last) + stored])
+        rows = every.take(pa.array(places))
+        buffer = Fifo()
+        buffer.add(_changes(rows, np.zeros(len(places), dtype=np.int64), np.ones(len(places), dtype=np.int8)))
+        state.store(self._shown, buffer.chunks)
+
+
+def _changes(rows: pa.Table, ts: Int64s, sign: NDArray[np.int8]) -> Changes:
+    return Changes(rows, ts, np.full(len(ts), NEVER, dtype=np.int64), sign, np.zeros((len(ts), 0), dtype=np.int64))
+
+
+def _instants(codes: Int64s, alive: Lifetimes, epoch: Epoch) -> Instants:
+    """Arrivals and departures of the epoch by group and time, those that leave first."""
+    went, came = alive.departures(epoch), alive.arrivals()
+    switched = np.concatenate([went, came])
+    times = np.concatenate([alive.out[went], alive.tuples.ts[came]])
+    on = np.repeat(np.array([False, True]), [len(went), len(came)])
+    order = np.lexsort((on, times, codes[switched]))
+    switched, times, on = switched[order], times[order], on[order]
+    groups = codes[switched]
+    ends = np.flatnonzero(np.append((groups[1:] != groups[:-1]) | (times[1:] != times[:-1]), len(times) > 0)) + 1
+    roots, leaves = _trees(codes)
+    at = ends - 1
+    return Instants(codes, roots, leaves, alive.before(epoch), switched, on, ends, groups[at], times[at])
+
+
+def _trees(codes: Int64s) -> tuple[Int64s, Int64s]:
+    """Where each group's tree begins, and the leaf of each tuple."""
+    number = int(codes.max(initial=-1)) + 1
+    sizes = np.bincount(codes, minlength=number)
+    capacity = 1 << np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
+    # A tree of one leaf would be its own root: the root is always node 1, above the leaves.
+    capacity = np.maximum(capacity, 2)
+    roots = np.concatenate([[0], np.cumsum(2 * capacity)])
+    order = np.argsort(codes, kind="stable")
+    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    leaves = np.empty(len(codes), dtype=np.int64)
+    leaves[order] = roots[codes[order]] + capacity[codes[order]] + np.arange(len(codes)) - firsts[codes[order]]
+    return roots, leaves
+
+
+def _previous(groups: Int64s, standing: Int64s, stored: int) -> Int64s:
+    """For each instant the place of its group's row before it: a stored row, or an earlier instant's; -1: none."""
+    first_place = np.full(int(max(groups.max(initial=-1), standing.max(initial=-1))) + 1, -1, dtype=np.int64)
+    first_place[standing] = np.arange(stored)
+    old = np.arange(len(groups)) - 1 + stored
+    begins = np.append(True, groups[1:] != groups[:-1])
+    old[begins] = first_place[groups[begins]]
+    return old
+
+
+def _same(rows: pa.Table, others: pa.Table) -> NDArray[np.bool_]:
+    """Rows that are equal in every column; NULL equals NULL and NaN equals NaN."""
+    same = np.ones(rows.num_rows, dtype=np.bool_)
+    for one, other in zip(rows.columns, others.columns, strict=True):
+        equal = np.asarray(pc.equal(one, other).fill_null(False), dtype=np.bool_)
+        equal |= np.asarray(one.is_null(), dtype=np.bool_) & np.asarray(other.is_null(), dtype=np.bool_)
+        if pt.is_floating(one.type):
+            equal |= np.asarray(pc.and_(pc.is_nan(one), pc.is_nan(other)).fill_null(False), dtype=np.bool_)
+        same &= equal
+    return same

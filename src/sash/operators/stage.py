@@ -1,0 +1,94 @@
+"""A stage: the operators of a plan over one bucket of its tuples, epoch by epoch.
+
+    arrivals per window ──► wait for the watermark ──► numbered ──► window ──► .. ──► changes
+                            (`pending`)                                 (state in between)
+
+A stage is a value: it has no state of its own. An epoch takes the bucket's state and what arrived, and gives the
+changes and the state after. The same code runs in the Sash process and on Spark's executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.core.changes import NEVER, Changes
+from sash.operators.base import Epoch
+from sash.operators.build import build
+from sash.operators.lifetimes import in_sequence
+from sash.operators.net import net
+from sash.plan.continuous import BaseWindow, Node, inputs, windows
+from sash.state import Fifo, State, Working
+from sash.state.buffers import PARTITIONS
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Tuples of one window in order of arrival, not yet in order of time."""
+
+    rows: pa.Table
+    ts: NDArray[np.int64]
+
+
+class Stage:
+    """`plan` is a whole plan; its windows are numbered from left to right."""
+
+    def __init__(self, plan: Node, partitions: int = PARTITIONS) -> None:
+        self.plan = plan
+        self.schemas = [window.schema for window in windows(plan)]
+        self._operators = build(plan, partitions)
+
+    def step(self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int) -> tuple[Changes, State]:
+        """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out."""
+        working, epoch = Working(state), Epoch(low, high)
+        waiting = iter([arrived.get(place) for place in range(len(self.schemas))])
+        found = self._run(self.plan, "", working, epoch, waiting)
+        return net(found), working.finished()
+
+    def _run(self, node: Node, path: str, state: Working, epoch: Epoch, arrived: Iterator[Arrivals | None]) -> Changes:
+        if isinstance(node, BaseWindow):
+            taken = [self._take(node, path, state, epoch, next(arrived))]
+        else:
+            taken = [
+                self._run(input, f"{path}{place}", state, epoch, arrived) for place, input in enumerate(inputs(node))
+            ]
+        return self._operators[path].step(taken, state, epoch)
+
+    def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:
+        """The tuples whose time has come, in order and numbered; the others wait."""
+        buffer = Fifo(state.chunks(f"{path}.pending"))
+        # Chunks in which nobody's time has come stay as they are.
+        due = [chunk for chunk in buffer.chunks if chunk.tuples.ts.min() < epoch.high]
+        buffer.chunks = [chunk for chunk in buffer.chunks if chunk not in due]
+        waited = [chunk.tuples for chunk in due]
+        if arrived is not None and len(arrived.ts):
+            waited.append(_as_changes(arrived).where(arrived.ts >= epoch.low))
+        if not waited:
+            return Changes.none(window.schema, self._width(path))
+        every = in_sequence(waited)
+        ready = every.ts < epoch.high
+        buffer.add(every.where(~ready))
+        state.store(f"{path}.pending", buffer.chunks)
+        found = every.where(ready)
+        return self._numbered(found.take(np.argsort(found.ts, kind="stable")), path, state)
+
+    def _numbered(self, ready: Changes, path: str, state: Working) -> Changes:
+        width = self._width(path)
+        ids = np.zeros((len(ready), width), dtype=np.int64)
+        if width:
+            ids[:, 0] = state.count(path, len(ready)) + np.arange(len(ready))
+        return Changes(ready.rows, ready.ts, ready.exp, ready.sign, ids)
+
+    def _width(self, path: str) -> int:
+        return self._operators[path].width
+
+
+def _as_changes(arrived: Arrivals) -> Changes:
+    number = len(arrived.ts)
+    never = np.full(number, NEVER, dtype=np.int64)
+    ids = np.zeros((number, 0), dtype=np.int64)
+    return Changes(arrived.rows, arrived.ts, never, np.ones(number, dtype=np.int8), ids)

@@ -1,0 +1,292 @@
+"""Logical nodes of continuous queries, and the update pattern of every edge (thesis 3.2, 3.5.1).
+
+    Map <- Filter <- Join <- BaseWindow S
+                       ^---- BaseWindow T
+
+A node's columns have names of their own (`alias.column` until the topmost Map names the answer). What concerns one
+stream alone, its WHERE and the expressions over its columns, Spark computes before the stateful part: a base window
+has the finished columns. Expressions above are evaluated on Arrow arrays.
+
+The pattern of an edge decides how the operator above stores what comes over it:
+
+    rule 1  Filter, Map            as the input
+    rule 2  Union                  the greatest of the inputs; WEAKEST only if all lifetimes are equal
+    rule 3  Join, Distinct         at least WEAK
+    rule 4  Negation, Intersection, GroupBy, row-based windows: STRICT
+
+The thesis prints WEAKEST for a union of windows of different lengths; by its own definition of 3.2.1 that is WEAK.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from sash.core.pattern import UpdatePattern
+from sash.core.window import RowWindow, TimeWindow
+from sash.plan.expressions import Expression, RowExpression
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a base window, as Spark computes it from the stream's own columns."""
+
+    name: str
+    expression: RowExpression
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.expression.type
+
+
+@dataclass(frozen=True)
+class BaseWindow:
+    """A window on a stream. `predicate` is WHERE on the stream alone: never below a row-based window."""
+
+    stream: str
+    alias: str
+    window: TimeWindow | RowWindow
+    columns: tuple[Column, ...]
+    predicate: RowExpression | None = None
+    partition: tuple[str, ...] = ()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.type) for column in self.columns])
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        if isinstance(self.window, RowWindow):
+            return UpdatePattern.STRICT
+        return UpdatePattern.MONOTONIC if self.window.unbounded else UpdatePattern.WEAKEST
+
+    @property
+    def lifetime(self) -> int | None:
+        return self.window.length if self.pattern is UpdatePattern.WEAKEST else None
+
+    def describe(self) -> str:
+        by = f" partitioned by {', '.join(self.partition)}" if self.partition else ""
+        where = f" where {self.predicate}" if self.predicate is not None else ""
+        name = self.stream if self.alias == self.stream else f"{self.stream} {self.alias}"
+        return f"Window {name} {self.window}{by}{where}"
+
+
+class Unary:
+    """A node that passes on tuples of its only input, as they come (rule 1)."""
+
+    input: Node
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        return self.input.pattern
+
+    @property
+    def lifetime(self) -> int | None:
+        """How long every tuple lives; None unless WEAKEST."""
+        return self.input.lifetime
+
+
+@dataclass(frozen=True)
+class Filter(Unary):
+    input: Node
+    condition: Expression
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input.schema
+
+    def describe(self) -> str:
+        return f"Filter {self.condition}"
+
+
+@dataclass(frozen=True)
+class Map(Unary):
+    """The columns that go on, each computed from the input's."""
+
+    input: Node
+    outputs: tuple[tuple[str, Expression], ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, expression.type) for name, expression in self.outputs])
+
+    def describe(self) -> str:
+        shown = (name if str(made) == name else f"{made} AS {name}" for name, made in self.outputs)
+        return f"Project {', '.join(shown)}"
+
+
+@dataclass(frozen=True)
+class Union:
+    """All tuples of all inputs (UNION ALL); columns are matched by position and named as in the first."""
+
+    inputs: tuple[Node, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.inputs[0].schema
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        greatest = max(input.pattern for input in self.inputs)
+        mixed = len({input.pattern for input in self.inputs}) > 1 or len({input.lifetime for input in self.inputs}) > 1
+        return max(greatest, UpdatePattern.WEAK) if mixed else greatest
+
+    @property
+    def lifetime(self) -> int | None:
+        return self.inputs[0].lifetime if self.pattern is UpdatePattern.WEAKEST else None
+
+    def describe(self) -> str:
+        return "Union"
+
+
+class Stateful:
+    """A node whose results do not all live equally long."""
+
+    lifetime = None
+
+
+@dataclass(frozen=True)
+class Join(Stateful):
+    """Pairs with equal keys, alive while both are; `keys` are pairs of column names of one type."""
+
+    left: Node
+    right: Node
+    keys: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.left.schema, *self.right.schema])
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        inputs = max(self.left.pattern, self.right.pattern)
+        return inputs if inputs is UpdatePattern.MONOTONIC else max(inputs, UpdatePattern.WEAK)
+
+    def describe(self) -> str:
+        return f"Join on {_equalities(self.keys)}"
+
+
+@dataclass(frozen=True)
+class Distinct(Stateful):
+    """Each row once, as long as one like it is in the input."""
+
+    input: Node
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.input.schema
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        inputs = self.input.pattern
+        return inputs if inputs is UpdatePattern.MONOTONIC else max(inputs, UpdatePattern.WEAK)
+
+    def describe(self) -> str:
+        return "Distinct"
+
+
+@dataclass(frozen=True)
+class _Matched(Stateful):
+    """Tuples of the left input by how many tuples with the same key either input has.
+
+    `whole`: all of a key's tuples or none, by whether the right input has any (SQL's anti and semi join); else as
+    many as the counts say, the youngest ones. `null_safe`: NULL equals NULL, as in EXCEPT and INTERSECT.
+    """
+
+    left: Node
+    right: Node
+    keys: tuple[tuple[str, str], ...]
+    whole: bool = False
+    null_safe: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.left.schema
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        return UpdatePattern.STRICT
+
+    def describe(self) -> str:
+        match = "no" if isinstance(self, Negation) else "a"
+        condition = f", whole while there is {match} match" if self.whole else ""
+        return f"{type(self).__name__} on {_equalities(self.keys)}{condition}"
+
+
+class Negation(_Matched):
+    """v1 - v2 tuples of a key that the inputs have v1 and v2 times (thesis 2.2.2); `whole`: v1 while v2 is 0."""
+
+
+class Intersection(_Matched):
+    """The lesser of v1 and v2 tuples of a key; `whole`: v1 while v2 is not 0."""
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """One aggregate over a column of the input; None for COUNT(*)."""
+
+    name: str
+    function: str
+    argument: str | None
+    type: pa.DataType
+
+    def __str__(self) -> str:
+        return f"{self.function.upper()}({self.argument or '*'})"
+
+
+@dataclass(frozen=True)
+class GroupBy(Stateful):
+    """A row per group, replaced when one of its aggregates changes. Without keys, one row from the first tuple on."""
+
+    input: Node
+    keys: tuple[str, ...]
+    calls: tuple[Aggregated, ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        keys = [self.input.schema.field(key) for key in self.keys]
+        return pa.schema([*keys, *((call.name, call.type) for call in self.calls)])
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        return UpdatePattern.STRICT
+
+    def describe(self) -> str:
+        return f"GroupBy {', '.join(self.keys) or '()'}: {', '.join(map(str, self.calls))}"
+
+
+Node = BaseWindow | Filter | Map | Union | Join | Distinct | Negation | Intersection | GroupBy
+
+
+def inputs(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Join | _Matched):
+        return (node.left, node.right)
+    if isinstance(node, Union):
+        return node.inputs
+    return () if isinstance(node, BaseWindow) else (node.input,)
+
+
+def edges(plan: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Every node, inputs before the node itself; the path is the inputs' positions from the answer down."""
+    for place, node in enumerate(inputs(plan)):
+        yield from edges(node, f"{path}{place}")
+    yield path or "root", plan
+
+
+def windows(plan: Node) -> list[BaseWindow]:
+    """The plan's leaves, from left to right."""
+    return [node for _, node in edges(plan) if isinstance(node, BaseWindow)]
+
+
+def explain(plan: Node, depth: int = 0) -> Iterator[str]:
+    """The plan from the answer down, each node with the pattern of the edge above it."""
+    yield f"{'  ' * depth}{plan.describe()}  -> {plan.pattern.label}"
+    for node in inputs(plan):
+        yield from explain(node, depth + 1)
+
+
+def _equalities(keys: tuple[tuple[str, str], ...]) -> str:
+    return " AND ".join(f"{left} = {right}" for left, right in keys) or "TRUE"

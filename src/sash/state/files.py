@@ -1,0 +1,110 @@
+"""A bucket's state in files: an epoch writes the chunks that it made into one file, and a manifest names all that live.
+
+    manifest  {"buffers": {"0.live": [[file, offset, length, checksum, partition], ..]}, "counters": {..}}
+                                          │
+                                          └► 000042-3.arrow: Arrow streams, one after the other
+
+Chunks never change, so a state is a list of places. Readers keep what they have read: a chunk is read once per process
+as long as it lives.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sash.core.errors import CheckpointError
+from sash.state.chunk import Chunk, Place, tuples_of
+from sash.state.state import State
+
+Manifest = dict[str, Any]
+# By directory and bucket: the chunks of its latest state in this process.
+_KNOWN: dict[tuple[str, int], dict[Place, Chunk]] = {}
+
+
+def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
+    """The state that a manifest names; None is the empty one."""
+    if manifest is None:
+        return State()
+    known = _KNOWN.get((str(directory), bucket), {})
+    buffers = {
+        name: tuple(_chunk(directory, Place(*place), partition, known) for *place, partition in chunks)
+        for name, chunks in manifest["buffers"].items()
+    }
+    return State(buffers, manifest["counters"])
+
+
+def store(directory: Path, bucket: int, file: str, state: State, *, durable: bool) -> tuple[State, Manifest]:
+    """Write the chunks that have no place yet; the state with all its places, and the manifest that names them."""
+    data = bytearray()
+    buffers = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.buffers.items()}
+    if data:
+        _write(directory / file, data, durable)
+    _KNOWN[str(directory), bucket] = {
+        chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None
+    }
+    return State(buffers, state.counters), _manifest(buffers, state)
+
+
+def files_of(manifest: Manifest) -> set[str]:
+    """The files that a manifest needs."""
+    return {place[0] for chunks in manifest["buffers"].values() for place in chunks}
+
+
+def forget(directory: Path) -> None:
+    """A plan has ended: nobody asks for its chunks again."""
+    for key in [key for key in _KNOWN if key[0] == str(directory)]:
+        del _KNOWN[key]
+
+
+def _manifest(buffers: dict[str, tuple[Chunk, ...]], state: State) -> Manifest:
+    places = {name: [[*_fields(chunk), chunk.partition] for chunk in chunks] for name, chunks in buffers.items()}
+    return {"buffers": places, "counters": dict(state.counters)}
+
+
+def _fields(chunk: Chunk) -> tuple[str, int, int, int]:
+    assert chunk.place is not None
+    return chunk.place.file, chunk.place.offset, chunk.place.length, chunk.place.checksum
+
+
+def _placed(chunk: Chunk, file: str, data: bytearray) -> Chunk:
+    if chunk.place is not None:
+        return chunk
+    table, sink = chunk.to_table(), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    written = memoryview(sink.getvalue())
+    place = Place(file, len(data), len(written), zlib.crc32(written))
+    data += written
+    return replace(chunk, place=place)
+
+
+def _write(path: Path, data: bytearray, durable: bool) -> None:
+    """Another attempt at the same epoch may write the same file: the last rename counts, the bytes are the same."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    with open(draft, "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(draft, path)
+
+
+def _chunk(directory: Path, place: Place, partition: int, known: dict[Place, Chunk]) -> Chunk:
+    if place in known:
+        return known[place]
+    path = directory / place.file
+    try:
+        with open(path, "rb") as file:
+            file.seek(place.offset)
+            data = file.read(place.length)
+    except OSError as error:
+        raise CheckpointError(f"the state file {path} cannot be read: {error}") from None
+    if len(data) != place.length or zlib.crc32(data) != place.checksum:
+        raise CheckpointError(f"the state file {path} is damaged: its checksum is wrong")
+    return Chunk(tuples_of(pa.ipc.open_stream(pa.py_buffer(data)).read_all()), partition, place)

@@ -1,0 +1,46 @@
+"""The whole state of one bucket of a plan: buffers by name, and counters. An epoch turns one into the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sash.state.chunk import Chunk
+
+
+@dataclass(frozen=True)
+class State:
+    """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out."""
+
+    buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+    def chunks(self, name: str) -> tuple[Chunk, ...]:
+        return self.buffers.get(name, ())
+
+    @property
+    def tuples(self) -> int:
+        return sum(len(chunk) for chunks in self.buffers.values() for chunk in chunks)
+
+
+class Working:
+    """A state while an epoch works on it: operators replace their buffers, the old state stays as it was."""
+
+    def __init__(self, state: State) -> None:
+        self._buffers = dict(state.buffers)
+        self._counters = dict(state.counters)
+
+    def chunks(self, name: str) -> tuple[Chunk, ...]:
+        return self._buffers.get(name, ())
+
+    def store(self, name: str, chunks: list[Chunk]) -> None:
+        self._buffers[name] = tuple(chunks)
+
+    def count(self, name: str, more: int) -> int:
+        """Give out `more` numbers; the first of them."""
+        first = self._counters.get(name, 0)
+        self._counters[name] = first + more
+        return first
+
+    def finished(self) -> State:
+        return State({name: chunks for name, chunks in self._buffers.items() if chunks}, self._counters)

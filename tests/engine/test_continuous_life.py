@@ -1,0 +1,165 @@
+"""The life of continuous queries: they come and go, share plans, wait for all their streams, fail alone, go on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.core.time import SECOND, to_micros
+from tests.engine.test_continuous import COLUMNS, QUERIES, declare, tuples, with_numbers, write
+from tests.support.streams import START
+from tests.support.windows_in_duckdb import Definition, answer_of_changes
+
+pytestmark = pytest.mark.spark
+SOME = ("join", "anti", "distinct", "groups", "last")
+
+
+def table(*rows: tuple[float, int, int]) -> pa.Table:
+    """(second, k, v) as tuples of a stream."""
+    stamps = pa.array([START + int(second * SECOND) for second, _, _ in rows], pa.timestamp("us", "UTC"))
+    ks, vs = (pa.array([row[i] for row in rows], pa.int32()) for i in (1, 2))
+    return pa.table({"ts": stamps, "k": ks, "g": pa.nulls(len(rows), pa.string()), "v": vs})
+
+
+def rows(changes: pa.Table) -> list[tuple[Any, ...]]:
+    """(second, sign, values ..) of each change."""
+    found = []
+    for row in changes.to_pylist():
+        ts, sign = row.pop("_ts"), row.pop("_sign")
+        row.pop("_exp")
+        found.append(((int(ts.timestamp() * SECOND) - START) / SECOND, sign, *row.values()))
+    return found
+
+
+def as_of(view: pa.Table) -> int:
+    return to_micros(datetime.fromisoformat(view.schema.metadata[b"as_of"].decode()))
+
+
+def static(session: sash.Session, spark: Any, name: str, *tuples_: tuple[float, int, int], **options: str) -> None:
+    session.create_stream(name, spark.createDataFrame(table(*tuples_).to_pandas(), COLUMNS), timestamp="ts", **options)
+
+
+def test_restarts_lose_and_repeat_nothing(spark: Any, tmp_path: Path) -> None:
+    parts = {"s": tuples(5, parts=6), "t": tuples(6, parts=6)}
+    collected: dict[str, list[Any]] = {name: [] for name in SOME}
+    for first in (0, 2, 4):
+        for name, each in parts.items():
+            write(each[first : first + 2], tmp_path / name, first)
+        with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint") as session:
+            declare(session, tmp_path)
+            for name in SOME:
+                query = session.register(QUERIES[name], name=name)
+                query.subscribe(lambda answer, name=name: collected[name].append(answer.table))
+            session.run()
+            views = {name: session.queries[name].view() for name in SOME}
+    definition = Definition({name: with_numbers(each) for name, each in parts.items()})
+    both_have_come_to = min(max(with_numbers(each)["_us"].to_pylist()) for each in parts.values())
+    for name in SOME:
+        changes = pa.concat_tables(collected[name])
+        for now in range(START, both_have_come_to, 900_000):
+            assert answer_of_changes(changes, now) == definition.answer(QUERIES[name], now), (name, now)
+        rows = Counter(tuple(row.values()) for row in views[name].to_pylist())
+        assert rows == answer_of_changes(changes, as_of(views[name])), name
+
+
+def test_queries_with_the_same_plan_share_it(spark: Any) -> None:
+    text = "SELECT DISTINCT k FROM s [RANGE 5 sec]"
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0), (1, 2, 0), (2, 1, 0))
+        one = session.register(text, name="one")
+        other = session.register(text.lower().replace("range 5 sec", "RANGE 5 sec"), name="other")
+        session.run()
+        assert session.stats()["plans"] == 1
+        assert one.changes() == other.changes() and one.changes().num_rows == 2
+        # One that comes later begins with what the plan holds.
+        later = session.register(text, name="later")
+        assert Counter(later.changes()["k"].to_pylist()) == Counter([1, 2])
+        assert later.view() == one.view()
+        one.drop()
+        assert other.view().num_rows == 2
+        other.drop()
+        later.drop()
+        assert session.stats()["plans"] == 0
+
+
+def test_time_goes_as_far_as_the_slowest_stream(spark: Any) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 1), (4, 1, 2))
+        static(session, spark, "t", (1, 1, 3), (9, 2, 4))
+        text = "SELECT s.v AS a, t.v AS b FROM s [RANGE 6 sec], t [RANGE 6 sec] WHERE s.k = t.k"
+        query = session.register(text, name="q")
+        anti = session.register(
+            "SELECT v FROM s [RANGE 6 sec] WHERE NOT EXISTS (SELECT 1 FROM t [RANGE 2 sec] WHERE t.k = s.k)", name="a"
+        )
+        session.run()
+        assert rows(query.changes()) == [(1.0, 1, 1, 3), (4.0, 1, 2, 3)]
+        # What t's tuple of second 1 hid appears when it leaves, before anything else comes.
+        assert rows(anti.changes()) == [(0.0, 1, 1), (1.0, -1, 1), (3.0, 1, 1), (4.0, 1, 2)]
+
+
+def test_a_heartbeat_lets_results_expire_and_appear(spark: Any, tmp_path: Path) -> None:
+    for name, part in (("s", table((0, 1, 1))), ("t", table((1, 1, 2)))):
+        write([part], tmp_path / name)
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path)
+        text = "SELECT v FROM s [RANGE 9 sec] WHERE NOT EXISTS (SELECT 1 FROM t [RANGE 2 sec] WHERE t.k = s.k)"
+        query = session.register(text, name="q")
+        session.run()
+        assert rows(query.changes()) == [(0.0, 1, 1), (1.0, -1, 1)] and query.view().num_rows == 0
+        session.advance("s", START + 5 * SECOND)
+        session.advance("t", START + 5 * SECOND)
+        assert rows(query.changes())[2:] == [(3.0, 1, 1)] and query.view()["v"].to_pylist() == [1]
+        session.advance("s", START + 10 * SECOND)
+        session.advance("t", START + 10 * SECOND)
+        assert query.view().num_rows == 0 and len(rows(query.changes())) == 3
+
+
+def test_a_failing_expression_fails_its_own_query(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0), (1, 2, 5))
+        bad = session.register("SELECT DISTINCT k DIV v AS d FROM s [RANGE 5 sec]", name="bad")
+        worse = session.register("SELECT a.k DIV b.v AS d FROM s [NOW] a, s [NOW] b WHERE a.k = b.k", name="worse")
+        good = session.register("SELECT DISTINCT k FROM s [RANGE 5 sec]", name="good")
+        periodic = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]", name="periodic")
+        session.run()
+        assert good.error is None and good.changes().num_rows == 2 and periodic.latest() is not None
+        for query in (bad, worse):
+            assert query.error is not None and "zero" in str(query.error).lower(), query.error
+            assert query.changes().num_rows == 0
+
+
+def test_late_tuples_are_counted_and_left_out(spark: Any, tmp_path: Path) -> None:
+    write([table((0, 1, 1), (9, 1, 2)), table((2, 1, 3), (10, 1, 4), (20, 1, 5))], tmp_path / "s")
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path, "s")
+        query = session.register("SELECT v FROM s [RANGE 3 sec]", name="q")
+        session.run()
+        assert query.changes()["v"].to_pylist() == [1, 2, 4, 5]
+        assert session.stats()["queries"]["q"]["late_tuples"] == 1
+
+
+def test_what_a_periodic_query_does_not_have(spark: Any) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0))
+        query = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]", name="q")
+        for asked in (query.changes, query.view):
+            with pytest.raises(sash.SashError, match="'q' is periodic"):
+                asked()
+        with pytest.raises(sash.SashError, match="no synopsis"):
+            session.register("SELECT k FROM s [RANGE 5 sec]", name="c", synopsis="running")
+        assert "c" not in session.queries
+
+
+def test_a_stream_that_a_continuous_query_reads_is_not_dropped(spark: Any) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0))
+        static(session, spark, "t", (0, 1, 0))
+        session.register("SELECT s.k FROM s [NOW], t [NOW] WHERE s.k = t.k", name="q")
+        with pytest.raises(sash.CatalogError, match="'t' is read by q"):
+            session.drop_stream("t")

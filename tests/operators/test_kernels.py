@@ -1,0 +1,56 @@
+"""Each Numba kernel against the plain version beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.operators.distinct_kernels import _kernel_delta_star, reference_delta_star
+from sash.operators.group_by import _trees
+from sash.operators.join_kernels import _kernel_pairs, reference_pairs
+from sash.operators.replay_kernels import ADD, MAX, MIN, _kernel_replay, reference_replay
+
+lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1, 9)), max_size=12)
+
+
+def arrays(tuples: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    codes, ts, lengths = (np.array([each[i] for each in tuples], dtype=np.int64) for i in range(3))
+    return codes, ts, ts + lengths
+
+
+@given(lives, lives)
+def test_pairs(left: list[tuple[int, int, int]], right: list[tuple[int, int, int]]) -> None:
+    found = set(zip(*(part.tolist() for part in _kernel_pairs(*arrays(left), *arrays(right))), strict=True))
+    assert found == set(zip(*(part.tolist() for part in reference_pairs(*arrays(left), *arrays(right))), strict=True))
+
+
+@given(lives)
+def test_delta_star(tuples: list[tuple[int, int, int]]) -> None:
+    codes, ts, exp = arrays(sorted(tuples, key=lambda each: (each[1], -each[2])))
+    results = []
+    for function in (_kernel_delta_star, reference_delta_star):
+        shown, spare = np.full(5, -1, dtype=np.int64), np.full(5, -1, dtype=np.int64)
+        places, times = function(codes, ts, exp, shown, spare, 0, 40)
+        results.append(sorted(zip(times.tolist(), codes[places].tolist(), exp[places].tolist(), strict=True)))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", [ADD, MIN, MAX])
+@given(st.data())
+def test_replay(kind: int, data: st.DataObject) -> None:
+    number = data.draw(st.integers(1, 10))
+    codes = np.sort(np.array(data.draw(st.lists(st.integers(0, 2), min_size=number, max_size=number)), dtype=np.int64))
+    codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    values = np.array(data.draw(st.lists(st.integers(-5, 5), min_size=number, max_size=number)), dtype=np.int64)
+    active = np.array(data.draw(st.lists(st.booleans(), min_size=number, max_size=number)))
+    switched = np.array(
+        sorted(data.draw(st.lists(st.integers(0, number - 1), max_size=12)), key=lambda i: codes[i]), dtype=np.int64
+    )
+    on = np.array(data.draw(st.lists(st.booleans(), min_size=len(switched), max_size=len(switched))), dtype=np.bool_)
+    roots, leaves = _trees(codes)
+    ends = np.arange(1, len(switched) + 1)
+    identity = {ADD: 0, MIN: 2**62, MAX: -(2**62)}[kind]
+    arguments = (kind, values, np.int64(identity), roots, leaves, active, switched, on, ends, codes[switched])
+    assert _kernel_replay(*arguments).tolist() == reference_replay(*arguments).tolist()

@@ -1,0 +1,64 @@
+"""Random plans against the definition, at every instant, however the input is cut into micro-batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.operators import Arrivals, Stage
+from sash.plan.continuous import Node, windows
+from sash.state import Chunk, State
+from sash.state.chunk import tuples_of
+from tests.support.plans import plans, tuples
+from tests.support.relational import Inputs, answer, check_net, listed, view
+
+END = 32
+
+
+def restored(state: State) -> State:
+    """A state as it comes back from its files."""
+    buffers = {
+        name: tuple(Chunk(tuples_of(chunk.to_table()), chunk.partition) for chunk in chunks)
+        for name, chunks in state.buffers.items()
+    }
+    return State(buffers, dict(state.counters))
+
+
+def run(
+    plan: Node, inputs: Inputs, cuts: list[int], *, late: int = 0
+) -> list[tuple[int, int, int, tuple[object, ...]]]:
+    """All changes up to END. Tuples arrive in the micro-batch in which the watermark is `late` behind them."""
+    stage, state, found, low = Stage(plan, partitions=3), State(), [], 0
+    schemas = [window.schema for window in windows(plan)]
+    for high in [*sorted(set(cuts)), END]:
+        arrived = {}
+        for place, (schema, given_tuples) in enumerate(zip(schemas, inputs, strict=True)):
+            first, last = (low + late if low else 0), (high + late if high < END else END)
+            batch = [(ts, row) for ts, row in given_tuples if first <= ts < last]
+            columns = [pa.array([row[i] for _, row in batch], field.type) for i, field in enumerate(schema)]
+            arrived[place] = Arrivals(
+                pa.table(columns, schema=schema), np.array([ts for ts, _ in batch], dtype=np.int64)
+            )
+        changes, state = stage.step(state, arrived, low, high)
+        assert all(low <= ts < high for ts in changes.ts.tolist())
+        found += listed(changes)
+        state, low = restored(state), high
+    return found
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_a_plan_gives_the_definitions_answer_at_every_instant(data: st.DataObject) -> None:
+    plan = data.draw(plans(), label="plan")
+    inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
+    cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=6), label="cuts")
+    late = data.draw(st.integers(0, 3), label="late")
+    changes = run(plan, inputs, cuts, late=late)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
+    assert Counter(changes) == Counter(run(plan, inputs, []))

@@ -1,0 +1,108 @@
+"""Random continuous plans over two streams of small whole numbers, and random tuples for them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from sash.core.window import RowWindow, TimeWindow
+from sash.plan.continuous import (
+    Aggregated,
+    BaseWindow,
+    Column,
+    Distinct,
+    Filter,
+    GroupBy,
+    Intersection,
+    Join,
+    Map,
+    Negation,
+    Node,
+    Union,
+)
+from sash.plan.expressions import Call, Field, Literal, RowExpression
+
+INT = pa.int64()
+
+
+def window(name: str, kind: TimeWindow | RowWindow, partition: tuple[str, ...] = ()) -> BaseWindow:
+    columns = tuple(Column(f"{name}.{column}", RowExpression(column, INT, (column,))) for column in ("a", "b"))
+    return BaseWindow(name, name, kind, columns, partition=tuple(f"{name}.{column}" for column in partition))
+
+
+def named(node: Node, prefix: str, one: str | None = None, other: str | None = None) -> Map:
+    """Two columns of a node under names of their own: `prefix.a` and `prefix.b`."""
+    first, second = one or node.schema.names[0], other or node.schema.names[1]
+    return Map(node, ((f"{prefix}.a", Field(first, INT)), (f"{prefix}.b", Field(second, INT))))
+
+
+def less(name: str, bound: int) -> Call:
+    return Call("lt", (Field(name, INT), Literal(bound, INT)), pa.bool_())
+
+
+time_windows = st.integers(1, 7).map(TimeWindow)
+row_windows = st.integers(1, 4).map(RowWindow)
+
+
+class Plans:
+    """Draws plans of at most so many operators; every window and every sub-plan has names of its own."""
+
+    def __init__(self, draw: st.DrawFn, *, rows: bool = True) -> None:
+        self._draw = draw
+        self._rows = rows
+        self._number = 0
+
+    def plan(self, operators: int) -> Node:
+        if operators <= 0:
+            return self._leaf()
+        forms = ["filter", "distinct", "group", "map", "join", "union", "negation", "intersection"]
+        form = self._draw(st.sampled_from(forms))
+        if form in ("filter", "distinct", "group", "map"):
+            return self._unary(form, self.plan(operators - 1))
+        left = self._draw(st.integers(0, operators - 1))
+        return self._binary(form, self.plan(left), self.plan(operators - 1 - left))
+
+    def _name(self) -> str:
+        self._number += 1
+        return f"n{self._number}"
+
+    def _leaf(self) -> Node:
+        kind = self._draw(st.sampled_from(["time", "time", "rows", "partition"]) if self._rows else st.just("time"))
+        if kind == "time":
+            return window(self._name(), self._draw(time_windows))
+        return window(self._name(), self._draw(row_windows), ("a",) if kind == "partition" else ())
+
+    def _unary(self, form: str, node: Node) -> Node:
+        first, second = node.schema.names[:2]
+        if form == "filter":
+            return Filter(node, less(self._draw(st.sampled_from([first, second])), 2))
+        if form == "map":
+            return named(node, self._name(), second, first)
+        if form == "distinct":
+            return Distinct(node)
+        function = self._draw(st.sampled_from(["count", "sum", "min", "max"]))
+        call = Aggregated(f"{self._name()}.value", function, second, INT)
+        return GroupBy(node, (first,), (call,))
+
+    def _binary(self, form: str, left: Node, right: Node) -> Node:
+        ones, others = left.schema.names, right.schema.names
+        if form == "join":
+            place = self._draw(st.integers(0, 1))
+            joined = Join(left, right, ((ones[0], others[place]),))
+            return named(joined, self._name(), ones[0], others[1])
+        if form == "union":
+            return named(Union((left, right)), self._name())
+        kind = Negation if form == "negation" else Intersection
+        if self._draw(st.booleans()):
+            return kind(left, right, ((ones[0], others[0]),), whole=True, null_safe=self._draw(st.booleans()))
+        # Which of several tuples of a key stay is a choice; with all columns as the key they are all alike.
+        return kind(left, right, tuple(zip(ones, others, strict=True)), null_safe=True)
+
+
+@st.composite
+def plans(draw: st.DrawFn, most: int = 5, *, rows: bool = True) -> Node:
+    return Plans(draw, rows=rows).plan(draw(st.integers(1, most)))
+
+
+values = st.one_of(st.integers(0, 3), st.none())
+tuples = st.lists(st.tuples(st.integers(1, 20), st.tuples(values, values)), max_size=14)

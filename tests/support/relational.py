@@ -1,0 +1,160 @@
+"""The definition: at every instant, the relational query over what is in the windows (thesis, definition 2.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import pyarrow as pa
+
+from sash.core.changes import NEVER, Changes
+from sash.core.window import RowWindow
+from sash.operators.stateless import columns_of
+from sash.plan.continuous import (
+    BaseWindow,
+    Distinct,
+    Filter,
+    GroupBy,
+    Intersection,
+    Join,
+    Negation,
+    Node,
+    Union,
+)
+from sash.synopses.evaluate import evaluate
+
+Row = tuple[Any, ...]
+# The tuples of each window of the plan, from left to right: (timestamp, row).
+Inputs = Sequence[Sequence[tuple[int, Row]]]
+
+
+def answer(plan: Node, inputs: Inputs, now: int) -> Counter[Row]:
+    """What the query's answer holds at an instant."""
+    return Counter(_rows(plan, iter(inputs), now))
+
+
+def _rows(node: Node, inputs: Any, now: int) -> list[Row]:
+    if isinstance(node, BaseWindow):
+        return _window(node, next(inputs), now)
+    if isinstance(node, Union):
+        return [row for input in node.inputs for row in _rows(input, inputs, now)]
+    if isinstance(node, Join | Negation | Intersection):
+        left, right = _rows(node.left, inputs, now), _rows(node.right, inputs, now)
+        return _joined(node, left, right) if isinstance(node, Join) else _matched(node, left, right)
+    rows = _rows(node.input, inputs, now)
+    if isinstance(node, Distinct):
+        return sorted(set(rows), key=repr)
+    if isinstance(node, GroupBy):
+        return _grouped(node, rows)
+    table = pa.Table.from_arrays(
+        [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(node.input.schema)],
+        schema=node.input.schema,
+    )
+    if isinstance(node, Filter):
+        keep = evaluate(node.condition, columns_of(table), len(rows)).to_pylist()
+        return [row for row, kept in zip(rows, keep, strict=True) if kept]
+    made = [evaluate(made, columns_of(table), len(rows)).to_pylist() for _, made in node.outputs]
+    return list(zip(*made, strict=True)) if made else [()] * len(rows)
+
+
+def _window(node: BaseWindow, tuples: Sequence[tuple[int, Row]], now: int) -> list[Row]:
+    """The youngest last. Tuples of one instant come in the order in which they are given."""
+    seen = [row for ts, row in sorted(tuples, key=lambda pair: pair[0]) if ts <= now]
+    if isinstance(node.window, RowWindow):
+        places = [node.schema.names.index(name) for name in node.partition]
+        kept, counted = [], Counter[Row]()
+        for row in reversed(seen):
+            key = tuple(row[place] for place in places)
+            counted[key] += 1
+            if counted[key] <= node.window.length:
+                kept.append(row)
+        return kept[::-1]
+    low = now - node.window.length
+    return [row for ts, row in sorted(tuples, key=lambda pair: pair[0]) if low < ts <= now]
+
+
+def _joined(node: Join, left: list[Row], right: list[Row]) -> list[Row]:
+    keys = _places(node)
+    return [
+        one + other
+        for one in left
+        for other in right
+        if all(one[i] is not None and one[i] == other[j] for i, j in keys)
+    ]
+
+
+def _matched(node: Negation | Intersection, left: list[Row], right: list[Row]) -> list[Row]:
+    keys = _places(node)
+    ours = [_key([row[i] for i, _ in keys], node.null_safe) for row in left]
+    theirs = Counter(_key([row[j] for _, j in keys], node.null_safe) for row in right)
+    del theirs[None]
+    found: list[Row] = []
+    for key in dict.fromkeys(ours):
+        mine = [row for row, its in zip(left, ours, strict=True) if its == key]
+        v1, v2 = len(mine), theirs[key] if key is not None else 0
+        if isinstance(node, Negation):
+            shown = (v1 if v2 == 0 else 0) if node.whole else max(v1 - v2, 0)
+        else:
+            shown = (v1 if v2 > 0 else 0) if node.whole else min(v1, v2)
+        found += mine[v1 - shown :]
+    return found
+
+
+def _key(values: list[Any], null_safe: bool) -> Row | None:
+    return None if not null_safe and None in values else tuple(values)
+
+
+def _places(node: Join | Negation | Intersection) -> list[tuple[int, int]]:
+    names, others = node.left.schema.names, node.right.schema.names
+    return [(names.index(one), others.index(other)) for one, other in node.keys]
+
+
+def _grouped(node: GroupBy, rows: list[Row]) -> list[Row]:
+    names = node.input.schema.names
+    groups: dict[Row, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[names.index(key)] for key in node.keys), []).append(row)
+    found = []
+    for key, members in groups.items():
+        values = []
+        for call in node.calls:
+            given = [1 if call.argument is None else row[names.index(call.argument)] for row in members]
+            values.append(_aggregate(call.function, [value for value in given if value is not None]))
+        found.append(key + tuple(values))
+    return found
+
+
+def _aggregate(function: str, values: list[Any]) -> Any:
+    if function == "count":
+        return len(values)
+    if not values:
+        return None
+    return {"sum": sum, "min": min, "max": max, "avg": fmean}[function](values)
+
+
+def view(changes: Sequence[tuple[int, int, int, Row]], now: int) -> Counter[Row]:
+    """The answer that (ts, exp, sign, row) changes leave at an instant."""
+    found: Counter[Row] = Counter()
+    for ts, exp, sign, row in changes:
+        if ts <= now < exp:
+            found[row] += sign
+    assert all(number >= 0 for number in found.values()), "something was taken back that was not there"
+    return +found
+
+
+def listed(changes: Changes) -> list[tuple[int, int, int, Row]]:
+    rows = list(zip(*(column.to_pylist() for column in changes.rows.columns), strict=True))
+    rows = rows or [()] * len(changes)
+    return list(zip(changes.ts.tolist(), changes.exp.tolist(), changes.sign.tolist(), rows, strict=True))
+
+
+def check_net(changes: list[tuple[int, int, int, Row]]) -> None:
+    """In order of time; at one instant nothing both appears and is taken back with the same expiry."""
+    assert [ts for ts, *_ in changes] == sorted(ts for ts, *_ in changes)
+    counted: dict[Any, set[int]] = {}
+    for ts, exp, sign, row in changes:
+        assert ts < exp <= NEVER
+        counted.setdefault((ts, exp, row), set()).add(sign)
+    assert all(len(signs) == 1 for signs in counted.values())
