@@ -61,32 +61,32 @@ T = "  Window trades t [WINDOW 1 sec]  -> WKS"
 PLANS = [
     (  # without an equality all tuples are one group; what EXISTS selects does not matter
         "EXISTS (SELECT * FROM trades [RANGE 1 sec] t)",
-        ["Intersection on TRUE, whole while there is a match  -> STR", S, T],
+        ["Intersection on TRUE, kept while there is a match  -> STR", S, T],
     ),
     (
         "NOT NOT EXISTS (SELECT DISTINCT price, 1 FROM trades [RANGE 1 sec] t WHERE s.src = shares)",
-        ["Intersection on s.src = t.shares, whole while there is a match  -> STR", S, T],
+        ["Intersection on s.src = t.shares, kept while there is a match  -> STR", S, T],
     ),
     (  # the inner s hides the outer one
         "EXISTS (SELECT 1 FROM packets [RANGE 5 sec] S WHERE s.port = 3)",
         [
-            "Intersection on TRUE, whole while there is a match  -> STR",
+            "Intersection on TRUE, kept while there is a match  -> STR",
             S,
             "  Window packets S' [WINDOW 5 sec] where port = 3  -> WKS",
         ],
     ),
     (  # a name that the sub-query has not is the outer one's
         "EXISTS (SELECT 1 FROM trades [RANGE 1 sec] t WHERE symbol = protocol AND dst = shares AND shares = dst)",
-        ["Intersection on s.protocol = t.symbol AND s.dst = t.shares, whole while there is a match  -> STR", S, T],
+        ["Intersection on s.protocol = t.symbol AND s.dst = t.shares, kept while there is a match  -> STR", S, T],
     ),
     (
         "EXISTS (SELECT 1 FROM trades [RANGE 1 sec] t WHERE t.price = s.src + s.port)",
-        ["Intersection on s.CAST(src + port AS DOUBLE) = t.price, whole while there is a match  -> STR", S, T],
+        ["Intersection on s.CAST(src + port AS DOUBLE) = t.price, kept while there is a match  -> STR", S, T],
     ),
     (
         "port + 1 IN (SELECT shares * 2 FROM trades [RANGE 1 sec] t WHERE t.symbol = s.protocol)",
         [
-            "Intersection on s.port + 1 = t.shares * 2 AND s.protocol = t.symbol, whole while there is a match  -> STR",
+            "Intersection on s.port + 1 = t.shares * 2 AND s.protocol = t.symbol, kept while there is a match  -> STR",
             S,
             T,
         ],
@@ -95,14 +95,14 @@ PLANS = [
         "NOT (port IN (SELECT shares FROM trades [RANGE 1 sec] t WHERE t.symbol = s.protocol)) AND TRUE",
         [
             "Union  -> STR",
-            "  Negation on s.protocol = t.symbol, whole while there is no match  -> STR",
-            "    Negation on s.port = t.shares AND s.protocol = t.symbol, whole while there is no match  -> STR",
+            "  Negation on s.protocol = t.symbol, kept while there is no match  -> STR",
+            "    Negation on s.port = t.shares AND s.protocol = t.symbol, kept while there is no match  -> STR",
             "      Filter is_not_null(s.port)  -> WKS",
             "        Window packets s [WINDOW 5 sec] where TRUE  -> WKS",
             "      Window trades t [WINDOW 1 sec]  -> WKS",
             "    Filter is_null(t.shares)  -> WKS",
             "      Window trades t [WINDOW 1 sec]  -> WKS",
-            "  Negation on s.protocol = t.symbol, whole while there is no match  -> STR",
+            "  Negation on s.protocol = t.symbol, kept while there is no match  -> STR",
             "    Filter is_null(s.port)  -> WKS",
             "      Window packets s [WINDOW 5 sec] where TRUE  -> WKS",
             "    Window trades t [WINDOW 1 sec]  -> WKS",
@@ -111,7 +111,7 @@ PLANS = [
     (  # a sub-query with groups is a query of its own
         "port IN (SELECT COUNT(*) FROM trades [RANGE 1 sec] t GROUP BY symbol)",
         [
-            "Intersection on s.CAST(port AS BIGINT) = count(1), whole while there is a match  -> STR",
+            "Intersection on s.CAST(port AS BIGINT) = count(1), kept while there is a match  -> STR",
             S,
             "  Project COUNT(*) AS count(1)  -> STR",
             "    GroupBy t.symbol: COUNT(*)  -> STR",
@@ -121,7 +121,7 @@ PLANS = [
     (
         "src + 0.5 IN (SELECT MAX(shares) AS m FROM trades [RANGE 1 sec] t)",
         [
-            "Intersection on s.src + 0.5 = m, whole while there is a match  -> STR",
+            "Intersection on s.src + 0.5 = m, kept while there is a match  -> STR",
             S,
             "  Project cast(m) AS m  -> STR",
             "    Project MAX(t.shares) AS m  -> STR",
@@ -132,7 +132,7 @@ PLANS = [
     (
         "src IN (SELECT shares FROM trades [RANGE 1 sec] t UNION ALL SELECT port FROM packets [RANGE 2 sec])",
         [
-            "Intersection on s.src = shares, whole while there is a match  -> STR",
+            "Intersection on s.src = shares, kept while there is a match  -> STR",
             S,
             "  Union  -> WK",
             "    Project t.shares AS shares  -> WKS",
@@ -147,8 +147,8 @@ PLANS = [
             " (SELECT 1 FROM trades [RANGE 1 sec] u WHERE u.shares = s.src)"
         ),
         [
-            "Negation on s.src = u.shares, whole while there is no match  -> STR",
-            "  Intersection on TRUE, whole while there is a match  -> STR",
+            "Negation on s.src = u.shares, kept while there is no match  -> STR",
+            "  Intersection on TRUE, kept while there is a match  -> STR",
             "    Window packets s [WINDOW 5 sec] where ok  -> WKS",
             "    Window trades t [WINDOW 1 sec]  -> WKS",
             "  Window trades u [WINDOW 1 sec]  -> WKS",
@@ -160,9 +160,9 @@ PLANS = [
             " AND NOT EXISTS (SELECT 1 FROM packets [ROWS 3] u WHERE u.port = t.shares))"
         ),
         [
-            "Intersection on s.src = t.shares, whole while there is a match  -> STR",
+            "Intersection on s.src = t.shares, kept while there is a match  -> STR",
             S,
-            "  Negation on t.shares = u.port, whole while there is no match  -> STR",
+            "  Negation on t.shares = u.port, kept while there is no match  -> STR",
             "    Window trades t [WINDOW 1 sec]  -> WKS",
             "    Window packets u [ROWS 3]  -> STR",
         ],
@@ -181,7 +181,7 @@ def test_a_key_over_several_windows_is_computed_above_their_join() -> None:
         " WHERE EXISTS (SELECT 1 FROM trades [RANGE 1 sec] t WHERE t.shares = a.length + b.length)"
     ) == [
         "Project a.src AS src  -> STR",
-        "  Intersection on a.length + b.length = t.shares, whole while there is a match  -> STR",
+        "  Intersection on a.length + b.length = t.shares, kept while there is a match  -> STR",
         "    Project a.src, a.length, b.length, b.src, add(a.length, b.length) AS a.length + b.length  -> WK",
         "      Join on a.src = b.src  -> WK",
         "        Window packets a [WINDOW 5 sec]  -> WKS",

@@ -14,6 +14,7 @@ from sash.language import (
     RegisterQuery,
     SelectStatement,
     bind,
+    bind_continuous,
     has_slide,
     parse,
     parse_script,
@@ -37,8 +38,10 @@ def test_every_example_binds(page: str, least: int) -> None:
                 catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
             if isinstance(statement, RegisterQuery | SelectStatement | Explain):
                 periodic = has_slide(statement.select)
-                assert periodic or not isinstance(statement, RegisterQuery)
-                bind(statement.select, catalog, periodic=periodic)
+                if not periodic and isinstance(statement, RegisterQuery):
+                    bind_continuous(statement.select, catalog)
+                else:
+                    bind(statement.select, catalog, periodic=periodic)
                 bound += 1
     assert bound > least
 

@@ -6,10 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.operators import Arrivals, Stage
+from sash.operators.build import STRATEGIES
 from sash.plan.continuous import Node, windows
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
@@ -29,10 +31,10 @@ def restored(state: State) -> State:
 
 
 def run(
-    plan: Node, inputs: Inputs, cuts: list[int], *, late: int = 0
+    plan: Node, inputs: Inputs, cuts: list[int], *, late: int = 0, strategy: str = "upa"
 ) -> list[tuple[int, int, int, tuple[object, ...]]]:
     """All changes up to END. Tuples arrive in the micro-batch in which the watermark is `late` behind them."""
-    stage, state, found, low = Stage(plan, partitions=3), State(), [], 0
+    stage, state, found, low = Stage(plan, 3, strategy), State(), [], 0
     schemas = [window.schema for window in windows(plan)]
     for high in [*sorted(set(cuts)), END]:
         arrived = {}
@@ -50,15 +52,16 @@ def run(
     return found
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=150)
-def test_a_plan_gives_the_definitions_answer_at_every_instant(data: st.DataObject) -> None:
+@settings(max_examples=100)
+def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, data: st.DataObject) -> None:
     plan = data.draw(plans(), label="plan")
     inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
     cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=6), label="cuts")
     late = data.draw(st.integers(0, 3), label="late")
-    changes = run(plan, inputs, cuts, late=late)
+    changes = run(plan, inputs, cuts, late=late, strategy=strategy)
     check_net(changes)
     for now in range(END):
         assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
-    assert Counter(changes) == Counter(run(plan, inputs, []))
+    assert Counter(changes) == Counter(run(plan, inputs, [], strategy=strategy))

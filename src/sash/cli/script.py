@@ -10,10 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery
-from sash.core.errors import SashError
+from sash.core.errors import CqlError, SashError
 from sash.engine.compiler import CompiledQuery, compile_select
 from sash.engine.declare import declared_stream
 from sash.engine.explain import compile_for_explain
+from sash.engine.explain_continuous import explain_continuous
 from sash.language import (
     CreateStream,
     Describe,
@@ -23,8 +24,11 @@ from sash.language import (
     RegisterQuery,
     SelectStatement,
     Statement,
+    bind_continuous,
+    is_continuous,
     parse_script,
 )
+from sash.plan.continuous import streams_of
 
 SchemaOf = Callable[[CreateStream], pa.Schema]
 
@@ -85,6 +89,8 @@ class Rehearsal:
     catalog: Catalog = field(default_factory=Catalog)
     queries: dict[str, CompiledQuery] = field(default_factory=dict)
     questions: list[tuple[Statement, CompiledQuery]] = field(default_factory=list)
+    # Explanations of continuous queries, by what they are called.
+    continuous: dict[str, str] = field(default_factory=dict)
 
     def play(self, statements: Sequence[Statement], schema_of: SchemaOf) -> None:
         for statement in statements:
@@ -94,20 +100,34 @@ class Rehearsal:
         match statement:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
+            case RegisterQuery(name=name, select=select) if is_continuous(select):
+                self.continuous[name] = explain_continuous(select, self.catalog)
+                streams = streams_of(bind_continuous(select, self.catalog))
+                self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams))
             case RegisterQuery(name=name, select=select, synopsis=synopsis):
                 compiled = compile_select(select, self.catalog, name, synopsis=synopsis)
                 self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
                 self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
             case DropQuery(name=name):
-                self.catalog.drop_query(name)
-                del self.queries[name.lower()]
+                dropped = self.catalog.drop_query(name)
+                self.queries.pop(name.lower(), None)
+                self.continuous.pop(dropped.name, None)
             case DropStream(name=name):
                 stream = self.catalog.stream(name).name
-                self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.stream == stream])
+                self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
             case SelectStatement(select=select):
                 self.questions.append((statement, compile_select(select, self.catalog, one_time=True)))
-            case Explain(select=select):
-                self.questions.append((statement, compile_for_explain(select, self.catalog)))
+            case Explain():
+                self._explain(statement)
+
+    def _explain(self, statement: Explain) -> None:
+        """A question if it can be one, else a continuous query."""
+        try:
+            self.questions.append((statement, compile_for_explain(statement.select, self.catalog)))
+        except CqlError:
+            if not is_continuous(statement.select):
+                raise
+            self.continuous[title(statement)] = explain_continuous(statement.select, self.catalog)
 
 
 def declares_all_columns(statements: Sequence[Statement]) -> bool:

@@ -10,7 +10,12 @@ from sash.language import Select, bind_continuous
 from sash.plan.continuous import Node, explain, windows
 from sash.plan.partitioning import spread
 
-_PATTERNS = "MON: never expires, WKS: first in, first out, WK: expiry known, STR: may be taken back"
+_PATTERNS = (
+    "  MON  never expires",
+    "  WKS  first in, first out: stored as it comes",
+    "  WK   its expiry is known: stored in a calendar queue",
+    "  STR  may be taken back: stored by its identity",
+)
 
 
 def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
@@ -27,13 +32,15 @@ def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
 
 def explain_continuous(select: Select, catalog: Catalog) -> str:
     plan = bind_continuous(select, catalog)
-    lines = ["Continuous query: every arrival and every expiry changes the answer.", "", "Plan", *explain(plan)]
-    return "\n".join([*lines, f"  ({_PATTERNS})", "", "On Spark", f"  {_spread(plan)}"])
+    shown = [f"  {line}" for line in explain(plan)]
+    used = [line for line in _PATTERNS if any(f"-> {line.split()[0]}" in each for each in shown)]
+    head = "Continuous: every arrival and every expiry changes the answer"
+    return "\n".join([head, "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"])
 
 
 def _spread(plan: Node) -> str:
     columns = spread(plan)
     if columns is None:
-        return "one bucket: no column is the key of all operators"
+        return "one bucket, because no column is the key of all operators"
     names = sorted({columns[place] for place in range(len(windows(plan)))})
     return f"buckets by {', '.join(names)}"

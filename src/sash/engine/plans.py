@@ -22,7 +22,7 @@ from sash.core.time import Micros, to_datetime
 from sash.engine.answer import Answer
 from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.query import Query
-from sash.plan.continuous import Node, windows
+from sash.plan.continuous import Node, streams_of
 from sash.state import files
 from sash.storage.epochs import EpochLog
 from sash.storage.files import write_json
@@ -43,7 +43,7 @@ class ContinuousQuery:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(window.stream for window in windows(self.plan)))
+        return streams_of(self.plan)
 
     @property
     def digest(self) -> str:

@@ -1,15 +1,23 @@
-"""From logical nodes to physical operators: the update patterns of a node's inputs decide."""
+"""From logical nodes to physical operators: the update patterns of a node's inputs decide.
+
+Three execution strategies (thesis 2.3.3, 3.5.2), by name:
+
+    upa      update-pattern-aware: each edge is stored as its pattern asks; negative tuples only where results end early
+    nt       negative tuples: windows announce every expiry, so every edge is STRICT and every buffer hashed
+    direct   tuples expire by their timestamps wherever they can, out of plain lists
+"""
 
 from __future__ import annotations
 
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow
 from sash.operators.base import Operator
-from sash.operators.distinct import CountingDistinctOp, DeltaStarOp
+from sash.operators.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
 from sash.operators.group_by import GroupByOp
 from sash.operators.join import WindowJoinOp
 from sash.operators.matching import MatchingOp
 from sash.operators.matching_kernels import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH
+from sash.operators.negative_window import NegativeWindowOp
 from sash.operators.row_window import RowWindowOp
 from sash.operators.stateless import ProjectOp, SelectOp, TimeWindowOp, UnionOp
 from sash.operators.storing import Storing
@@ -29,33 +37,55 @@ from sash.plan.continuous import (
 )
 
 STRICT = UpdatePattern.STRICT
+STRATEGIES = ("upa", "nt", "direct")
 
 
-def build(plan: Node, partitions: int) -> dict[str, Operator]:
+def build(plan: Node, partitions: int, strategy: str = "upa") -> dict[str, Operator]:
     """The operator of every node, by the node's path from the answer down ('' is the answer's own)."""
-    builder = _Builder(plan, partitions)
+    builder = _Builder(plan, partitions, strategy)
     builder.visit(plan, "", named=False)
     return builder.operators
 
 
 class _Builder:
-    def __init__(self, plan: Node, partitions: int) -> None:
+    def __init__(self, plan: Node, partitions: int, strategy: str) -> None:
         self._partitions = partitions
+        self._strategy = strategy
         lengths = [window.window.length for window in windows(plan) if window.lifetime is not None]
         self._span = max(lengths, default=1)
         self.operators: dict[str, Operator] = {}
 
     def visit(self, node: Node, path: str, *, named: bool) -> int:
         """Build a node and what is below it; `named`: the operator above asks who its rows are. Returns their ids."""
-        widths = [
-            self.visit(input, f"{path}{place}", named=_must_know(node) or (named and _passes_names(node)))
-            for place, input in enumerate(inputs(node))
-        ]
-        operator = self._operator(node, path, _width(node, widths) if named else 0, widths)
+        asks = self._must_know(node) or (named and self._passes_names(node))
+        widths = [self.visit(input, f"{path}{place}", named=asks) for place, input in enumerate(inputs(node))]
+        operator = self._operator(node, path, self._width(node, widths) if named else 0)
         self.operators[path] = operator
         return operator.width
 
-    def _operator(self, node: Node, path: str, width: int, widths: list[int]) -> Operator:
+    def _pattern(self, node: Node) -> UpdatePattern:
+        """The pattern of the edge above a node, as it is executed."""
+        announced = self._strategy == "nt" and node.pattern is not UpdatePattern.MONOTONIC
+        return STRICT if announced else node.pattern
+
+    def _must_know(self, node: Node) -> bool:
+        """A negative tuple must find the one that it takes back."""
+        stores = isinstance(node, Join | Negation | Intersection | Distinct | GroupBy)
+        return stores and any(self._pattern(input) is STRICT for input in inputs(node))
+
+    def _passes_names(self, node: Node) -> bool:
+        """Whether its rows are those of its inputs; groups and counted values have names of their own."""
+        counted = isinstance(node, Distinct) and self._pattern(node.input) is STRICT
+        return not counted and not isinstance(node, GroupBy)
+
+    def _width(self, node: Node, widths: list[int]) -> int:
+        if isinstance(node, BaseWindow) or not self._passes_names(node):
+            return 1
+        if isinstance(node, Union):
+            return 1 + max(widths)
+        return sum(widths) if isinstance(node, Join) else widths[0]
+
+    def _operator(self, node: Node, path: str, width: int) -> Operator:
         if isinstance(node, BaseWindow):
             return self._window(node, path, width)
         if isinstance(node, Filter):
@@ -67,9 +97,7 @@ class _Builder:
         if isinstance(node, Join):
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
         if isinstance(node, Distinct):
-            if node.input.pattern is STRICT:
-                return CountingDistinctOp(node.schema, self._storing(node.input, f"{path}0"), width)
-            return DeltaStarOp(node.schema, path, width)
+            return self._distinct(node, path, width)
         if isinstance(node, GroupBy):
             return GroupByOp(node, self._storing(node.input, f"{path}0"), width)
         rule = _rule(node)
@@ -79,33 +107,25 @@ class _Builder:
     def _window(self, node: BaseWindow, path: str, width: int) -> Operator:
         if isinstance(node.window, RowWindow):
             return RowWindowOp(node.schema, path, node.window.length, node.partition, width)
+        if self._strategy == "nt" and not node.window.unbounded:
+            return NegativeWindowOp(node.schema, path, node.window.length, width)
         return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
+
+    def _distinct(self, node: Distinct, path: str, width: int) -> Operator:
+        storing = self._storing(node.input, f"{path}0")
+        if storing.pattern is STRICT:
+            return CountingDistinctOp(node.schema, storing, width)
+        if self._strategy == "direct":
+            return PlainDistinctOp(node.schema, storing, width)
+        return DeltaStarOp(node.schema, path, width)
 
     def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[Storing, Storing]:
         left, right = (self._storing(input, f"{path}{place}") for place, input in enumerate(inputs(node)))
         return left, right
 
     def _storing(self, node: Node, path: str) -> Storing:
-        return Storing(f"{path}.live", node.pattern, self._span, self._partitions)
-
-
-def _must_know(node: Node) -> bool:
-    """A negative tuple must find the one that it takes back."""
-    stores = isinstance(node, Join | Negation | Intersection | Distinct | GroupBy)
-    return stores and any(input.pattern is STRICT for input in inputs(node))
-
-
-def _passes_names(node: Node) -> bool:
-    """Whether its rows are those of its inputs; groups and counted values have names of their own."""
-    return not isinstance(node, GroupBy) and not (isinstance(node, Distinct) and node.input.pattern is STRICT)
-
-
-def _width(node: Node, widths: list[int]) -> int:
-    if isinstance(node, BaseWindow) or not _passes_names(node):
-        return 1
-    if isinstance(node, Union):
-        return 1 + max(widths)
-    return sum(widths) if isinstance(node, Join) else widths[0]
+        plain = self._strategy == "direct"
+        return Storing(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
 
 
 def _rule(node: Negation | Intersection) -> int:

@@ -2,6 +2,8 @@
 
     DeltaStarOp          needs an input without negative tuples; stores per value what stands for it and the duplicate
                          that expires last: at most twice the output. Output WEAK.
+    PlainDistinctOp      stores its whole input and its output, and looks through the input when a result expires: the
+                         direct approach. The same output as delta-star.
     CountingDistinctOp   for STRICT inputs; counts each value. A value stays as long as one like it does, so its
                          expiry is unknown. Output STRICT.
 
@@ -20,7 +22,7 @@ from sash.core.changes import NEVER, Changes
 from sash.operators.base import Epoch
 from sash.operators.distinct_kernels import _kernel_changes_of_presence, _kernel_delta_star
 from sash.operators.identities import Identities
-from sash.operators.keys import dense_codes
+from sash.operators.keys import Codes, dense_codes
 from sash.operators.lifetimes import in_sequence, lifetimes
 from sash.operators.storing import Storing
 from sash.state import Fifo
@@ -53,11 +55,55 @@ class DeltaStarOp:
             np.concatenate(codes), ts, every.exp, standing, second, epoch.low, epoch.high
         )
         for name, stays in ((self._shown, standing), (self._spare, second)):
-            buffer = Fifo()
-            buffer.add(every.take(np.sort(stays[stays >= 0])))
-            state.store(name, buffer.chunks)
+            _keep(state, name, every.take(np.sort(stays[stays >= 0])))
         appeared = every.take(places)
         return Changes(appeared.rows, times, appeared.exp, appeared.sign, appeared.ids).in_order()
+
+
+class PlainDistinctOp:
+    """The weak version that stores input and output."""
+
+    def __init__(self, schema: pa.Schema, storing: Storing, width: int) -> None:
+        self.schema = schema
+        self.width = width
+        self._storing = storing
+        self._shown = f"{storing.name}.shown"
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        buffer, new = self._storing.open(state), inputs[0].take(np.lexsort((-inputs[0].exp, inputs[0].ts)))
+        shown = [*Fifo(state.chunks(self._shown)).tuples(), Changes.none(self.schema, self.width)][0]
+        stored = in_sequence([Changes.none(self.schema, self.width), *buffer.tuples()])
+        parts = (shown, stored, new)
+        codes = dense_codes([part.rows for part in parts], [self.schema.names] * 3, null_safe=True)
+        standing = np.full(int(max(part.max(initial=-1) for part in codes)) + 1, -1, dtype=np.int64)
+        standing[codes[0]] = np.arange(len(shown))
+        spare = _latest(codes[1], stored.exp, shown.exp, standing, len(shown))
+        every, ts = in_sequence(parts), np.concatenate([shown.ts, stored.ts, new.ts])
+        ts[: len(shown) + len(stored)] = epoch.low - 1
+        places, times = _kernel_delta_star(np.concatenate(codes), ts, every.exp, standing, spare, epoch.low, epoch.high)
+        _keep(state, self._shown, every.take(np.sort(standing[standing >= 0])))
+        buffer.add(new)
+        buffer.expire(epoch.high - 1)
+        self._storing.close(state, buffer)
+        appeared = every.take(places)
+        return Changes(appeared.rows, times, appeared.exp, appeared.sign, appeared.ids).in_order()
+
+
+def _latest(codes: Codes, exp: Codes, shown_exp: Codes, standing: Codes, offset: int) -> Codes:
+    """For every value the stored duplicate that expires last, if it outlives what stands for the value."""
+    spare = np.full(len(standing), -1, dtype=np.int64)
+    order = np.argsort(exp, kind="stable")
+    spare[codes[order]] = order
+    found = spare >= 0
+    lasting = np.zeros(len(spare), dtype=np.bool_)
+    lasting[found] = exp[spare[found]] > shown_exp[standing[found]]
+    return np.where(lasting, spare + offset, -1)
+
+
+def _keep(state: Working, name: str, tuples: Changes) -> None:
+    buffer = Fifo()
+    buffer.add(tuples)
+    state.store(name, buffer.chunks)
 
 
 class CountingDistinctOp:

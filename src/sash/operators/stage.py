@@ -37,10 +37,10 @@ class Arrivals:
 class Stage:
     """`plan` is a whole plan; its windows are numbered from left to right."""
 
-    def __init__(self, plan: Node, partitions: int = PARTITIONS) -> None:
+    def __init__(self, plan: Node, partitions: int = PARTITIONS, strategy: str = "upa") -> None:
         self.plan = plan
         self.schemas = [window.schema for window in windows(plan)]
-        self._operators = build(plan, partitions)
+        self._operators = build(plan, partitions, strategy)
 
     def step(self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int) -> tuple[Changes, State]:
         """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out."""

@@ -212,7 +212,7 @@ class _Matched(Stateful):
 
     def describe(self) -> str:
         match = "no" if isinstance(self, Negation) else "a"
-        condition = f", whole while there is {match} match" if self.whole else ""
+        condition = f", kept while there is {match} match" if self.whole else ""
         return f"{type(self).__name__} on {_equalities(self.keys)}{condition}"
 
 
@@ -279,6 +279,11 @@ def edges(plan: Node, path: str = "") -> Iterator[tuple[str, Node]]:
 def windows(plan: Node) -> list[BaseWindow]:
     """The plan's leaves, from left to right."""
     return [node for _, node in edges(plan) if isinstance(node, BaseWindow)]
+
+
+def streams_of(plan: Node) -> tuple[str, ...]:
+    """The streams that a plan reads, each once."""
+    return tuple(dict.fromkeys(window.stream for window in windows(plan)))
 
 
 def explain(plan: Node, depth: int = 0) -> Iterator[str]:

@@ -105,6 +105,24 @@ class Fifo(Buffer):
             self.chunks[place : place + 2] = [Chunk(merged)]
 
 
+class Linear(Buffer):
+    """A plain list, as the direct approach has it: whatever expires makes all of it anew."""
+
+    kind = "list"
+
+    def partition_of(self, tuples: Changes) -> NDArray[np.int64]:
+        return np.zeros(len(tuples), dtype=np.int64)
+
+    def expire(self, now: int) -> None:
+        if any(chunk.tuples.exp.min(initial=NEVER) <= now for chunk in self.chunks):
+            every = together(chunk.tuples for chunk in self.chunks)
+            self.replace(every.where(every.exp > now))
+
+    def _merge(self) -> None:
+        if len(self.chunks) > 1:
+            self.chunks = [Chunk(together(chunk.tuples for chunk in self.chunks))]
+
+
 class CalendarQueue(Buffer):
     """A circular array of partitions by expiry, each `span` long: partition p holds (k span, (k+1) span], k mod n = p.
 
