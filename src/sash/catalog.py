@@ -1,4 +1,4 @@
-"""What the system knows by name: streams and registered queries.
+"""What the system knows by name: streams, tables and registered queries.
 
 Its versions are counted by its history (engine/history.py): a version is stored with each epoch, so that a
 micro-batch that is replayed after a crash sees the queries that it saw before.
@@ -63,11 +63,33 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A relation, or a non-retroactive one (thesis 3.3.1): its changes leave what arrived before them as it was.
+
+    A row is known by its `key`. `serial` is the catalog's version that it came with.
+    """
+
+    name: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+    retroactive: bool = True
+    serial: int = 0
+
+    @property
+    def kind(self) -> str:
+        return "TABLE" if self.retroactive else "NONRETROACTIVE TABLE"
+
+    def column(self, name: str) -> pa.Field | None:
+        """A column by its name in any case, as Spark resolves it."""
+        return next((column for column in self.schema if column.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
 class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
     `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser. `streams` are all the
-    streams that a continuous query reads; a periodic one has none here and reads `stream`.
+    streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
     """
 
     name: str
@@ -78,6 +100,7 @@ class RegisteredQuery:
     serial: int = 0
     synopsis: str | None = None
     streams: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def is_continuous(self) -> bool:
@@ -86,17 +109,25 @@ class RegisteredQuery:
     def reads(self, stream: str) -> bool:
         return stream.lower() in (name.lower() for name in self.streams or (self.stream,))
 
+    def reads_table(self, table: str) -> bool:
+        return table.lower() in (name.lower() for name in self.tables)
+
 
 class Catalog:
     """Names are case-insensitive, as in Spark, and keep the spelling they were given."""
 
     def __init__(self) -> None:
         self._streams: dict[str, Stream] = {}
+        self._tables: dict[str, Table] = {}
         self._queries: dict[str, RegisteredQuery] = {}
 
     @property
     def streams(self) -> list[Stream]:
         return list(self._streams.values())
+
+    @property
+    def tables(self) -> list[Table]:
+        return list(self._tables.values())
 
     @property
     def queries(self) -> list[RegisteredQuery]:
@@ -108,6 +139,16 @@ class Catalog:
         except KeyError:
             hint = nearest(name, (stream.name for stream in self.streams)) or "; CREATE STREAM makes one"
             raise CatalogError(f"unknown stream '{name}'{hint}") from None
+
+    def table(self, name: str) -> Table:
+        try:
+            return self._tables[name.lower()]
+        except KeyError:
+            hint = nearest(name, (table.name for table in self.tables)) or "; CREATE TABLE makes one"
+            raise CatalogError(f"unknown table '{name}'{hint}") from None
+
+    def has_table(self, name: str) -> bool:
+        return name.lower() in self._tables
 
     def query(self, name: str) -> RegisteredQuery:
         try:
@@ -122,6 +163,8 @@ class Catalog:
     def add_stream(self, stream: Stream) -> None:
         if stream.name.lower() in self._streams:
             raise CatalogError(f"stream '{stream.name}' exists already; DROP STREAM {stream.name} first")
+        if self.has_table(stream.name):
+            raise CatalogError(f"'{stream.name}' is a table already; choose another name for the stream")
         self._streams[stream.name.lower()] = stream
 
     def drop_stream(self, name: str, users: list[str]) -> None:
@@ -129,6 +172,20 @@ class Catalog:
         if users:
             raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
         del self._streams[name.lower()]
+
+    def add_table(self, table: Table) -> None:
+        if self.has_table(table.name):
+            raise CatalogError(f"table '{table.name}' exists already; DROP TABLE {table.name} first")
+        if table.name.lower() in self._streams:
+            raise CatalogError(f"'{table.name}' is a stream already; choose another name for the table")
+        self._tables[table.name.lower()] = table
+
+    def drop_table(self, name: str) -> Table:
+        table = self.table(name)
+        users = [query.name for query in self.queries if query.reads_table(name)]
+        if users:
+            raise CatalogError(f"table '{table.name}' is read by {', '.join(users)}; DROP QUERY them first")
+        return self._tables.pop(name.lower())
 
     def add_query(self, query: RegisteredQuery) -> None:
         if query.name.lower() in self._queries:

@@ -10,15 +10,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sash.catalog import Table
 from sash.core.changes import NEVER, Changes
 from sash.core.pattern import UpdatePattern
+from sash.core.versions import RowVersions
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.base import Epoch
 from sash.operators.distinct import CountingDistinctOp, DeltaStarOp
 from sash.operators.matching_kernels import EXCEPT_ALL, shown
 from sash.operators.storing import Storing
-from sash.plan.continuous import Aggregated, BaseWindow, Column, Distinct, GroupBy, Join, Map, Negation, Node
+from sash.plan.continuous import (
+    Aggregated,
+    BaseWindow,
+    Column,
+    Distinct,
+    GroupBy,
+    Join,
+    Map,
+    Negation,
+    Node,
+    NrrJoin,
+    RelationJoin,
+)
 from sash.plan.expressions import Field, RowExpression
 from sash.state import State, Working
 
@@ -38,7 +52,9 @@ def window(name: str, length: int) -> BaseWindow:
     return BaseWindow(name, name, TimeWindow(length), columns)
 
 
-def trace(plan: Node, *inputs: list[tuple[int, str]], cuts: list[int]) -> list[dict[str, Any]]:
+def trace(
+    plan: Node, *inputs: list[tuple[int, str]], cuts: list[int], table: RowVersions | None = None
+) -> list[dict[str, Any]]:
     stage, state, low, found = Stage(plan), State(), 0, []
     for high in [*cuts, END]:
         arrived = {}
@@ -51,7 +67,8 @@ def trace(plan: Node, *inputs: list[tuple[int, str]], cuts: list[int]) -> list[d
             arrived[place] = Arrivals(
                 pa.table(columns[: len(schema)], schema=schema), np.array([ts for ts, _ in batch])
             )
-        changes, state = stage.step(state, arrived, low, high)
+        tables = {} if table is None else {"companies": table}
+        changes, state = stage.step(state, arrived, low, high, tables)
         rows = changes.rows.to_pylist()
         times = zip(changes.ts.tolist(), changes.exp.tolist(), changes.sign.tolist(), rows, strict=True)
         found += [{"at": ts, "exp": exp, "sign": sign, **row} for ts, exp, sign, row in times]
@@ -164,3 +181,37 @@ def test_an_aggregate_over_external_windows_replaces_its_value(unbounded: bool) 
     assert [total for total, sign in zip(totals, signs, strict=True) if sign > 0] == expected["output"]
     taken_back = [total for total, sign in zip(totals, signs, strict=True) if sign < 0]
     assert taken_back == expected["output"][:-1] and expected["output"][-1:] == expected["result_set_at_end"]
+
+
+SCHEMA = pa.schema([("symbol", pa.string()), ("company", pa.string())])
+
+
+def versions(initial: dict[str, str], updates: list[list[Any]]) -> RowVersions:
+    """The rows of a table with when they begin and end."""
+    found = {key: [key, value, 0, NEVER] for key, value in initial.items()}
+    for at, kind, key, *value in updates:
+        if kind == "insert":
+            found[key] = [key, *value, at, NEVER]
+        else:
+            found[key][3] = at
+    keys, values, begin, end = zip(*found.values(), strict=True)
+    return RowVersions(pa.table([keys, values], schema=SCHEMA), np.array(begin), np.array(end), np.arange(len(keys)))
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("kind", [NrrJoin, RelationJoin])
+def test_updates_of_a_table(kind: type[NrrJoin] | type[RelationJoin], cuts: list[int]) -> None:
+    """With a non-retroactive relation a quote stays as it was; with a relation a deletion takes it back."""
+    example = EXAMPLES["nrr.non_retroactive"]
+    given = example["inputs"]
+    table = versions(given["table_initial"], given["table_updates"])
+    known = Table("companies", SCHEMA, ("symbol",), retroactive=kind is RelationJoin)
+    columns = (("c.symbol", "symbol"), ("c.company", "company"))
+    plan = kind(window("S", FOREVER), known, (("S.v", "c.symbol"),), columns)
+    found = trace(plan, given["stream_ts_symbol"], cuts=cuts, table=table)
+    if kind is NrrJoin:
+        assert [[e["at"], e["c.symbol"], e["c.company"]] for e in found] == example["expected"]["nrr_join"]
+        assert {e["sign"] for e in found} == {1}
+    else:
+        listed = [[e["at"], "+-"[e["sign"] < 0], e["S.t"], e["S.v"]] for e in found]
+        assert listed == example["expected"]["relation_join"]

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sash.core.versions import RowVersions
 from sash.operators import Arrivals, Stage
 from sash.operators.build import STRATEGIES
 from sash.plan.continuous import Node, windows
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
-from tests.support.plans import plans, tuples
-from tests.support.relational import Inputs, answer, check_net, listed, view
+from tests.support.plans import TABLES, plans, tuples, updates, versions
+from tests.support.relational import Inputs, Versions, answer, check_net, listed, view
 
 END = 32
 
@@ -30,8 +31,26 @@ def restored(state: State) -> State:
     return State(buffers, dict(state.counters))
 
 
+def needed(tables: Versions, low: int, high: int) -> dict[str, RowVersions]:
+    """What an epoch needs of each table, and no more."""
+    found = {}
+    for table in TABLES.values():
+        given = tables.get(table.name, ())
+        begin, end = (np.array([version[i] for version in given], dtype=np.int64) for i in (0, 1))
+        columns = [pa.array([row[i] for *_, row in given], pa.int64()) for i in (0, 1)]
+        every = RowVersions(pa.table(columns, schema=table.schema), begin, end, np.arange(len(given)))
+        found[table.name] = every.changed(low, high) if table.retroactive else every.seen(low, high)
+    return found
+
+
 def run(
-    plan: Node, inputs: Inputs, cuts: list[int], *, late: int = 0, strategy: str = "upa"
+    plan: Node,
+    inputs: Inputs,
+    cuts: list[int],
+    *,
+    late: int = 0,
+    strategy: str = "upa",
+    tables: Versions | None = None,
 ) -> list[tuple[int, int, int, tuple[object, ...]]]:
     """All changes up to END. Tuples arrive in the micro-batch in which the watermark is `late` behind them."""
     stage, state, found, low = Stage(plan, 3, strategy), State(), [], 0
@@ -45,7 +64,7 @@ def run(
             arrived[place] = Arrivals(
                 pa.table(columns, schema=schema), np.array([ts for ts, _ in batch], dtype=np.int64)
             )
-        changes, state = stage.step(state, arrived, low, high)
+        changes, state = stage.step(state, arrived, low, high, needed(tables or {}, low, high))
         assert all(low <= ts < high for ts in changes.ts.tolist())
         found += listed(changes)
         state, low = restored(state), high
@@ -65,3 +84,19 @@ def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, dat
     for now in range(END):
         assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
     assert Counter(changes) == Counter(run(plan, inputs, [], strategy=strategy))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=150)
+def test_joins_with_tables_that_change(strategy: str, data: st.DataObject) -> None:
+    """A relation as it is, a non-retroactive one as it was when the tuple arrived; below and beside everything else."""
+    plan = data.draw(plans(3, tables=True), label="plan")
+    inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
+    tables = {table.name: versions(data.draw(updates, label=table.name)) for table in TABLES.values()}
+    cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=6), label="cuts")
+    changes = run(plan, inputs, cuts, late=data.draw(st.integers(0, 3), label="late"), tables=tables, strategy=strategy)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(plan, inputs, now, tables), f"at {now}"
+    assert Counter(changes) == Counter(run(plan, inputs, [], tables=tables, strategy=strategy))

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sash.catalog import Table
 from sash.core.pattern import UpdatePattern
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.plan.continuous import (
@@ -24,6 +25,8 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    NrrJoin,
+    RelationJoin,
     Union,
     edges,
     explain,
@@ -44,6 +47,13 @@ def window(name: str, kind: TimeWindow | RowWindow | None = None) -> BaseWindow:
     )
 
 
+TABLE = Table("names", pa.schema([("id", pa.string()), ("name", pa.string())]), ("id",))
+
+
+def with_table(kind: type[NrrJoin] | type[RelationJoin], below: Node) -> Node:
+    return kind(below, TABLE, ((below.schema.names[0], "n.id"),), (("n.id", "id"), ("n.name", "name")))
+
+
 def keys(left: Node, right: Node) -> tuple[tuple[str, str], ...]:
     return ((left.schema.names[0], right.schema.names[0]),)
 
@@ -53,6 +63,8 @@ def plan(tree: dict[str, Any]) -> Node:
     if tree["op"] == "window":
         return window(tree["stream"], RowWindow(5) if tree["type"] == "count" else TimeWindow(9))
     below = [plan(part) for part in tree["in"]]
+    if tree["op"] == "nrr_join":
+        return with_table(NrrJoin, below[0])
     if tree["op"] == "selection":
         return Filter(below[0], TRUE)
     if tree["op"] == "projection":
@@ -67,7 +79,7 @@ def plan(tree: dict[str, Any]) -> Node:
     return kind(below[0], below[1], keys(below[0], below[1]))
 
 
-PLANS = [name for name, example in EXAMPLES.items() if "plan" in example["inputs"] and "nrr" not in name]
+PLANS = [name for name, example in EXAMPLES.items() if "plan" in example["inputs"]]
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -100,6 +112,8 @@ def test_leaves() -> None:
 def test_unary_rules(label: str) -> None:
     below = SUB_PLANS[label]
     assert Filter(below, TRUE).pattern.label == RULES["rule1_unary_weakest_and_nrr_join"][label]
+    assert with_table(NrrJoin, below).pattern.label == RULES["rule1_unary_weakest_and_nrr_join"][label]
+    assert with_table(RelationJoin, below).pattern.label == RULES["rule4_strict_and_relation_join"][label]
     assert Distinct(below).pattern.label == RULES["rule3_weak_unary"][label]
     counted = GroupBy(below, ("S.v",), (Aggregated("n", "count", None, pa.int64()),))
     assert counted.pattern.label == RULES["rule4_strict_and_relation_join"][label]
@@ -162,3 +176,15 @@ def test_operators_without_a_common_key_have_one_bucket() -> None:
 def test_a_union_is_spread_by_columns_at_the_same_place() -> None:
     assert spread(Distinct(Union((two("S"), two("T"))))) == {0: "S.a", 1: "T.a"}
     assert spread(Negation(Union((two("S"), two("T"))), two("U"), (("S.b", "U.a"),))) == {0: "S.b", 1: "T.b", 2: "U.a"}
+
+
+def test_a_join_with_a_table_is_spread_as_its_input() -> None:
+    joined = with_table(RelationJoin, Join(two("S"), two("T"), (("S.a", "T.b"),)))
+    assert spread(joined) == {0: "S.a", 1: "T.b"}
+    assert spread(GroupBy(joined, ("n.name",), ())) is None
+    assert spread(GroupBy(joined, ("n.id",), ())) == {0: "S.a", 1: "T.b"}
+
+
+def test_explain_names_the_table() -> None:
+    shown = list(explain(with_table(NrrJoin, window("S"))))
+    assert shown[0] == "Non-retroactive join with names on S.v = n.id  -> WKS"

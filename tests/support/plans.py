@@ -1,10 +1,12 @@
-"""Random continuous plans over two streams of small whole numbers, and random tuples for them."""
+"""Random continuous plans over streams and tables of small whole numbers, and random tuples and updates for them."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from sash.catalog import Table
+from sash.core.changes import NEVER
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.continuous import (
     Aggregated,
@@ -18,6 +20,8 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    NrrJoin,
+    RelationJoin,
     Union,
 )
 from sash.plan.expressions import Call, Field, Literal, RowExpression
@@ -36,6 +40,16 @@ def named(node: Node, prefix: str, one: str | None = None, other: str | None = N
     return Map(node, ((f"{prefix}.a", Field(first, INT)), (f"{prefix}.b", Field(second, INT))))
 
 
+TABLES = {
+    kind: Table(name, pa.schema([("id", INT), ("v", INT)]), ("id",), retroactive=kind is RelationJoin)
+    for kind, name in ((NrrJoin, "nrr"), (RelationJoin, "relation"))
+}
+
+
+def with_table(kind: type[NrrJoin] | type[RelationJoin], node: Node, key: str, alias: str) -> Node:
+    return kind(node, TABLES[kind], ((key, f"{alias}.id"),), ((f"{alias}.id", "id"), (f"{alias}.v", "v")))
+
+
 def less(name: str, bound: int) -> Call:
     return Call("lt", (Field(name, INT), Literal(bound, INT)), pa.bool_())
 
@@ -47,9 +61,10 @@ row_windows = st.integers(1, 4).map(RowWindow)
 class Plans:
     """Draws plans of at most so many operators; every window and every sub-plan has names of its own."""
 
-    def __init__(self, draw: st.DrawFn, *, rows: bool = True) -> None:
+    def __init__(self, draw: st.DrawFn, *, rows: bool = True, tables: bool = False) -> None:
         self._draw = draw
         self._rows = rows
+        self._tables = tables
         self._number = 0
 
     def plan(self, operators: int) -> Node:
@@ -67,10 +82,28 @@ class Plans:
         return f"n{self._number}"
 
     def _leaf(self) -> Node:
+        if self._tables and self._draw(st.booleans()):
+            return self._with_table()
         kind = self._draw(st.sampled_from(["time", "time", "rows", "partition"]) if self._rows else st.just("time"))
         if kind == "time":
             return window(self._name(), self._draw(time_windows))
         return window(self._name(), self._draw(row_windows), ("a",) if kind == "partition" else ())
+
+    def _with_table(self) -> Node:
+        """A join with a table, of something that has no negative tuples."""
+        node: Node = window(self._name(), self._draw(time_windows))
+        for form in self._draw(st.lists(st.sampled_from(["filter", "map", "join", "nrr"]), max_size=2)):
+            if form == "join":
+                node = self._binary("join", node, window(self._name(), self._draw(time_windows)))
+            elif form == "nrr":
+                node = self._looked_up(NrrJoin, node)
+            else:
+                node = self._unary(form, node)
+        return self._looked_up(self._draw(st.sampled_from([NrrJoin, RelationJoin])), node)
+
+    def _looked_up(self, kind: type[NrrJoin] | type[RelationJoin], node: Node) -> Node:
+        key, alias = node.schema.names[self._draw(st.integers(0, 1))], self._name()
+        return named(with_table(kind, node, key, alias), self._name(), key, f"{alias}.v")
 
     def _unary(self, form: str, node: Node) -> Node:
         first, second = node.schema.names[:2]
@@ -100,9 +133,24 @@ class Plans:
 
 
 @st.composite
-def plans(draw: st.DrawFn, most: int = 5, *, rows: bool = True) -> Node:
-    return Plans(draw, rows=rows).plan(draw(st.integers(1, most)))
+def plans(draw: st.DrawFn, most: int = 5, *, rows: bool = True, tables: bool = False) -> Node:
+    return Plans(draw, rows=rows, tables=tables).plan(draw(st.integers(0 if tables else 1, most)))
 
 
 values = st.one_of(st.integers(0, 3), st.none())
 tuples = st.lists(st.tuples(st.integers(1, 20), st.tuples(values, values)), max_size=14)
+updates = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 3), values), max_size=12)
+
+
+def versions(changes: list[tuple[int, int, int | None]]) -> list[tuple[int, int, tuple[int, int]]]:
+    """What (time, key, value) updates make of a table; a row whose value is None is deleted."""
+    found: list[tuple[int, int, tuple[int, int]]] = []
+    current: dict[int, tuple[int, int]] = {}
+    for at, key, value in sorted(changes, key=lambda change: change[0]):
+        if key in current:
+            begin, old = current.pop(key)
+            found.append((begin, at, (key, old)))
+        if value is not None:
+            current[key] = (at, value)
+    found += [(begin, NEVER, (key, value)) for key, (begin, value) in current.items()]
+    return [version for version in found if version[0] < version[1]]

@@ -1,9 +1,13 @@
-"""The definition: at every instant, the relational query over what is in the windows (thesis, definition 2.1)."""
+"""The definition: at every instant, the relational query over what is in the windows (thesis, definition 2.1).
+
+A relation is what it is at that instant; a tuple's non-retroactive relation is as it was at its timestamp (3.1).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -19,8 +23,12 @@ from sash.plan.continuous import (
     GroupBy,
     Intersection,
     Join,
+    Map,
     Negation,
     Node,
+    NrrJoin,
+    RelationJoin,
+    TableJoin,
     Union,
 )
 from sash.synopses.evaluate import evaluate
@@ -30,33 +38,85 @@ Row = tuple[Any, ...]
 Inputs = Sequence[Sequence[tuple[int, Row]]]
 
 
-def answer(plan: Node, inputs: Inputs, now: int) -> Counter[Row]:
+# A table's rows with the changes that begin and end them.
+Versions = Mapping[str, Sequence[tuple[int, int, Row]]]
+
+
+@dataclass(frozen=True)
+class At:
+    """What there is at an instant."""
+
+    inputs: Iterator[Sequence[tuple[int, Row]]]
+    now: int
+    tables: Versions
+
+
+def answer(plan: Node, inputs: Inputs, now: int, tables: Versions | None = None) -> Counter[Row]:
     """What the query's answer holds at an instant."""
-    return Counter(_rows(plan, iter(inputs), now))
+    return Counter(_rows(plan, At(iter(inputs), now, tables or {})))
 
 
-def _rows(node: Node, inputs: Any, now: int) -> list[Row]:
+def _rows(node: Node, at: At) -> list[Row]:
     if isinstance(node, BaseWindow):
-        return _window(node, next(inputs), now)
+        return _window(node, next(at.inputs), at.now)
+    if isinstance(node, NrrJoin):
+        return [row for _, row in _stamped(node, at)]
     if isinstance(node, Union):
-        return [row for input in node.inputs for row in _rows(input, inputs, now)]
+        return [row for input in node.inputs for row in _rows(input, at)]
     if isinstance(node, Join | Negation | Intersection):
-        left, right = _rows(node.left, inputs, now), _rows(node.right, inputs, now)
+        left, right = _rows(node.left, at), _rows(node.right, at)
         return _joined(node, left, right) if isinstance(node, Join) else _matched(node, left, right)
-    rows = _rows(node.input, inputs, now)
+    rows = _rows(node.input, at)
+    if isinstance(node, RelationJoin):
+        return [row + found for row in rows for found in _looked_up(node, row, at, at.now, begins_at_once=True)]
     if isinstance(node, Distinct):
         return sorted(set(rows), key=repr)
     if isinstance(node, GroupBy):
         return _grouped(node, rows)
+    return [row for row in _computed(node, rows) if row is not None]
+
+
+def _computed(node: Filter | Map, rows: list[Row]) -> list[Row | None]:
+    """What becomes of each row; None where it is left out."""
     table = pa.Table.from_arrays(
         [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(node.input.schema)],
         schema=node.input.schema,
     )
     if isinstance(node, Filter):
         keep = evaluate(node.condition, columns_of(table), len(rows)).to_pylist()
-        return [row for row, kept in zip(rows, keep, strict=True) if kept]
+        return [row if kept else None for row, kept in zip(rows, keep, strict=True)]
     made = [evaluate(made, columns_of(table), len(rows)).to_pylist() for _, made in node.outputs]
     return list(zip(*made, strict=True)) if made else [()] * len(rows)
+
+
+def _stamped(node: Node, at: At) -> list[tuple[int, Row]]:
+    """The rows of a plan without negative tuples, each with its timestamp."""
+    if isinstance(node, BaseWindow):
+        low = at.now - node.window.length
+        return [(ts, row) for ts, row in next(at.inputs) if low < ts <= at.now]
+    if isinstance(node, Join):
+        left, right = _stamped(node.left, at), _stamped(node.right, at)
+        pairs = ((max(ts, other), _joined(node, [one], [two])) for ts, one in left for other, two in right)
+        return [(ts, row) for ts, rows in pairs for row in rows]
+    assert isinstance(node, NrrJoin | Filter | Map)
+    below = _stamped(node.input, at)
+    if isinstance(node, NrrJoin):
+        found = ((ts, row, _looked_up(node, row, at, ts, begins_at_once=False)) for ts, row in below)
+        return [(ts, row + more) for ts, row, rows in found for more in rows]
+    made = _computed(node, [row for _, row in below])
+    return [(ts, row) for (ts, _), row in zip(below, made, strict=True) if row is not None]
+
+
+def _looked_up(node: TableJoin, row: Row, at: At, ts: int, *, begins_at_once: bool) -> list[Row]:
+    """The columns of the table's row with the tuple's key at a time; a change counts at its instant or after it."""
+    names, columns = node.input.schema.names, dict(node.columns)
+    found = []
+    for begin, end, version in at.tables[node.table.name]:
+        values = dict(zip(node.table.schema.names, version, strict=True))
+        lives = begin <= ts < end if begins_at_once else begin < ts <= end
+        if lives and all(row[names.index(one)] == values[columns[other]] for one, other in node.keys):
+            found.append(tuple(values[column] for _, column in node.columns))
+    return found
 
 
 def _window(node: BaseWindow, tuples: Sequence[tuple[int, Row]], now: int) -> list[Row]:

@@ -21,6 +21,7 @@ from sash.operators.negative_window import NegativeWindowOp
 from sash.operators.row_window import RowWindowOp
 from sash.operators.stateless import ProjectOp, SelectOp, TimeWindowOp, UnionOp
 from sash.operators.storing import Storing
+from sash.operators.table_join import NrrJoinOp
 from sash.plan.continuous import (
     BaseWindow,
     Distinct,
@@ -31,6 +32,8 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    NrrJoin,
+    RelationJoin,
     Union,
     inputs,
     windows,
@@ -58,7 +61,11 @@ class _Builder:
     def visit(self, node: Node, path: str, *, named: bool) -> int:
         """Build a node and what is below it; `named`: the operator above asks who its rows are. Returns their ids."""
         asks = self._must_know(node) or (named and self._passes_names(node))
+        strategy = self._strategy
+        # A lookup in a table cannot be repeated for a negative tuple: below it nobody announces expiries.
+        self._strategy = "upa" if isinstance(node, NrrJoin) and strategy == "nt" else strategy
         widths = [self.visit(input, f"{path}{place}", named=asks) for place, input in enumerate(inputs(node))]
+        self._strategy = strategy
         operator = self._operator(node, path, self._width(node, widths) if named else 0)
         self.operators[path] = operator
         return operator.width
@@ -70,7 +77,7 @@ class _Builder:
 
     def _must_know(self, node: Node) -> bool:
         """A negative tuple must find the one that it takes back."""
-        stores = isinstance(node, Join | Negation | Intersection | Distinct | GroupBy)
+        stores = isinstance(node, Join | RelationJoin | Negation | Intersection | Distinct | GroupBy)
         return stores and any(self._pattern(input) is STRICT for input in inputs(node))
 
     def _passes_names(self, node: Node) -> bool:
@@ -83,6 +90,8 @@ class _Builder:
             return 1
         if isinstance(node, Union):
             return 1 + max(widths)
+        if isinstance(node, RelationJoin):
+            return 1 + widths[0]
         return sum(widths) if isinstance(node, Join) else widths[0]
 
     def _operator(self, node: Node, path: str, width: int) -> Operator:
@@ -96,6 +105,11 @@ class _Builder:
             return UnionOp(node.schema, width)
         if isinstance(node, Join):
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
+        if isinstance(node, NrrJoin):
+            return NrrJoinOp(node, width)
+        if isinstance(node, RelationJoin):
+            live = Storing(f"{path}1.live", STRICT, self._span, self._partitions)
+            return WindowJoinOp(node.schema, node.keys, (self._storing(node.input, f"{path}0"), live), width)
         if isinstance(node, Distinct):
             return self._distinct(node, path, width)
         if isinstance(node, GroupBy):

@@ -3,6 +3,8 @@
     arrivals per window ──► wait for the watermark ──► numbered ──► window ──► .. ──► changes
                             (`pending`)                                 (state in between)
 
+A join with a table has the table as one more input: the versions of its rows that this epoch needs come along with it.
+
 A stage is a value: it has no state of its own. An epoch takes the bucket's state and what arrived, and gives the
 changes and the state after. The same code runs in the Sash process and on Spark's executors.
 """
@@ -11,19 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.changes import NEVER, Changes
+from sash.core.versions import RowVersions
 from sash.operators.base import Epoch
 from sash.operators.build import build
 from sash.operators.lifetimes import in_sequence
 from sash.operators.net import net
-from sash.plan.continuous import BaseWindow, Node, inputs, windows
+from sash.operators.table_join import table_input
+from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, windows
 from sash.state import Fifo, State, Working
 from sash.state.buffers import PARTITIONS
+
+NO_TABLES: Mapping[str, RowVersions] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,14 @@ class Arrivals:
     ts: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class _Given:
+    """An epoch's input: the tuples of the windows from left to right, and the tables."""
+
+    arrived: Iterator[Arrivals | None]
+    tables: Mapping[str, RowVersions]
+
+
 class Stage:
     """`plan` is a whole plan; its windows are numbered from left to right."""
 
@@ -42,20 +57,28 @@ class Stage:
         self.schemas = [window.schema for window in windows(plan)]
         self._operators = build(plan, partitions, strategy)
 
-    def step(self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int) -> tuple[Changes, State]:
-        """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out."""
+    def step(
+        self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
+        tables: Mapping[str, RowVersions] = NO_TABLES,
+    ) -> tuple[Changes, State]:  # fmt: skip
+        """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
+
+        `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
+        """
         working, epoch = Working(state), Epoch(low, high)
         waiting = iter([arrived.get(place) for place in range(len(self.schemas))])
-        found = self._run(self.plan, "", working, epoch, waiting)
+        found = self._run(self.plan, "", working, epoch, _Given(waiting, tables))
         return net(found), working.finished()
 
-    def _run(self, node: Node, path: str, state: Working, epoch: Epoch, arrived: Iterator[Arrivals | None]) -> Changes:
+    def _run(self, node: Node, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
         if isinstance(node, BaseWindow):
-            taken = [self._take(node, path, state, epoch, next(arrived))]
+            taken = [self._take(node, path, state, epoch, next(given.arrived))]
         else:
             taken = [
-                self._run(input, f"{path}{place}", state, epoch, arrived) for place, input in enumerate(inputs(node))
+                self._run(input, f"{path}{place}", state, epoch, given) for place, input in enumerate(inputs(node))
             ]
+        if isinstance(node, TableJoin):
+            taken.append(table_input(node, given.tables.get(node.table.name), epoch))
         return self._operators[path].step(taken, state, epoch)
 
     def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:

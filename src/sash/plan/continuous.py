@@ -9,10 +9,10 @@ has the finished columns. Expressions above are evaluated on Arrow arrays.
 
 The pattern of an edge decides how the operator above stores what comes over it:
 
-    rule 1  Filter, Map            as the input
+    rule 1  Filter, Map, NrrJoin   as the input
     rule 2  Union                  the greatest of the inputs; WEAKEST only if all lifetimes are equal
     rule 3  Join, Distinct         at least WEAK
-    rule 4  Negation, Intersection, GroupBy, row-based windows: STRICT
+    rule 4  Negation, Intersection, GroupBy, RelationJoin, row-based windows: STRICT
 
 The thesis prints WEAKEST for a union of windows of different lengths; by its own definition of 3.2.1 that is WEAK.
 """
@@ -25,6 +25,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from sash.catalog import Table
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.expressions import Expression, RowExpression
@@ -170,6 +171,48 @@ class Join(Stateful):
 
 
 @dataclass(frozen=True)
+class NrrJoin(Unary):
+    """Tuples with the row of a non-retroactive relation that has their key, as it was when they arrived (3.3.1).
+
+    `columns` are the table's columns that go on, each with the name that it has from here on; the key is among them.
+    `keys` are pairs of such names, the input's and the table's, of one type.
+    """
+
+    input: Node
+    table: Table
+    keys: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, *_table_columns(self.table, self.columns)])
+
+    def describe(self) -> str:
+        return f"Non-retroactive join with {self.table.name} on {_equalities(self.keys)}"
+
+
+@dataclass(frozen=True)
+class RelationJoin(Stateful):
+    """Tuples with the row of a relation that has their key, as it is now: its changes give and take back results."""
+
+    input: Node
+    table: Table
+    keys: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.input.schema, *_table_columns(self.table, self.columns)])
+
+    @property
+    def pattern(self) -> UpdatePattern:
+        return UpdatePattern.STRICT
+
+    def describe(self) -> str:
+        return f"Relation join with {self.table.name} on {_equalities(self.keys)}"
+
+
+@dataclass(frozen=True)
 class Distinct(Stateful):
     """Each row once, as long as one like it is in the input."""
 
@@ -258,7 +301,8 @@ class GroupBy(Stateful):
         return f"GroupBy {', '.join(self.keys) or '()'}: {', '.join(map(str, self.calls))}"
 
 
-Node = BaseWindow | Filter | Map | Union | Join | Distinct | Negation | Intersection | GroupBy
+TableJoin = NrrJoin | RelationJoin
+Node = BaseWindow | Filter | Map | Union | Join | NrrJoin | RelationJoin | Distinct | Negation | Intersection | GroupBy
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -286,11 +330,20 @@ def streams_of(plan: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(window.stream for window in windows(plan)))
 
 
+def table_joins(plan: Node) -> list[TableJoin]:
+    """The plan's joins with tables, in the order of `edges`."""
+    return [node for _, node in edges(plan) if isinstance(node, TableJoin)]
+
+
 def explain(plan: Node, depth: int = 0) -> Iterator[str]:
     """The plan from the answer down, each node with the pattern of the edge above it."""
     yield f"{'  ' * depth}{plan.describe()}  -> {plan.pattern.label}"
     for node in inputs(plan):
         yield from explain(node, depth + 1)
+
+
+def _table_columns(table: Table, columns: tuple[tuple[str, str], ...]) -> list[pa.Field]:
+    return [pa.field(name, table.schema.field(column).type) for name, column in columns]
 
 
 def _equalities(keys: tuple[tuple[str, str], ...]) -> str:

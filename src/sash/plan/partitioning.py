@@ -1,8 +1,9 @@
 """By which column a continuous plan's tuples may be spread over buckets.
 
 A bucket must hold everything that an operator compares. A join on a = b may be spread by a and b, a group-by by any
-of its keys, a duplicate elimination by any column; filters and unions by whatever their inputs allow. A plan whose
-operators have no column in common, or that counts rows of a whole stream, has one bucket.
+of its keys, a duplicate elimination by any column; filters and unions by whatever their inputs allow, and so does a
+join with a table: every bucket gets the whole table. A plan whose operators have no column in common, or that counts
+rows of a whole stream, has one bucket.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sash.plan.continuous import (
     Map,
     Negation,
     Node,
+    TableJoin,
     Union,
     windows,
 )
@@ -58,6 +60,8 @@ class _Candidates:
             return {name: below[made.name] for name, made in renamed if made.name in below}
         if isinstance(node, GroupBy):
             return {key: below[key] for key in node.keys if key in below}
+        if isinstance(node, TableJoin):
+            return {**below, **{other: below[one] for one, other in node.keys if one in below}}
         assert isinstance(node, Filter | Distinct)
         return below
 
