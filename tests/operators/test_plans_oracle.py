@@ -16,7 +16,7 @@ from sash.operators.build import STRATEGIES
 from sash.plan.continuous import Node, windows
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
-from tests.support.plans import TABLES, plans, tuples, updates, versions
+from tests.support.plans import TABLES, dense_tuples, dense_updates, plans, table_plans, tuples, updates, versions
 from tests.support.relational import Inputs, Versions, answer, check_net, listed, view
 
 END = 32
@@ -86,17 +86,29 @@ def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, dat
     assert Counter(changes) == Counter(run(plan, inputs, [], strategy=strategy))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@given(st.data())
-@settings(max_examples=150)
-def test_joins_with_tables_that_change(strategy: str, data: st.DataObject) -> None:
-    """A relation as it is, a non-retroactive one as it was when the tuple arrived; below and beside everything else."""
-    plan = data.draw(plans(3, tables=True), label="plan")
-    inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
-    tables = {table.name: versions(data.draw(updates, label=table.name)) for table in TABLES.values()}
+def check_tables(
+    data: st.DataObject, plan: Node, arriving: st.SearchStrategy, changing: st.SearchStrategy, strategy: str
+) -> None:
+    inputs = [data.draw(arriving, label=window.alias) for window in windows(plan)]
+    tables = {table.name: versions(data.draw(changing, label=table.name)) for table in TABLES.values()}
     cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=6), label="cuts")
     changes = run(plan, inputs, cuts, late=data.draw(st.integers(0, 3), label="late"), tables=tables, strategy=strategy)
     check_net(changes)
     for now in range(END):
         assert view(changes, now) == answer(plan, inputs, now, tables), f"at {now}"
     assert Counter(changes) == Counter(run(plan, inputs, [], tables=tables, strategy=strategy))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=80)
+def test_a_join_with_a_table_that_changes(strategy: str, data: st.DataObject) -> None:
+    """A relation as it is, a non-retroactive one as it was when the tuple arrived."""
+    check_tables(data, data.draw(table_plans(), label="plan"), dense_tuples, dense_updates, strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=80)
+def test_joins_with_tables_below_everything_else(strategy: str, data: st.DataObject) -> None:
+    check_tables(data, data.draw(plans(3, tables=True), label="plan"), tuples, updates, strategy)

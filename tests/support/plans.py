@@ -82,14 +82,14 @@ class Plans:
         return f"n{self._number}"
 
     def _leaf(self) -> Node:
-        if self._tables and self._draw(st.booleans()):
-            return self._with_table()
+        if self._tables and self._draw(st.sampled_from([True, True, False])):
+            return self.looked_up()
         kind = self._draw(st.sampled_from(["time", "time", "rows", "partition"]) if self._rows else st.just("time"))
         if kind == "time":
             return window(self._name(), self._draw(time_windows))
         return window(self._name(), self._draw(row_windows), ("a",) if kind == "partition" else ())
 
-    def _with_table(self) -> Node:
+    def looked_up(self) -> Node:
         """A join with a table, of something that has no negative tuples."""
         node: Node = window(self._name(), self._draw(time_windows))
         for form in self._draw(st.lists(st.sampled_from(["filter", "map", "join", "nrr"]), max_size=2)):
@@ -133,13 +133,23 @@ class Plans:
 
 
 @st.composite
+def table_plans(draw: st.DrawFn) -> Node:
+    """A join with a table, of something simple."""
+    return Plans(draw, tables=True).looked_up()
+
+
+@st.composite
 def plans(draw: st.DrawFn, most: int = 5, *, rows: bool = True, tables: bool = False) -> Node:
-    return Plans(draw, rows=rows, tables=tables).plan(draw(st.integers(0 if tables else 1, most)))
+    return Plans(draw, rows=rows, tables=tables).plan(draw(st.integers(1, most)))
 
 
 values = st.one_of(st.integers(0, 3), st.none())
 tuples = st.lists(st.tuples(st.integers(1, 20), st.tuples(values, values)), max_size=14)
-updates = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 3), values), max_size=12)
+updates = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 3), values), max_size=14)
+# Few keys and few instants: tuples and updates of one key at one instant are frequent.
+_few = st.integers(0, 1)
+dense_tuples = st.lists(st.tuples(st.integers(1, 8), st.tuples(_few, _few)), min_size=8, max_size=16)
+dense_updates = st.lists(st.tuples(st.integers(0, 9), _few, values), min_size=6, max_size=14)
 
 
 def versions(changes: list[tuple[int, int, int | None]]) -> list[tuple[int, int, tuple[int, int]]]:
