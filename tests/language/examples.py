@@ -6,9 +6,18 @@ from typing import TypeVar
 
 import pytest
 
-from sash.catalog import Catalog, Stream
+from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError
-from sash.language import CreateStream, Explain, RegisterQuery, SelectStatement, bind, bind_continuous, parse
+from sash.language import (
+    CreateStream,
+    CreateTable,
+    Explain,
+    RegisterQuery,
+    SelectStatement,
+    bind,
+    bind_continuous,
+    parse,
+)
 from sash.plan import continuous
 from sash.plan.nodes import Project, tree
 
@@ -19,6 +28,11 @@ TRADES = """CREATE STREAM trades (ts TIMESTAMP, symbol STRING, exchange STRING, 
     toward_ask BOOLEAN) FROM parquet OPTIONS (path 'data/trades') TIMESTAMP ts"""
 ODD = """CREATE STREAM odd (ts TIMESTAMP, x INT, `count` INT, weight INT, `lower` INT, approx BOOLEAN)
     FROM parquet OPTIONS (path 'data/odd') TIMESTAMP ts"""
+TABLES = (
+    "CREATE TABLE customers (id INT PRIMARY KEY, name STRING, city STRING)",
+    "CREATE NONRETROACTIVE TABLE ports (port INT, name STRING, PRIMARY KEY (port))",
+    "CREATE NONRETROACTIVE TABLE routes (src INT, dst INT, cost DECIMAL(5, 2), since DATE, PRIMARY KEY (src, dst))",
+)
 WINDOW = "[WINDOW 10 min SLIDE 2 min]"
 MIN = 60_000_000
 T = TypeVar("T")
@@ -30,6 +44,10 @@ def catalog() -> Catalog:
         statement = parse(text)
         assert isinstance(statement, CreateStream) and statement.schema is not None
         known.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
+    for text in TABLES:
+        table = parse(text)
+        assert isinstance(table, CreateTable)
+        known.add_table(Table(table.name, table.schema, table.key, table.retroactive))
     return known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.changes import Changes
 from sash.core.errors import NotSupportedError, SashError
-from sash.core.time import to_datetime
+from sash.core.time import Micros, to_datetime
 from sash.engine.compiler import as_select
 from sash.engine.history import CatalogHistory
 from sash.engine.plan_runtime import BEGINNING, PlanRuntime
@@ -34,7 +35,7 @@ class ContinuousQueries:
         if wanted.synopsis is not None:
             raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
         found = ContinuousQuery(wanted.name, bind_continuous(select, self._catalog), wanted.serial)
-        query = RegisteredQuery(**{**vars(wanted), "stream": found.streams[0], "streams": found.streams})
+        query = replace(wanted, stream=found.streams[0], streams=found.streams, tables=found.tables)
         self._compiled[query] = found
         return query
 
@@ -49,6 +50,11 @@ class ContinuousQueries:
         """The continuous queries that read a stream at a version of the catalog."""
         registered = self._history.queries(version).values()
         return [self._found(query) for query in registered if query.is_continuous and query.reads(stream)]
+
+    def processed(self, table: str) -> Micros:
+        """The first instant that no plan which reads a table has processed."""
+        readers = [query for query in self._catalog.queries if query.reads_table(table)]
+        return max([BEGINNING, *(self.attach(query).now + 1 for query in readers)])
 
     def _found(self, query: RegisteredQuery) -> ContinuousQuery:
         if query not in self._compiled:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import RegisteredQuery, Source, Stream
+from sash.catalog import RegisteredQuery, Source, Stream, Table
 from sash.core.errors import CheckpointError
 
 Change = dict[str, Any]
@@ -71,7 +71,8 @@ class CatalogHistory:
         for change in self.changes[:version]:
             if change["change"] == "register query":
                 fields = {name: value for name, value in change.items() if name != "change"}
-                fields["streams"] = tuple(fields.get("streams", ()))
+                for names in ("streams", "tables"):
+                    fields[names] = tuple(fields.get(names, ()))
                 found[change["name"].lower()] = RegisteredQuery(**fields)
             elif change["change"] == "drop query":
                 found.pop(change["name"].lower(), None)
@@ -81,16 +82,32 @@ class CatalogHistory:
 def stream_change(stream: Stream) -> Change:
     fields = {name: value for name, value in vars(stream).items() if name not in ("schema", "source")}
     source = None if stream.source is None else {"format": stream.source.format, "options": dict(stream.source.options)}
-    schema = base64.b64encode(stream.schema.serialize().to_pybytes()).decode()
-    return {"change": "create stream", **fields, "schema": schema, "source": source}
+    return {"change": "create stream", **fields, "schema": _written(stream.schema), "source": source}
 
 
 def stream_of(change: Change) -> Stream:
     fields = {name: value for name, value in change.items() if name not in ("change", "schema", "source")}
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(change["schema"])))
+    schema = _read(change["schema"])
     source = None if change["source"] is None else Source(**change["source"])
     return Stream(**fields, schema=schema, source=source)
 
 
 def query_change(query: RegisteredQuery) -> Change:
     return {"change": "register query", **asdict(query)}
+
+
+def table_change(table: Table) -> Change:
+    return {"change": "create table", **vars(table), "schema": _written(table.schema)}
+
+
+def table_of(change: Change) -> Table:
+    fields = {name: value for name, value in change.items() if name != "change"}
+    return Table(**{**fields, "schema": _read(change["schema"]), "key": tuple(change["key"])})
+
+
+def _written(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def _read(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

@@ -15,7 +15,7 @@ changes may be seen again, state never counts them twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.time import Micros
+from sash.core.versions import RowVersions
 from sash.engine.view import View
 from sash.plan.continuous import Node, windows
 from sash.spark.buckets import BucketedPlan, Epoch
@@ -68,7 +69,10 @@ class _Progress:
 
 
 class PlanRuntime:
-    """One plan with all the queries that have it. `deliver` gets the changes of each epoch and its last instant."""
+    """One plan with all the queries that have it. `deliver` gets the changes of each epoch and its last instant.
+
+    `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process.
+    """
 
     def __init__(
         self,
@@ -78,6 +82,7 @@ class PlanRuntime:
         directory: Path,
         log: EpochLog | None,
         deliver: Callable[[Changes, Micros, bool], None],
+        tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
     ) -> None:
         self.plan = plan
         self.streams = {stream.name.lower(): stream for stream in streams}
@@ -86,6 +91,7 @@ class PlanRuntime:
         self._directory = directory
         self._log = log
         self._deliver = deliver
+        self._tables = tables
         self._progress = _Progress()
         self._lock = threading.RLock()
         self._windows = windows(plan)
@@ -173,7 +179,9 @@ class PlanRuntime:
             max(before.low, before.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows
         )
         manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
-        outcome = self._bucketed.step(tuples, number, Epoch(after.number, before.low, high, late), manifests)
+        tables = self._tables(before.low, high)
+        epoch = Epoch(after.number, before.low, high, late)
+        outcome = self._bucketed.step(tuples, number, epoch, manifests, tables)
         after.low, after.late = high, before.late + outcome.late
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
         self._deliver(outcome.changes, high - 1, False)

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ from sash.core.time import Micros, to_datetime
 from sash.engine.answer import Answer
 from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.query import Query
-from sash.plan.continuous import Node, streams_of
+from sash.engine.tables import Tables
+from sash.plan.continuous import Node, streams_of, table_joins
 from sash.state import files
 from sash.storage.epochs import EpochLog
 from sash.storage.files import write_json
@@ -46,6 +48,10 @@ class ContinuousQuery:
         return streams_of(self.plan)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(columns_of_tables(self.plan))
+
+    @property
     def digest(self) -> str:
         return hashlib.sha256(repr(self.plan).encode()).hexdigest()[:24]
 
@@ -61,12 +67,14 @@ class Plans:
         spark: Callable[[], SparkSession],
         stream: Callable[[str], Stream],
         handle: Callable[[str, int], Query | None],
+        tables: Tables,
         root: Path | None,
         near: int,
     ) -> None:
         self._spark = spark
         self._stream = stream
         self._handle = handle
+        self._tables = tables
         self._root = root
         self._near = near
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -152,7 +160,9 @@ class Plans:
             for user in list(self._users.get(digest, {}).values()):
                 self._give(user, changes, now, delivered=delivered)
 
-        return PlanRuntime(query.plan, [self._stream(name) for name in query.streams], bucketed, state, log, deliver)
+        streams = [self._stream(name) for name in query.streams]
+        read = partial(self._tables.read, columns_of_tables(query.plan))
+        return PlanRuntime(query.plan, streams, bucketed, state, log, deliver, read)
 
     def _directory(self, digest: str) -> Path:
         if self._root is not None:
@@ -201,6 +211,15 @@ class StreamPlans:
 
     def finish(self) -> None:
         self._plans.finish(self._queries_at(None), self._stream)
+
+
+def columns_of_tables(plan: Node) -> dict[str, list[str]]:
+    """The columns that a plan needs of each table that it joins."""
+    found: dict[str, list[str]] = {}
+    for node in table_joins(plan):
+        known = found.setdefault(node.table.name, [])
+        known += [column for _, column in node.columns if column not in known]
+    return found
 
 
 def _buckets(path: Path, wanted: int) -> int:

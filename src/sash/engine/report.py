@@ -1,4 +1,4 @@
-"""What the system tells about itself: SHOW QUERIES, DESCRIBE, stats()."""
+"""What the system tells about itself: SHOW QUERIES, SHOW TABLES, DESCRIBE, stats()."""
 
 from __future__ import annotations
 
@@ -37,8 +37,17 @@ def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema)
 
 
+def show_tables(catalog: Catalog, sizes: dict[str, int]) -> pa.Table:
+    rows = [
+        {"name": table.name, "kind": table.kind, "key": ", ".join(table.key), "rows": sizes[table.name]}
+        for table in catalog.tables
+    ]
+    text = pa.string()
+    return pa.Table.from_pylist(rows, pa.schema([("name", text), ("kind", text), ("key", text), ("rows", pa.int64())]))
+
+
 def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
-    """A query's facts, or a stream's columns."""
+    """A query's facts, or the columns of a stream or a table."""
     if catalog.has_query(name):
         query = catalog.query(name)
         handle = handles[query.name]
@@ -53,11 +62,12 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
             "error": "" if handle.error is None else str(handle.error),
         }
         return pa.table({"fact": list(facts), "value": list(facts.values())})
-    known = {stream.name.lower(): stream for stream in catalog.streams}
-    if name.lower() not in known:
-        hint = nearest(name, [s.name for s in catalog.streams] + [q.name for q in catalog.queries])
-        raise CatalogError(f"unknown stream or query '{name}'{hint}")
-    schema = known[name.lower()].schema
+    schemas = {stream.name.lower(): stream.schema for stream in catalog.streams}
+    schemas |= {table.name.lower(): table.schema for table in catalog.tables}
+    if name.lower() not in schemas:
+        hint = nearest(name, [*schemas, *(query.name for query in catalog.queries)])
+        raise CatalogError(f"unknown stream, table or query '{name}'{hint}")
+    schema = schemas[name.lower()]
     return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.catalog import Catalog, RegisteredQuery, Stream, Table
 from sash.core.clock import Clock, SystemClock
-from sash.core.errors import CatalogError, CheckpointError, NotSupportedError, QueryFailedError, SashError
+from sash.core.errors import CatalogError, CheckpointError, CqlError, NotSupportedError, QueryFailedError, SashError
 from sash.core.time import Micros, to_micros
 from sash.engine import explain as explaining
 from sash.engine.checkpoint import Checkpoint
@@ -31,22 +31,32 @@ from sash.engine.history import CatalogHistory, query_change, stream_change, str
 from sash.engine.onetime import answer_once
 from sash.engine.plans import ContinuousQuery, Plans, StreamPlans
 from sash.engine.query import AnswerMemory, Query
-from sash.engine.report import describe, session_statistics, show_queries
+from sash.engine.report import describe, session_statistics, show_queries, show_tables
 from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
 from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.engine.stream import Progress
+from sash.engine.table_rows import Given, as_rows, as_time, key_schema
+from sash.engine.tables import Tables
 from sash.language import (
     CreateStream,
+    CreateTable,
+    Delete,
     Describe,
     DropQuery,
     DropStream,
+    DropTable,
     Explain,
+    Insert,
     RegisterQuery,
     Select,
     SelectStatement,
     ShowQueries,
+    ShowTables,
     Statement,
+    TableStatement,
+    Update,
+    bind_change,
     is_continuous,
     parse,
     parse_script,
@@ -98,7 +108,10 @@ class Session:
         self._clock = clock or SystemClock()
         self._runner = Runner(self._checkpoint, self._clock, lambda: self._history.version)
         root = None if self._checkpoint is None else self._checkpoint.plans
-        self._plans = Plans(lambda: self.spark, self._catalog.stream, self._registered, root, executor_rows)
+        self._tables = Tables(self._catalog, self._history)
+        self._plans = Plans(
+            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows
+        )
         self.continuous = ContinuousQueries(self._catalog, self._history, self._plans)
         try:
             if spark is not None and self._checkpoint is not None:
@@ -223,6 +236,44 @@ class Session:
             self._restored.discard(f"stream {stream.name.lower()}")
             if self._checkpoint is not None:
                 self._checkpoint.forget(stream)
+
+    # -- tables ----------------------------------------------------------------------------------------
+
+    def _create_table(self, statement: CreateTable) -> None:
+        self._check_open()
+        check_name("table", statement.name)
+        with self._lock:
+            serial = self._history.version + 1
+            self._tables.create(Table(statement.name, statement.schema, statement.key, statement.retroactive, serial))
+
+    def drop_table(self, name: str) -> None:
+        with self._lock:
+            self._tables.drop(name)
+
+    def update_table(self, name: str, rows: Given, at: datetime | Micros | None = None, delete: bool = False) -> None:
+        """Insert or replace rows of a table, or delete them, by key; effective at an event time.
+
+        `rows` is a list of dicts, a pyarrow.Table or a pandas DataFrame. Without `at` the change comes after everything
+        that the queries which read the table have processed; before anything ran, it holds from the beginning.
+        """
+        table = self._catalog.table(name)
+        given = as_rows(rows, table, key_schema(table) if delete else table.schema)
+        self._change_table(table, "delete" if delete else "upsert", given, as_time(at))
+
+    def _change_table(self, table: Table, kind: str, rows: pa.Table, at: Micros | None = None) -> None:
+        self._check_open()
+        with self._lock:
+            self._tables.change(table.name, kind, rows, at, self.continuous.processed(table.name))
+
+    def _execute_change(self, statement: TableStatement) -> None:
+        with self._lock:
+            change = bind_change(statement, self._catalog)
+            try:
+                self._change_table(change.table, change.kind, change.rows)
+            except SashError as error:
+                if isinstance(error, CqlError):
+                    raise
+                raise CqlError(str(error), statement.script, statement.table.span) from None
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -440,6 +491,10 @@ class Session:
         """Execute a statement that was parsed already; its errors show their place in the whole script."""
         handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
             CreateStream: self._create_declared_stream,
+            CreateTable: self._create_table,
+            DropTable: lambda s: self.drop_table(s.name),
+            **dict.fromkeys((Insert, Update, Delete), self._execute_change),
+            ShowTables: lambda s: self._locked(lambda: show_tables(self._catalog, self._tables.sizes())),
             RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime, s.synopsis),
             DropQuery: lambda s: self.drop_query(s.name),
             DropStream: lambda s: self.drop_stream(s.name),

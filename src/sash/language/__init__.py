@@ -3,7 +3,7 @@
     text --parse_script--> statements;  Select --bind(catalog)--> plan.nodes.Project
                                         Select --bind_continuous(catalog)--> plan.continuous.Node
 
-    read    script, create_stream, window_clause on a cursor: the grammar that is Sash's own
+    read    script, create_stream, create_table, table_changes, window_clause on a cursor: the grammar of Sash's own
             parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
     type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
     bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
@@ -20,30 +20,47 @@ from sash.language.continuous import bind_continuous
 from sash.language.script import parse, parse_script
 from sash.language.statements import (
     CreateStream,
+    CreateTable,
+    Delete,
     Describe,
     DropQuery,
     DropStream,
+    DropTable,
     Explain,
+    Insert,
     RegisterQuery,
     Select,
     SelectStatement,
     ShowQueries,
+    ShowTables,
     Statement,
+    TableStatement,
+    Update,
 )
+from sash.language.table_changes import TableChange, bind_change
 from sash.language.windows import has_slide, is_continuous
 
 __all__ = [
     "CreateStream",
+    "CreateTable",
+    "Delete",
     "Describe",
     "DropQuery",
     "DropStream",
+    "DropTable",
     "Explain",
+    "Insert",
     "RegisterQuery",
     "Select",
     "SelectStatement",
     "ShowQueries",
+    "ShowTables",
     "Statement",
+    "TableChange",
+    "TableStatement",
+    "Update",
     "bind",
+    "bind_change",
     "bind_continuous",
     "has_slide",
     "is_continuous",

@@ -21,7 +21,7 @@ from sash.language.bounds import with_bounds
 from sash.language.groups import Groups, row_expression
 from sash.language.item_rows import asks_for_items, bind_items
 from sash.language.joins import Sources, bind_sources
-from sash.language.names import stream_of
+from sash.language.names import stream_of, table_of
 from sash.language.normal_form import normal_form
 from sash.language.places import bounds_at, is_approximate, span_of, word_of
 from sash.language.predicates import joined, require_boolean
@@ -52,6 +52,7 @@ def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
     try:
         if periodic:
             check_all_slide(select.tree, select.script)
+        _refuse_tables(select, catalog, periodic)
         return _Binder(catalog, periodic).bind(select)
     except RecursionError:
         raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
@@ -133,6 +134,13 @@ def _filter(tree: exp.Select, scope: Scope, input: Windowed) -> Filter | Windowe
     inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
     predicate = require_boolean(type_expression(where.this, inner), "WHERE", scope)
     return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
+
+
+def _refuse_tables(select: Select, catalog: Catalog, periodic: bool) -> None:
+    for table in select.tree.find_all(exp.Table):
+        if table_of(table, catalog) is not None:
+            kind = "periodic queries (leave out SLIDE)" if periodic else "one-time queries"
+            raise NotSupportedError(f"tables in {kind}", select.script, span_of(table.this))
 
 
 def _refuse_grouping(select: Select, tree: exp.Select) -> None:

@@ -1,6 +1,6 @@
 """FROM of a continuous query: which sources there are, what their columns are called, and what ON and USING say.
 
-    FROM packets [RANGE 5 sec] a, packets [RANGE 1 min] b JOIN (SELECT ..) c USING (src)
+    FROM packets [RANGE 5 sec] a, packets [RANGE 1 min] b JOIN (SELECT ..) c USING (src) JOIN ports p ON a.port = p.port
 
 The conditions of all joins are conditions on the joined rows, as in SQL: `continuous_joins` finds the keys.
 """
@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from sash.catalog import Catalog
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.language.continuous_sources import QuerySource, Source, WindowSource, condition_of
+from sash.language.continuous_sources import QuerySource, Source, TableSource, WindowSource, condition_of
 from sash.language.joins import join_kind
-from sash.language.names import stream_of
+from sash.language.names import stream_of, table_of
 from sash.language.places import extent, span_of, window_clause, word_of
 from sash.language.predicates import compare, require_boolean
 from sash.language.scope import AnswerTable, Scope, WindowColumns
@@ -88,7 +88,11 @@ def _alias(table: exp.Expr, query: Query) -> str:
         raise CqlError("a sub-query needs an alias: (SELECT ..) a", query.script, word_of(table))
     if alias is not None and alias.args.get("columns"):
         raise NotSupportedError("names for columns behind an alias", query.script, span_of(alias))
-    name = alias.name if alias is not None else stream_of(table, query.catalog, query.script).name
+    known = table_of(table, query.catalog)
+    if alias is not None:
+        name = alias.name
+    else:
+        name = known.name if known is not None else stream_of(table, query.catalog, query.script).name
     if "." in name:
         raise CqlError("an alias has no dot: write AS and one without", query.script, span_of(alias or table))
     return name
@@ -117,10 +121,22 @@ def _source(name: str, node: exp.Expr, query: Query) -> tuple[Source, AnswerTabl
         columns = tuple((column.name, column.type) for column in plan.schema)
         table = AnswerTable(node.alias, columns, name)
         return QuerySource(name, plan, Scope(query.script, WindowColumns((table,), ()))), table
+    known = table_of(node, query.catalog)
+    if known is not None:
+        _refuse_window(node, query)
+        columns = tuple((column.name, column.type) for column in known.schema)
+        return TableSource(name, known), AnswerTable(node.alias or known.name, columns, name)
     stream = stream_of(node, query.catalog, query.script)
     window, partition = bind_continuous_window(node, stream, query.script)
     columns = tuple((column.name, column.type) for column in stream.schema)
     return WindowSource(name, stream, window, partition), AnswerTable(node.alias or stream.name, columns, name)
+
+
+def _refuse_window(node: exp.Expr, query: Query) -> None:
+    clause = window_clause(node)
+    if clause is not None:
+        reason = f"'{node.name}' is a table, and only streams have windows: leave out the window"
+        raise CqlError(reason, query.script, clause.span)
 
 
 def _with_condition(left: From, both: From, table: AnswerTable, join: exp.Expr, script: str) -> From:

@@ -4,19 +4,20 @@
 
 A condition on one source alone goes below the join, an equality between sources becomes a key, and what is left is
 tested on the joined rows. Sources are joined in the order of FROM, from left to right; one that no equality ties to
-those before it waits until there is one.
+those before it waits until there is one. Tables come last (`continuous_tables`): a join with one takes no negative
+tuples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sash.core.errors import CqlError
 from sash.language.answers import Translator
 from sash.language.coercion import is_interval
 from sash.language.continuous_from import From, Query
-from sash.language.continuous_sources import OVER, Source, WindowSource, aliases_in, cast_to
+from sash.language.continuous_sources import OVER, Source, TableSource, WindowSource, aliases_in
+from sash.language.continuous_tables import Step, check_input, order_tables, sides
 from sash.language.predicates import joined
 from sash.language.scope import Scope
 from sash.language.terms import Term, render
@@ -28,15 +29,6 @@ _CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")
 Computed = tuple[str, Expression]
 
 
-@dataclass(frozen=True)
-class Step:
-    """The next source to be joined, and the equalities that tie it to those before: they and their two sides."""
-
-    source: str
-    equalities: tuple[Term, ...]
-    keys: tuple[tuple[Term, Term], ...]
-
-
 class Rows:
     """The rows that FROM and WHERE leave, while a SELECT is bound: first everything is asked of it, then it is built.
 
@@ -45,6 +37,7 @@ class Rows:
 
     def __init__(self, found: From, query: Query) -> None:
         self._sources, self._places, self._query = found.sources, found.places, query
+        self._tables = {name: each for name, each in found.sources.items() if isinstance(each, TableSource)}
         self._equalities: list[Term] = []
         self._others: list[Term] = []
         self._computed: dict[str, Computed] = {}
@@ -56,7 +49,7 @@ class Rows:
 
     def require(self, condition: Term) -> None:
         owner = self._owner(condition)
-        if owner is not None:
+        if owner is not None and not isinstance(owner, TableSource):
             owner.require(condition)
         elif _is_equality(condition):
             self._equalities.append(condition)
@@ -72,37 +65,54 @@ class Rows:
 
     def node(self) -> Node:
         """To be called once, when everything was asked for."""
-        first, steps = self._order()
+        first, joins = self._order()
+        done = {first, *(step.source for step in joins)}
+        steps = [*joins, *order_tables(self._tables, done, self._equalities, self._query, self._places)]
         used = {id(equality) for step in steps for equality in step.equalities}
         others = [*self._others, *(equality for equality in self._equalities if id(equality) not in used)]
         test = self.expression(joined("and", others)) if others else None
         keys = [self._keys(step) for step in steps]
-        node = self._sources[first].node()
+        node = self._source_node(first)
         for step, (computed, pairs) in zip(steps, keys, strict=True):
-            node = self._joined(with_columns(node, computed), self._sources[step.source].node(), pairs)
+            node = self._joined(with_columns(node, computed), step.source, pairs)
         return with_columns(node if test is None else Filter(node, test), list(self._computed.values()))
 
-    def _joined(self, left: Node, right: Node, keys: tuple[tuple[str, str], ...]) -> Join:
+    def _joined(self, left: Node, source: str, keys: tuple[tuple[str, str], ...]) -> Node:
+        if source in self._tables:
+            check_input(left, self._tables[source], self._query, self._places[source])
+            return self._tables[source].joined(left, keys)
+        right = self._source_node(source)
         for side in (left, right):
             self._query.check_bounded(side, "a join")
         return Join(left, right, keys)
 
+    def _source_node(self, name: str) -> Node:
+        source = self._sources[name]
+        assert not isinstance(source, TableSource)
+        return source.node()
+
     def _order(self) -> tuple[str, list[Step]]:
         """A source to begin with, and the others; the first of FROM unless an equality needs several sources."""
-        for first in self._sources:
+        windows = [name for name in self._sources if name not in self._tables]
+        if not windows:
+            alone = next(iter(self._sources))
+            reason = f"'{self._tables[alone].table.name}' is a table: join it with the window of a stream"
+            raise CqlError(reason, self._query.script, self._places[alone])
+        for first in windows:
             steps = self._steps(first)
-            if len(steps) == len(self._sources) - 1:
+            if len(steps) == len(windows) - 1:
                 return first, steps
-        first = next(iter(self._sources))
+        first = windows[0]
         reached = {first, *(step.source for step in self._steps(first))}
-        alone = next(name for name in self._sources if name not in reached)
+        alone = next(name for name in windows if name not in reached)
         reason = "a join of windows needs an equality between them: JOIN .. ON a.k = b.k, or WHERE a.k = b.k"
         raise CqlError(reason, self._query.script, self._places[alone])
 
     def _steps(self, first: str) -> list[Step]:
         done, steps = {first}, list[Step]()
         while True:
-            waiting = (self._step(name, done) for name in self._sources if name not in done)
+            names = (name for name in self._sources if name not in done and name not in self._tables)
+            waiting = (self._step(name, done) for name in names)
             step = next((step for step in waiting if step.keys), None)
             if step is None:
                 return steps
@@ -110,7 +120,7 @@ class Rows:
             done.add(step.source)
 
     def _step(self, source: str, done: set[str]) -> Step:
-        found = [(term, pair) for term in self._equalities if (pair := _sides(term, source, done)) is not None]
+        found = [(term, pair) for term in self._equalities if (pair := sides(term, source, done)) is not None]
         return Step(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
 
     def _keys(self, step: Step) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
@@ -122,7 +132,7 @@ class Rows:
 
     def _named(self, term: Term, computed: dict[str, Computed]) -> str:
         owner = self._owner(term)
-        if owner is not None:
+        if owner is not None and not isinstance(owner, TableSource):
             return owner.field(term).name
         made, sql = self.expression(term), render(term)
         if isinstance(made, Field):
@@ -161,12 +171,3 @@ def _is_equality(condition: Term) -> bool:
         return False
     one, other = (aliases_in(arg) for arg in condition.args)
     return bool(one and other) and not one & other
-
-
-def _sides(equality: Term, source: str, done: set[str]) -> tuple[Term, Term] | None:
-    """The equality's two sides in their common type, if it ties a source to those that are joined already."""
-    one, other = (cast_to(arg, type) for arg, type in zip(equality.args, equality.coerced, strict=True))
-    for left, right in ((one, other), (other, one)):
-        if aliases_in(left) <= done and aliases_in(right) == {source}:
-            return left, right
-    return None

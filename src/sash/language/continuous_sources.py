@@ -1,4 +1,4 @@
-"""What stands in FROM of a continuous query: windows on streams, and sub-queries.
+"""What stands in FROM of a continuous query: windows on streams, sub-queries, and tables.
 
 While a SELECT is bound, each source collects what is asked of it: the conditions that speak of it alone, and the
 columns and expressions that are used above. Only then is its node built, with these columns and no others.
@@ -6,6 +6,7 @@ columns and expressions that are used above. Only then is its node built, with t
     packets [RANGE 5 sec] p     Window packets p where <conditions>               Spark computes the columns
     packets [ROWS 100] p        Filter p.<conditions> <- Window packets p         rows are counted before WHERE
     (SELECT ..) a               Project a.x <- Filter <conditions> <- the SELECT  Sash computes the columns
+    ports p                     looked up by its key, above the joins of the others; conditions stand above that
 
 A column is called `alias.column`, an expression `alias.SQL`. The columns of PARTITION BY are always there.
 """
@@ -18,7 +19,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sash.catalog import Stream
+from sash.catalog import Stream, Table
 from sash.core.errors import Span
 from sash.core.window import RowWindow, TimeWindow
 from sash.language.answers import Translator
@@ -27,7 +28,7 @@ from sash.language.literals import literal
 from sash.language.predicates import joined
 from sash.language.scope import Scope
 from sash.language.terms import Term, render
-from sash.plan.continuous import BaseWindow, Column, Filter, Map, Node
+from sash.plan.continuous import BaseWindow, Column, Filter, Map, Node, NrrJoin, RelationJoin, TableJoin
 from sash.plan.expressions import Expression, Field, Literal, RowExpression
 
 OVER = "joined windows, sub-queries or groups; compute it inside a sub-query over one window"
@@ -111,7 +112,26 @@ class QuerySource:
         return Map(plan, tuple(self._outputs.values()) or ((f"{self.alias}.1", Literal(1, pa.int32())),))
 
 
-Source = WindowSource | QuerySource
+class TableSource:
+    """A table: nothing but its own columns, and its key always."""
+
+    def __init__(self, alias: str, table: Table) -> None:
+        self.alias = alias
+        self.table = table
+        self._columns = {key: f"{alias}.{key}" for key in table.key}
+
+    def field(self, term: Term) -> Field:
+        """A column of the table, by the name that it has above the join."""
+        name = column_of(term)
+        return Field(self._columns.setdefault(name, f"{self.alias}.{name}"), term.type)
+
+    def joined(self, input: Node, keys: tuple[tuple[str, str], ...]) -> TableJoin:
+        columns = tuple((name, column) for column, name in self._columns.items())
+        kind = RelationJoin if self.table.retroactive else NrrJoin
+        return kind(input, self.table, keys, columns)
+
+
+Source = WindowSource | QuerySource | TableSource
 
 
 def aliases_in(term: Term) -> frozenset[str]:

@@ -40,7 +40,7 @@ def split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[Test]]
     inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
     conditions: list[Term] = []
     tests: list[Test] = []
-    for part in _conjuncts(where.this) if where is not None else []:
+    for part in conjuncts(where.this) if where is not None else []:
         test = _test(part, inner)
         if test is not None:
             tests.append(test)
@@ -57,7 +57,7 @@ def own_scope(scope: Scope) -> Scope:
     return replace(scope, columns=replace(scope.columns, outer=None))
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a chain of AND, as they were written; the chain may be long."""
     found, waiting = list[exp.Expr](), [node]
     while waiting:

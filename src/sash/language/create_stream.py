@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sash.catalog import Source
 from sash.core.errors import Span, nearest
@@ -91,16 +91,16 @@ def _columns(cursor: Cursor) -> pa.Schema:
         name, at = cursor.name("a column's name"), cursor.previous
         if name.lower() in fields:
             raise cursor.error(f"column '{name}' is declared twice", at)
-        fields[name.lower()] = pa.field(name, _type(cursor))
+        fields[name.lower()] = pa.field(name, column_type(cursor))
         if not cursor.accept(","):
             break
     cursor.expect(")", ", or )")
     return pa.schema(list(fields.values()))
 
 
-def _type(cursor: Cursor) -> pa.DataType:
-    """The type that ends at the next comma or parenthesis of this level."""
-    tokens = _until_comma(cursor)
+def column_type(cursor: Cursor, *, end: str = ",") -> pa.DataType:
+    """The type that ends at the next comma or parenthesis of this level, or before the word `end`."""
+    tokens = cursor.until(",", ")", end, is_type=True)
     if not tokens:
         raise cursor.error(f"expected a type, got {cursor.found()}")
     span = Span(tokens[0].start, tokens[-1].end + 1)
@@ -108,18 +108,6 @@ def _type(cursor: Cursor) -> pa.DataType:
         return arrow_type(parse_type(tokens, cursor.text))
     except ValueError as reason:
         raise cursor.error(str(reason), span) from None
-
-
-def _until_comma(cursor: Cursor) -> list[Token]:
-    start, depth = cursor.position, 0
-    while cursor.token is not None:
-        kind = cursor.token.token_type
-        if depth == 0 and kind in (TokenType.COMMA, TokenType.R_PAREN):
-            break
-        depth += kind in (TokenType.L_PAREN, TokenType.LT)
-        depth -= kind in (TokenType.R_PAREN, TokenType.GT)
-        cursor.position += 1
-    return cursor.tokens[start : cursor.position]
 
 
 def _options(cursor: Cursor) -> dict[str, str]:

@@ -98,6 +98,18 @@ class Cursor:
         self.position += 1
         return token.text
 
+    def until(self, *words: str, is_type: bool = False) -> list[Token]:
+        """The tokens up to the next of these words outside of parentheses; < and > are such ones in a type."""
+        opening, closing = [TokenType.L_PAREN], [TokenType.R_PAREN]
+        if is_type:
+            opening, closing = [*opening, TokenType.LT], [*closing, TokenType.GT]
+        start, depth = self.position, 0
+        while self.token is not None and not (depth == 0 and any(self.at(word) for word in words)):
+            depth += self.token.token_type in opening
+            depth -= self.token.token_type in closing
+            self.position += 1
+        return self.tokens[start : self.position]
+
     def named(self, what: str) -> Name:
         return Name(self.name(what), self.previous)
 

@@ -26,6 +26,10 @@ def parse_query(tokens: list[Token], text: str) -> exp.Expr:
     return _parse(CqlParser._parse_statement, tokens, text)
 
 
+def parse_expression(tokens: list[Token], text: str) -> exp.Expr:
+    return _parse(CqlParser._parse_assignment, tokens, text)
+
+
 def parse_type(tokens: list[Token], text: str) -> exp.Expr:
     return _parse(CqlParser._parse_types, tokens, text)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.catalog import Catalog, Stream
+from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, Span, nearest
 from sash.language.functions import REFUSED
 from sash.language.places import span_of
@@ -57,3 +57,8 @@ def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
             return stream
     hint = nearest(table.name, (stream.name for stream in catalog.streams)) or "; CREATE STREAM makes one"
     raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
+
+
+def table_of(node: exp.Expr, catalog: Catalog) -> Table | None:
+    """The table that a name in FROM means, if it means one."""
+    return catalog.table(node.name) if isinstance(node, exp.Table) and catalog.has_table(node.name) else None

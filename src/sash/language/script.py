@@ -9,29 +9,51 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, Span, nearest
 from sash.language.create_stream import parse_create_stream
+from sash.language.create_table import parse_create_table
 from sash.language.cursor import Cursor
 from sash.language.dialect import parse_query, tokenize
 from sash.language.statements import (
     CreateStream,
+    CreateTable,
     Describe,
     DropQuery,
     DropStream,
+    DropTable,
     Explain,
     RegisterQuery,
     Select,
     SelectStatement,
     ShowQueries,
+    ShowTables,
     Statement,
 )
+from sash.language.table_changes import parse_delete, parse_insert, parse_update
 
-_STATEMENTS = ("CREATE STREAM", "REGISTER QUERY", "SHOW QUERIES", "DESCRIBE", "DROP", "EXPLAIN", "SELECT")
+_STATEMENTS = (
+    "CREATE STREAM",
+    "CREATE TABLE",
+    "REGISTER QUERY",
+    "SHOW QUERIES",
+    "SHOW TABLES",
+    "DESCRIBE",
+    "DROP",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "EXPLAIN",
+    "SELECT",
+)
+_CHANGES: dict[str, Callable[[Cursor], Statement]] = {
+    "INSERT": parse_insert,
+    "UPDATE": parse_update,
+    "DELETE": parse_delete,
+}
+_DROPS: dict[str, Callable[[str], Statement]] = {"QUERY": DropQuery, "STREAM": DropStream, "TABLE": DropTable}
 _LATER_CREATE = {
-    "TABLE": "relations (CREATE TABLE)",
-    "NONRETROACTIVE": "non-retroactive relations (CREATE NONRETROACTIVE TABLE)",
     "ARCHIVE": "archives (CREATE ARCHIVE)",
     "INDEX": "indexes (CREATE INDEX)",
 }
-_LATER = {"INSERT": "INSERT", "UPDATE": "UPDATE", "DELETE": "DELETE", "WITH": "common table expressions (WITH)"}
+_LATER = {"WITH": "common table expressions (WITH)"}
 _REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
 _SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
 _STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM", "ISTREAM_RESTORE", "RSTREAM_RESTORE")
@@ -80,12 +102,17 @@ def _command(cursor: Cursor) -> Statement:
         if cursor.at(word):
             raise cursor.unsupported(what)
     _refuse_stream_operators(cursor)
+    for word, read in _CHANGES.items():
+        if cursor.accept(word):
+            return read(cursor)
     if cursor.accept("SHOW"):
-        cursor.expect("QUERIES")
+        tables = cursor.accept("TABLES")
+        if not tables:
+            cursor.expect("QUERIES", "QUERIES or TABLES")
         cursor.expect_end()
-        return ShowQueries()
+        return ShowTables() if tables else ShowQueries()
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
-        name = cursor.name("the name of a query or stream")
+        name = cursor.name("the name of a query, stream or table")
         cursor.expect_end()
         return Describe(name)
     word = cursor.found().strip("'")
@@ -93,21 +120,25 @@ def _command(cursor: Cursor) -> Statement:
     raise cursor.error(f"expected a statement ({', '.join(_STATEMENTS)}), got '{word}'{hint}")
 
 
-def _create(cursor: Cursor) -> CreateStream:
+def _create(cursor: Cursor) -> CreateStream | CreateTable:
     for word, what in _LATER_CREATE.items():
         if cursor.at(word):
             raise cursor.unsupported(what)
-    cursor.expect("STREAM")
+    later = cursor.accept("NONRETROACTIVE")
+    if later or cursor.at("TABLE"):
+        cursor.expect("TABLE")
+        return parse_create_table(cursor, retroactive=not later)
+    cursor.expect("STREAM", "STREAM, TABLE or NONRETROACTIVE TABLE")
     return parse_create_stream(cursor)
 
 
 def _drop(cursor: Cursor) -> Statement:
-    is_query = cursor.accept("QUERY")
-    if not is_query:
-        cursor.expect("STREAM", "QUERY or STREAM")
-    name = cursor.name(f"the {'query' if is_query else 'stream'}'s name")
-    cursor.expect_end()
-    return DropQuery(name) if is_query else DropStream(name)
+    for word, statement in _DROPS.items():
+        if cursor.accept(word):
+            name = cursor.name(f"the {word.lower()}'s name")
+            cursor.expect_end()
+            return statement(name)
+    raise cursor.error(f"expected QUERY, STREAM or TABLE, got {cursor.found()}")
 
 
 def _register(cursor: Cursor) -> RegisterQuery:

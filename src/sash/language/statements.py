@@ -10,6 +10,7 @@ from sqlglot import exp
 from sash.catalog import Source
 from sash.core.errors import Span
 from sash.core.time import SECOND, Micros
+from sash.language.cursor import Name
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,44 @@ class CreateStream:
 
 
 @dataclass(frozen=True)
+class CreateTable:
+    name: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+    retroactive: bool
+
+
+@dataclass(frozen=True)
+class DropTable:
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Insert:
+    """Rows of constants, for the columns that are named or for all."""
+
+    table: Name
+    columns: tuple[Name, ...] | None
+    rows: tuple[tuple[exp.Expr, ...], ...]
+    script: str
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    table: Name
+    values: tuple[tuple[Name, exp.Expr], ...]
+    where: exp.Expr
+    script: str
+
+
+@dataclass(frozen=True, eq=False)
+class Delete:
+    table: Name
+    where: exp.Expr
+    script: str
+
+
+@dataclass(frozen=True)
 class RegisterQuery:
     """`synopsis` is the kind that was asked for (basic, running, interval, landmark), None where Sash may choose."""
 
@@ -73,6 +112,11 @@ class ShowQueries:
 
 
 @dataclass(frozen=True)
+class ShowTables:
+    pass
+
+
+@dataclass(frozen=True)
 class Describe:
     name: str
 
@@ -87,4 +131,20 @@ class SelectStatement:
     select: Select
 
 
-Statement = CreateStream | RegisterQuery | DropQuery | DropStream | ShowQueries | Describe | Explain | SelectStatement
+TableStatement = Insert | Update | Delete
+Statement = (
+    CreateStream
+    | CreateTable
+    | RegisterQuery
+    | DropQuery
+    | DropStream
+    | DropTable
+    | Insert
+    | Update
+    | Delete
+    | ShowQueries
+    | ShowTables
+    | Describe
+    | Explain
+    | SelectStatement
+)

@@ -5,10 +5,10 @@
                                            │  ▲
                              state files of this epoch and of the one before
 
-The function is a value with everything it needs: the plan, the manifests of the buckets, the epoch. It may run twice
-(a lost executor, speculation): it reads what the last committed epoch left and writes files named by this one, so the
-second run does the same. The driver commits the manifests that come back. Where an epoch runs is decided epoch by
-epoch: state files are the same.
+The function is a value with everything it needs: the plan, the manifests of the buckets, the epoch, what this epoch
+needs of the tables that are joined. It may run twice (a lost executor, speculation): it reads what the last committed
+epoch left and writes files named by this one, so the second run does the same. The driver commits the manifests that
+come back. Where an epoch runs is decided epoch by epoch: state files are the same.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.core.changes import EXP, SIGN, TS, Changes, together
+from sash.core.versions import RowVersions
 from sash.operators import Arrivals, Stage
 from sash.plan.continuous import Node
 from sash.spark.leaves import Layout, Leaves
@@ -67,6 +68,7 @@ class _Job:
     directory: str
     epoch: Epoch
     manifests: Mapping[int, Manifest]
+    tables: Mapping[str, RowVersions]
     durable: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,7 +89,7 @@ class _Job:
         directory, epoch = Path(self.directory), self.epoch
         state = files.load(directory, bucket, self.manifests.get(bucket))
         arrivals, late = self._arrivals(stage, table)
-        changes, after = stage.step(state, arrivals, epoch.low, epoch.high)
+        changes, after = stage.step(state, arrivals, epoch.low, epoch.high, self.tables)
         name = f"{epoch.number:09d}-{bucket}.arrow"
         _, manifest = files.store(directory, bucket, name, after, durable=self.durable)
         return changes, {"bucket": bucket, "late": late, "manifest": manifest}
@@ -124,9 +126,17 @@ class BucketedPlan:
         self._near = near
         self.leaves = Leaves(plan, buckets)
 
-    def step(self, tuples: DataFrame | None, number: int, epoch: Epoch, manifests: Mapping[int, Manifest]) -> Outcome:
+    def step(
+        self,
+        tuples: DataFrame | None,
+        number: int,
+        epoch: Epoch,
+        manifests: Mapping[int, Manifest],
+        tables: Mapping[str, RowVersions],
+    ) -> Outcome:
         """One epoch, over about `number` tuples; the state of the epoch before stays as it is."""
-        job = _Job(self._plan, self.leaves.layout, str(self._directory), epoch, dict(manifests), self._durable)
+        place = str(self._directory)
+        job = _Job(self._plan, self.leaves.layout, place, epoch, dict(manifests), dict(tables), self._durable)
         if number <= self._near:
             return self._here(job, tuples)
         assert tuples is not None
