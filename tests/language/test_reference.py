@@ -7,15 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from sash.catalog import Catalog, Stream
+from sash.catalog import Catalog, Stream, Table
 from sash.language import (
     CreateStream,
+    CreateTable,
+    Delete,
     Explain,
+    Insert,
     RegisterQuery,
     SelectStatement,
+    Update,
     bind,
+    bind_change,
     bind_continuous,
     has_slide,
+    is_continuous,
     parse,
     parse_script,
 )
@@ -36,12 +42,15 @@ def test_every_example_binds(page: str, least: int) -> None:
         for statement in parse_script(script):
             if isinstance(statement, CreateStream) and statement.schema is not None:
                 catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
-            if isinstance(statement, RegisterQuery | SelectStatement | Explain):
+            if isinstance(statement, CreateTable):
+                catalog.add_table(Table(statement.name, statement.schema, statement.key, statement.retroactive))
+            if isinstance(statement, Insert | Update | Delete):
+                bind_change(statement, catalog)
+            if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
+                bind_continuous(statement.select, catalog)
+            elif isinstance(statement, RegisterQuery | SelectStatement | Explain):
                 periodic = has_slide(statement.select)
-                if not periodic and isinstance(statement, RegisterQuery):
-                    bind_continuous(statement.select, catalog)
-                else:
-                    bind(statement.select, catalog, periodic=periodic)
+                bind(statement.select, catalog, periodic=periodic)
                 bound += 1
     assert bound > least
 
