@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery
+from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import CqlError, SashError
 from sash.engine.compiler import CompiledQuery, compile_select
 from sash.engine.declare import declared_stream
@@ -17,13 +17,20 @@ from sash.engine.explain import compile_for_explain
 from sash.engine.explain_continuous import explain_continuous
 from sash.language import (
     CreateStream,
+    CreateTable,
+    Delete,
     Describe,
     DropQuery,
     DropStream,
+    DropTable,
     Explain,
+    Insert,
     RegisterQuery,
     SelectStatement,
+    ShowTables,
     Statement,
+    Update,
+    bind_change,
     bind_continuous,
     is_continuous,
     parse_script,
@@ -67,6 +74,18 @@ def title(statement: Statement) -> str:
             return f"DROP QUERY {name}"
         case DropStream(name=name):
             return f"DROP STREAM {name}"
+        case CreateTable(name=name):
+            return f"CREATE TABLE {name}"
+        case DropTable(name=name):
+            return f"DROP TABLE {name}"
+        case Insert(table=table):
+            return f"INSERT INTO {table.text}"
+        case Update(table=table):
+            return f"UPDATE {table.text}"
+        case Delete(table=table):
+            return f"DELETE FROM {table.text}"
+        case ShowTables():
+            return "SHOW TABLES"
         case Describe(name=name):
             return f"DESCRIBE {name}"
         case Explain(select=select):
@@ -104,6 +123,13 @@ class Rehearsal:
                 self.continuous[name] = explain_continuous(select, self.catalog)
                 streams = streams_of(bind_continuous(select, self.catalog))
                 self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams))
+            case CreateTable():
+                table = Table(statement.name, statement.schema, statement.key, statement.retroactive)
+                self.catalog.add_table(table)
+            case DropTable(name=name):
+                self.catalog.drop_table(name)
+            case Insert() | Update() | Delete():
+                bind_change(statement, self.catalog)
             case RegisterQuery(name=name, select=select, synopsis=synopsis):
                 compiled = compile_select(select, self.catalog, name, synopsis=synopsis)
                 self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
