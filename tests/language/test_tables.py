@@ -175,7 +175,7 @@ PLANS = [
         ),
         [
             "Project a.src AS src  -> STR",
-            "  Negation on p.name = t.symbol, whole while there is no match  -> STR",
+            "  Negation on p.name = t.symbol, kept while there is no match  -> STR",
             "    Non-retroactive join with ports on a.port = p.port  -> WKS",
             "      Window packets a [WINDOW 0.001 ms]  -> WKS",
             "    Window trades t [WINDOW 0.001 ms]  -> WKS",
