@@ -11,12 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.versions import RowVersions
+from sash.core.window import TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.build import STRATEGIES
-from sash.plan.continuous import Node, windows
+from sash.plan.continuous import Intersection, Negation, Node, windows
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
-from tests.support.plans import TABLES, dense_tuples, dense_updates, plans, table_plans, tuples, updates, versions
+from tests.support.plans import (
+    TABLES,
+    dense_tuples,
+    dense_updates,
+    plans,
+    table_plans,
+    tuples,
+    updates,
+    versions,
+    window,
+)
 from tests.support.relational import Inputs, Versions, answer, check_net, listed, view
 
 END = 32
@@ -84,6 +95,31 @@ def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, dat
     for now in range(END):
         assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
     assert Counter(changes) == Counter(run(plan, inputs, [], strategy=strategy))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=100)
+def test_negation_and_intersection_show_whole_rows(strategy: str, data: st.DataObject) -> None:
+    """Which of several tuples of a key are shown is a choice: as many as the rule says, and the same in every epoch."""
+    left = data.draw(plans(2), label="left")
+    right = window("right", TimeWindow(4))
+    keys = ((left.schema.names[0], "right.a"),)
+    plan = data.draw(st.sampled_from([Negation, Intersection]))(left, right, keys, null_safe=True)
+    inputs = [data.draw(dense_tuples, label=each.alias) for each in windows(plan)]
+    cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=6), label="cuts")
+    changes = run(plan, inputs, cuts, strategy=strategy)
+    for now in range(END):
+        shown, there = view(changes, now), answer(left, inputs, now)
+        assert shown <= there
+        assert _by_key(shown) == _by_key(answer(plan, inputs, now)), f"at {now}"
+
+
+def _by_key(rows: Counter[tuple[object, ...]]) -> Counter[object]:
+    found: Counter[object] = Counter()
+    for row, number in rows.items():
+        found[row[0]] += number
+    return found
 
 
 def check_tables(

@@ -43,10 +43,13 @@ STRICT = UpdatePattern.STRICT
 STRATEGIES = ("upa", "nt", "direct")
 
 
-def build(plan: Node, partitions: int, strategy: str = "upa") -> dict[str, Operator]:
-    """The operator of every node, by the node's path from the answer down ('' is the answer's own)."""
+def build(plan: Node, partitions: int, strategy: str = "upa", *, named: bool = False) -> dict[str, Operator]:
+    """The operator of every node, by the node's path from the answer down ('' is the answer's own).
+
+    `named`: whoever takes the answer's changes asks who its rows are.
+    """
     builder = _Builder(plan, partitions, strategy)
-    builder.visit(plan, "", named=False)
+    builder.visit(plan, "", named=named)
     return builder.operators
 
 
@@ -76,7 +79,10 @@ class _Builder:
         return STRICT if announced else node.pattern
 
     def _must_know(self, node: Node) -> bool:
-        """A negative tuple must find the one that it takes back."""
+        """A negative tuple must find the one that it takes back; and of tuples that came at one instant, those that
+        are shown must be the same in every epoch, in whatever order they are stored."""
+        if isinstance(node, Negation | Intersection) and not node.whole:
+            return True
         stores = isinstance(node, Join | RelationJoin | Negation | Intersection | Distinct | GroupBy)
         return stores and any(self._pattern(input) is STRICT for input in inputs(node))
 

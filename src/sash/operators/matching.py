@@ -67,7 +67,7 @@ class MatchingOp:
         codes, others = self._codes(left, right)
         number = int(max(codes.max(initial=-1), others.max(initial=-1))) + 1
         ours = np.flatnonzero((left.before(epoch) | left.is_new) & (codes >= 0))
-        ours = ours[np.lexsort((left.tuples.ts[ours], codes[ours]))]
+        ours = ours[np.lexsort((*left.tuples.ids[ours].T, left.tuples.ts[ours], codes[ours]))]
         theirs = np.flatnonzero((right.before(epoch) | right.is_new) & (others >= 0))
         ts, out = left.tuples.ts[ours], left.out[ours]
         came, came_starts = _by_key(others[theirs], right.tuples.ts[theirs], number)

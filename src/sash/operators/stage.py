@@ -50,12 +50,16 @@ class _Given:
 
 
 class Stage:
-    """`plan` is a whole plan; its windows are numbered from left to right."""
+    """`plan` is a whole plan; its windows are numbered from left to right.
 
-    def __init__(self, plan: Node, partitions: int = PARTITIONS, strategy: str = "upa") -> None:
+    `named` keeps the ids of results. Equal rows are then told apart, so one that replaces another is a change.
+    """
+
+    def __init__(self, plan: Node, partitions: int = PARTITIONS, strategy: str = "upa", *, named: bool = False) -> None:
         self.plan = plan
         self.schemas = [window.schema for window in windows(plan)]
-        self._operators = build(plan, partitions, strategy)
+        self._operators = build(plan, partitions, strategy, named=named)
+        self._named = named
 
     def step(
         self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
@@ -68,7 +72,7 @@ class Stage:
         working, epoch = Working(state), Epoch(low, high)
         waiting = iter([arrived.get(place) for place in range(len(self.schemas))])
         found = self._run(self.plan, "", working, epoch, _Given(waiting, tables))
-        return net(found), working.finished()
+        return found if self._named else net(found), working.finished()
 
     def _run(self, node: Node, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
         if isinstance(node, BaseWindow):
