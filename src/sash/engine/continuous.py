@@ -17,6 +17,7 @@ from sash.engine.plan_runtime import BEGINNING, PlanRuntime
 from sash.engine.plans import ContinuousQuery, Plans
 from sash.engine.query import Query
 from sash.language import Select, bind_continuous
+from sash.plan.rewrites import optimise
 
 
 class ContinuousQueries:
@@ -34,7 +35,7 @@ class ContinuousQueries:
             raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
         if wanted.synopsis is not None:
             raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
-        found = ContinuousQuery(wanted.name, bind_continuous(select, self._catalog), wanted.serial)
+        found = ContinuousQuery(wanted.name, optimise(bind_continuous(select, self._catalog)), wanted.serial)
         query = replace(wanted, stream=found.streams[0], streams=found.streams, tables=found.tables)
         self._compiled[query] = found
         return query
@@ -58,7 +59,7 @@ class ContinuousQueries:
 
     def _found(self, query: RegisteredQuery) -> ContinuousQuery:
         if query not in self._compiled:
-            plan = bind_continuous(as_select(query.text), self._catalog)
+            plan = optimise(bind_continuous(as_select(query.text), self._catalog))
             self._compiled[query] = ContinuousQuery(query.name, plan, query.serial)
         return self._compiled[query]
 

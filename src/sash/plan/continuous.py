@@ -20,7 +20,7 @@ The thesis prints WEAKEST for a union of windows of different lengths; by its ow
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -311,6 +311,18 @@ def inputs(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Union):
         return node.inputs
     return () if isinstance(node, BaseWindow) else (node.input,)
+
+
+def with_inputs(node: Node, below: tuple[Node, ...]) -> Node:
+    """The node over other inputs, as many as it has."""
+    if below == inputs(node):
+        return node
+    if isinstance(node, Join | _Matched):
+        return replace(node, left=below[0], right=below[1])
+    if isinstance(node, Union):
+        return replace(node, inputs=below)
+    assert not isinstance(node, BaseWindow)
+    return replace(node, input=below[0])
 
 
 def edges(plan: Node, path: str = "") -> Iterator[tuple[str, Node]]:

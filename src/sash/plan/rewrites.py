@@ -1,0 +1,187 @@
+"""Rewrites of continuous plans: each is a function from a node to an equal one, or None where it does not apply.
+
+    push_down_selections   weakest operators down: fewer tuples reach what is stored
+    pull_up_negation       STRICT operators up: fewer operators see negative tuples (thesis 3.5.3)
+    push_down_negation     the other way: a selective negation makes a join smaller
+
+Pushing selections down is always taken. Negations are moved where the cost model says so (`optimise`). A condition
+that may raise stays where it is: below a join it would see tuples that have no partner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sash.plan.continuous import (
+    Distinct,
+    Filter,
+    GroupBy,
+    Intersection,
+    Join,
+    Map,
+    Negation,
+    Node,
+    Union,
+    inputs,
+    with_inputs,
+)
+from sash.plan.costs import Statistics, cost
+from sash.plan.expressions import Call, Expression, Field
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "null_safe_eq", "is_null", "is_not_null", "in")
+_SAFE = frozenset((*_COMPARISONS, "and", "or", "not"))
+
+
+def optimise(plan: Node, statistics: Statistics | None = None) -> Node:
+    """The cheapest of the plans that the rewrites lead to; of equal ones, the first that was written."""
+    known = statistics or Statistics()
+    pushed = everywhere(push_down_selections, plan)
+    return min(alternatives(pushed), key=lambda candidate: cost(candidate, known))
+
+
+def alternatives(plan: Node) -> list[Node]:
+    """A plan and all that moving its negations leads to."""
+    found, waiting = [plan], [plan]
+    while waiting:
+        current = waiting.pop()
+        for moved in _moves(current):
+            if moved not in found:
+                found.append(moved)
+                waiting.append(moved)
+    return found
+
+
+def _moves(plan: Node) -> Iterator[Node]:
+    for rule in NEGATION_RULES:
+        moved = rule(plan)
+        if moved is not None:
+            yield moved
+    below = inputs(plan)
+    for place, node in enumerate(below):
+        for moved in _moves(node):
+            yield with_inputs(plan, (*below[:place], moved, *below[place + 1 :]))
+
+
+def everywhere(rule: Callable[[Node], Node | None], plan: Node) -> Node:
+    """Apply a rule from the answer down, again wherever it made something new."""
+    while (changed := rule(plan)) is not None:
+        plan = changed
+    return with_inputs(plan, tuple(everywhere(rule, node) for node in inputs(plan)))
+
+
+# -- selections -----------------------------------------------------------------------------------------
+
+
+def push_down_selections(node: Node) -> Node | None:
+    """Filter(Join(A, B)) with a condition on A alone becomes Join(Filter(A), B); likewise through other operators."""
+    if not isinstance(node, Filter):
+        return None
+    below = node.input
+    if isinstance(below, Join):
+        return _into_join(node, below)
+    if not _is_safe(node.condition):
+        return None
+    if isinstance(below, Map):
+        renamed = _renamed(node.condition, dict(below.outputs))
+        return None if renamed is None else Map(Filter(below.input, renamed), below.outputs)
+    if isinstance(below, Distinct):
+        return Distinct(Filter(below.input, node.condition))
+    if isinstance(below, Union):
+        return _into_union(node.condition, below)
+    if isinstance(below, Negation | Intersection):
+        allowed = set(below.left.schema.names) if below.whole else {one for one, _ in below.keys}
+        if columns_in(node.condition) <= allowed:
+            return replace(below, left=Filter(below.left, node.condition))
+    if isinstance(below, GroupBy) and columns_in(node.condition) <= set(below.keys):
+        return replace(below, input=Filter(below.input, node.condition))
+    return None
+
+
+def _into_join(node: Filter, join: Join) -> Node | None:
+    sides: tuple[list[Expression], list[Expression], list[Expression]] = ([], [], [])
+    names = (set(join.left.schema.names), set(join.right.schema.names))
+    for condition in conjuncts(node.condition):
+        read = columns_in(condition)
+        place = next((i for i in (0, 1) if _is_safe(condition) and read <= names[i]), 2)
+        sides[place].append(condition)
+    if not sides[0] and not sides[1]:
+        return None
+    left, right = (_filtered(side, part) for side, part in zip((join.left, join.right), sides[:2], strict=True))
+    return _filtered(replace(join, left=left, right=right), sides[2])
+
+
+def _into_union(condition: Expression, union: Union) -> Node:
+    parts = []
+    for part in union.inputs:
+        fields = zip(union.schema.names, part.schema, strict=True)
+        renamed = _renamed(condition, {name: Field(field.name, field.type) for name, field in fields})
+        assert renamed is not None
+        parts.append(Filter(part, renamed))
+    return Union(tuple(parts))
+
+
+def _filtered(node: Node, conditions: list[Expression]) -> Node:
+    if not conditions:
+        return node
+    together = conditions[0]
+    for condition in conditions[1:]:
+        together = Call("and", (together, condition), pa.bool_())
+    return Filter(node, together)
+
+
+def conjuncts(condition: Expression) -> list[Expression]:
+    if isinstance(condition, Call) and condition.function == "and":
+        return [part for argument in condition.arguments for part in conjuncts(argument)]
+    return [condition]
+
+
+def columns_in(expression: Expression) -> set[str]:
+    if isinstance(expression, Field):
+        return {expression.name}
+    return {name for part in getattr(expression, "arguments", ()) for name in columns_in(part)}
+
+
+def _is_safe(expression: Expression) -> bool:
+    """Whether it is comparisons of columns and constants, which cannot raise."""
+    if not isinstance(expression, Call):
+        return True
+    return expression.function in _SAFE and all(map(_is_safe, expression.arguments))
+
+
+def _renamed(expression: Expression, made: Mapping[str, Expression]) -> Expression | None:
+    """The expression in terms of columns below; None where one of them is computed."""
+    if isinstance(expression, Field):
+        found = made[expression.name]
+        return found if isinstance(found, Field) else None
+    if isinstance(expression, Call):
+        parts = [_renamed(argument, made) for argument in expression.arguments]
+        known = [part for part in parts if part is not None]
+        return replace(expression, arguments=tuple(known)) if len(known) == len(parts) else None
+    return expression
+
+
+# -- negations ------------------------------------------------------------------------------------------
+
+
+def pull_up_negation(node: Node) -> Node | None:
+    """Join(Negation(A, C), B) becomes Negation(Join(A, B), C): the join sees no negative tuples."""
+    if not isinstance(node, Join) or not isinstance(node.left, Negation) or not node.left.whole:
+        return None
+    negation = node.left
+    return replace(negation, left=replace(node, left=negation.left))
+
+
+def push_down_negation(node: Node) -> Node | None:
+    """Negation(Join(A, B), C) on columns of A becomes Join(Negation(A, C), B)."""
+    if not isinstance(node, Negation) or not isinstance(node.left, Join) or not node.whole:
+        return None
+    join = node.left
+    if not {one for one, _ in node.keys} <= set(join.left.schema.names):
+        return None
+    return replace(join, left=replace(node, left=join.left))
+
+
+NEGATION_RULES = (pull_up_negation, push_down_negation)
