@@ -89,7 +89,8 @@ class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
     `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser. `streams` are all the
-    streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
+    streams that a continuous query reads, `tables` its tables, `execution` its strategy; a periodic one has none here
+    and reads `stream`.
     """
 
     name: str
@@ -100,6 +101,7 @@ class RegisteredQuery:
     serial: int = 0
     synopsis: str | None = None
     streams: tuple[str, ...] = ()
+    execution: str = "upa"
     tables: tuple[str, ...] = ()
 
     @property

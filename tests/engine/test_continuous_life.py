@@ -88,6 +88,30 @@ def test_queries_with_the_same_plan_share_it(spark: Any) -> None:
         assert session.stats()["plans"] == 0
 
 
+def test_three_ways_to_execute_a_plan(spark: Any, tmp_path: Path) -> None:
+    """Negative tuples, and lists that are gone through, give the view that update patterns give."""
+    for name, seed in (("s", 7), ("t", 8)):
+        write(tuples(seed, parts=3), tmp_path / name)
+    with sash.connect(spark=spark, execution="direct") as session:
+        declare(session, tmp_path)
+        queries = {}
+        for strategy in ("direct", "nt", "upa"):
+            session.sql(f"SET EXECUTION {strategy}")
+            for name in ("join", "distinct", "anti"):
+                queries[name, strategy] = session.register(QUERIES[name], name=f"{name}_{strategy}")
+        session.run()
+        assert session.stats()["plans"] == 9
+        for name in ("join", "distinct", "anti"):
+            views = [queries[name, strategy].view() for strategy in ("upa", "nt", "direct")]
+            counted = [Counter(map(str, view.to_pylist())) for view in views]
+            assert counted[0] == counted[1] == counted[2]
+        announced = queries["join", "nt"].changes()
+        assert announced["_exp"].null_count == announced.num_rows and -1 in announced["_sign"].to_pylist()
+        assert set(queries["join", "upa"].changes()["_sign"].to_pylist()) == {1}
+    with pytest.raises(sash.SashError, match="unknown execution 'fast'; one of upa, nt, direct"):
+        sash.connect(spark=spark, execution="fast")
+
+
 def test_time_goes_as_far_as_the_slowest_stream(spark: Any) -> None:
     with sash.connect(spark=spark) as session:
         static(session, spark, "s", (0, 1, 1), (4, 1, 2))

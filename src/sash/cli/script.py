@@ -27,6 +27,7 @@ from sash.language import (
     Insert,
     RegisterQuery,
     SelectStatement,
+    SetExecution,
     ShowTables,
     Statement,
     Update,
@@ -86,6 +87,8 @@ def title(statement: Statement) -> str:
             return f"DELETE FROM {table.text}"
         case ShowTables():
             return "SHOW TABLES"
+        case SetExecution(strategy=strategy):
+            return f"SET EXECUTION {strategy}"
         case Describe(name=name):
             return f"DESCRIBE {name}"
         case Explain(select=select):

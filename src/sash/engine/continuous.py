@@ -35,7 +35,8 @@ class ContinuousQueries:
             raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
         if wanted.synopsis is not None:
             raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
-        found = ContinuousQuery(wanted.name, optimise(bind_continuous(select, self._catalog)), wanted.serial)
+        plan = optimise(bind_continuous(select, self._catalog))
+        found = ContinuousQuery(wanted.name, plan, wanted.serial, wanted.execution)
         query = replace(wanted, stream=found.streams[0], streams=found.streams, tables=found.tables)
         self._compiled[query] = found
         return query
@@ -60,7 +61,7 @@ class ContinuousQueries:
     def _found(self, query: RegisteredQuery) -> ContinuousQuery:
         if query not in self._compiled:
             plan = optimise(bind_continuous(as_select(query.text), self._catalog))
-            self._compiled[query] = ContinuousQuery(query.name, plan, query.serial)
+            self._compiled[query] = ContinuousQuery(query.name, plan, query.serial, query.execution)
         return self._compiled[query]
 
     # -- what users look at ----------------------------------------------------------------------------

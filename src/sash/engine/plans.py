@@ -42,6 +42,7 @@ class ContinuousQuery:
     name: str
     plan: Node
     serial: int = 0
+    execution: str = "upa"
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ class ContinuousQuery:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(repr(self.plan).encode()).hexdigest()[:24]
+        return hashlib.sha256(f"{self.execution} {self.plan!r}".encode()).hexdigest()[:24]
 
 
 class Plans:
@@ -152,7 +153,9 @@ class Plans:
         state.mkdir(parents=True, exist_ok=True)
         session, durable = self._spark(), self._root is not None
         buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
-        bucketed = BucketedPlan(query.plan, session, state, buckets, durable=durable, near=self._near)
+        bucketed = BucketedPlan(
+            query.plan, session, state, buckets, durable=durable, near=self._near, strategy=query.execution
+        )
         log = EpochLog(directory / "log") if durable else None
         digest = query.digest
 

@@ -51,6 +51,7 @@ from sash.language import (
     RegisterQuery,
     Select,
     SelectStatement,
+    SetExecution,
     ShowQueries,
     ShowTables,
     Statement,
@@ -61,6 +62,7 @@ from sash.language import (
     parse,
     parse_script,
 )
+from sash.operators.build import STRATEGIES
 from sash.transactions import isolation as isolation_named
 
 if TYPE_CHECKING:
@@ -84,8 +86,10 @@ class Session:
         refresh_when_idle: bool = False,
         filter_precision: int = 8,
         executor_rows: int = 500_000,
+        execution: str = "upa",
         clock: Clock | None = None,
     ) -> None:
+        self._set_execution(execution)
         self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision)
         self._isolation = isolation_named(isolation)
         self._borrowed = spark
@@ -277,6 +281,12 @@ class Session:
 
     # -- queries ---------------------------------------------------------------------------------------
 
+    def _set_execution(self, strategy: str) -> None:
+        """For continuous queries that are registered from now on."""
+        if strategy not in STRATEGIES:
+            raise SashError(f"unknown execution '{strategy}'; one of {', '.join(STRATEGIES)}")
+        self._execution = strategy
+
     def register(
         self, text: str, name: str, priority: int = 0, lifetime: str | None = None, synopsis: str | None = None
     ) -> Query:
@@ -298,7 +308,10 @@ class Session:
             synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
             if is_continuous(select):
                 return self._register_continuous(
-                    select, RegisteredQuery(name, select.text, "", priority, lifetime, serial, synopsis)
+                    select,
+                    RegisteredQuery(
+                        name, select.text, "", priority, lifetime, serial, synopsis, execution=self._execution
+                    ),
                 )
             found = compile_select(select, self._catalog, name, synopsis=synopsis)
             compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
@@ -494,6 +507,7 @@ class Session:
             CreateTable: self._create_table,
             DropTable: lambda s: self.drop_table(s.name),
             **dict.fromkeys((Insert, Update, Delete), self._execute_change),
+            SetExecution: lambda s: self._set_execution(s.strategy),
             ShowTables: lambda s: self._locked(lambda: show_tables(self._catalog, self._tables.sizes())),
             RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime, s.synopsis),
             DropQuery: lambda s: self.drop_query(s.name),

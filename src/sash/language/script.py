@@ -23,6 +23,7 @@ from sash.language.statements import (
     RegisterQuery,
     Select,
     SelectStatement,
+    SetExecution,
     ShowQueries,
     ShowTables,
     Statement,
@@ -40,9 +41,11 @@ _STATEMENTS = (
     "INSERT",
     "UPDATE",
     "DELETE",
+    "SET EXECUTION",
     "EXPLAIN",
     "SELECT",
 )
+_STRATEGIES = ("upa", "nt", "direct")
 _CHANGES: dict[str, Callable[[Cursor], Statement]] = {
     "INSERT": parse_insert,
     "UPDATE": parse_update,
@@ -111,6 +114,13 @@ def _command(cursor: Cursor) -> Statement:
             cursor.expect("QUERIES", "QUERIES or TABLES")
         cursor.expect_end()
         return ShowTables() if tables else ShowQueries()
+    if cursor.accept("SET"):
+        cursor.expect("EXECUTION")
+        chosen = next((name for name in _STRATEGIES if cursor.accept(name.upper())), None)
+        if chosen is None:
+            raise cursor.error(f"expected one of {', '.join(_STRATEGIES)} after SET EXECUTION, got {cursor.found()}")
+        cursor.expect_end()
+        return SetExecution(chosen)
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):
         name = cursor.name("the name of a query, stream or table")
         cursor.expect_end()

@@ -117,6 +117,13 @@ class ShowTables:
 
 
 @dataclass(frozen=True)
+class SetExecution:
+    """How continuous queries that are registered from now on are executed."""
+
+    strategy: str
+
+
+@dataclass(frozen=True)
 class Describe:
     name: str
 
@@ -144,6 +151,7 @@ Statement = (
     | Delete
     | ShowQueries
     | ShowTables
+    | SetExecution
     | Describe
     | Explain
     | SelectStatement

@@ -70,6 +70,7 @@ class _Job:
     manifests: Mapping[int, Manifest]
     tables: Mapping[str, RowVersions]
     durable: bool
+    strategy: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """On an executor: the buckets of one partition."""
@@ -81,7 +82,7 @@ class _Job:
     def run(self, table: pa.Table) -> Iterator[tuple[Changes, Report]]:
         """Each bucket that occurs in a table, with its changes and its report."""
         buckets = np.asarray(table[_BUCKET], dtype=np.int64)
-        stage = Stage(self.plan)
+        stage = Stage(self.plan, strategy=self.strategy)
         for bucket in np.unique(buckets).tolist():
             yield self._step(stage, bucket, table.filter(pa.array(buckets == bucket)))
 
@@ -117,13 +118,22 @@ class BucketedPlan:
     """
 
     def __init__(
-        self, plan: Node, session: SparkSession, directory: Path, buckets: int, *, durable: bool, near: int = NEAR
+        self,
+        plan: Node,
+        session: SparkSession,
+        directory: Path,
+        buckets: int,
+        *,
+        durable: bool,
+        near: int = NEAR,
+        strategy: str = "upa",
     ) -> None:
         self._plan = plan
         self._session = session
         self._directory = directory
         self._durable = durable
         self._near = near
+        self._strategy = strategy
         self.leaves = Leaves(plan, buckets)
 
     def step(
@@ -136,7 +146,9 @@ class BucketedPlan:
     ) -> Outcome:
         """One epoch, over about `number` tuples; the state of the epoch before stays as it is."""
         place = str(self._directory)
-        job = _Job(self._plan, self.leaves.layout, place, epoch, dict(manifests), dict(tables), self._durable)
+        job = _Job(
+            self._plan, self.leaves.layout, place, epoch, dict(manifests), dict(tables), self._durable, self._strategy
+        )
         if number <= self._near:
             return self._here(job, tuples)
         assert tuples is not None
