@@ -76,7 +76,7 @@ def run(
                 pa.table(columns, schema=schema), np.array([ts for ts, _ in batch], dtype=np.int64)
             )
         changes, state = stage.step(state, arrived, low, high, needed(tables or {}, low, high))
-        assert all(low <= ts < high for ts in changes.ts.tolist())
+        assert all(low <= ts < high for ts in changes.ts.tolist()) and changes.ids.shape[1] == 0
         found += listed(changes)
         state, low = restored(state), high
     return found

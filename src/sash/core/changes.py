@@ -51,6 +51,10 @@ class Changes:
     def with_rows(self, rows: pa.Table) -> Changes:
         return replace(self, rows=rows)
 
+    def nameless(self) -> Changes:
+        """Without ids, for whoever does not ask."""
+        return replace(self, ids=np.zeros((len(self), 0), dtype=np.int64))
+
     def in_order(self) -> Changes:
         """By instant, those that take back first; equal ones stay in their order."""
         if len(self) < 2 or _is_ordered(self.ts, self.sign):

@@ -72,7 +72,7 @@ class Stage:
         working, epoch = Working(state), Epoch(low, high)
         waiting = iter([arrived.get(place) for place in range(len(self.schemas))])
         found = self._run(self.plan, "", working, epoch, _Given(waiting, tables))
-        return found if self._named else net(found), working.finished()
+        return found if self._named else net(found).nameless(), working.finished()
 
     def _run(self, node: Node, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
         if isinstance(node, BaseWindow):
