@@ -194,11 +194,6 @@ LATER = [
     ("CREATE «INDEX» i", "indexes"),
     ("INSERT INTO t «SELECT» 1", "INSERT .. SELECT"),
     ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
-    ("REGISTER QUERY q AS «Istream»(SELECT 1)", "Istream"),
-    ("SELECT COUNT(*) FROM s [NOW «INTERNAL»]", "internal"),
-    ("SELECT COUNT(*) FROM s [WINDOW 1 min «INTERNAL»]", "internal"),
-    ("SELECT COUNT(*) FROM s [ROWS 10 «INTERNAL»]", "internal"),
-    ("SELECT n FROM (SELECT COUNT(*) AS n FROM s [ROWS 1]) a «[»ROWS 1]", "windows on sub-queries"),
     ("SELECT n FROM «VALUES» (1)", "VALUES in FROM"),
 ]
 

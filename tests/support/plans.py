@@ -25,6 +25,7 @@ from sash.plan.continuous import (
     Union,
 )
 from sash.plan.expressions import Call, Field, Literal, RowExpression
+from sash.plan.outputs import DSTREAM, ISTREAM, Deltas, ResultWindow, Sampled
 
 INT = pa.int64()
 
@@ -66,12 +67,15 @@ class Plans:
         self._rows = rows
         self._tables = tables
         self._number = 0
+        self._windowed = not rows
 
     def plan(self, operators: int) -> Node:
         if operators <= 0:
             return self._leaf()
         forms = ["filter", "distinct", "group", "map", "join", "union", "negation", "intersection"]
-        form = self._draw(st.sampled_from(forms))
+        form = self._draw(st.sampled_from(forms if self._windowed else [*forms, "results"]))
+        if form == "results":
+            return self._results(self.plan(operators - 1))
         if form in ("filter", "distinct", "group", "map"):
             return self._unary(form, self.plan(operators - 1))
         left = self._draw(st.integers(0, operators - 1))
@@ -117,6 +121,14 @@ class Plans:
         call = Aggregated(f"{self._name()}.value", function, second, INT)
         return GroupBy(node, (first,), (call,))
 
+    def _results(self, node: Node) -> Node:
+        """A window on the stream of a relation's changes; one in a plan, for the definition goes through all time."""
+        if self._windowed:
+            return node
+        self._windowed = True
+        deltas = Deltas(node, self._draw(st.sampled_from([ISTREAM, DSTREAM])))
+        return ResultWindow(deltas, self._draw(st.one_of(time_windows, row_windows)))
+
     def _binary(self, form: str, left: Node, right: Node) -> Node:
         ones, others = left.schema.names, right.schema.names
         if form == "join":
@@ -141,6 +153,20 @@ def table_plans(draw: st.DrawFn) -> Node:
 @st.composite
 def plans(draw: st.DrawFn, most: int = 5, *, rows: bool = True, tables: bool = False) -> Node:
     return Plans(draw, rows=rows, tables=tables).plan(draw(st.integers(1, most)))
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> Node:
+    """A plan whose answer is a stream, or is given at multiples."""
+    plan = draw(plans(3))
+    form = draw(st.sampled_from(["deltas", "sampled", "new", "restored"]))
+    kind, slide = draw(st.sampled_from([ISTREAM, DSTREAM])), draw(st.integers(1, 6))
+    offset = draw(st.integers(0, slide - 1))
+    if form == "deltas":
+        return Deltas(plan, kind)
+    if form == "sampled":
+        return Sampled(plan, slide, offset)
+    return Deltas(Sampled(plan, slide, offset), kind) if form == "new" else Sampled(Deltas(plan, kind), slide, offset)
 
 
 values = st.one_of(st.integers(0, 3), st.none())

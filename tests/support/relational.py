@@ -30,7 +30,9 @@ from sash.plan.continuous import (
     RelationJoin,
     TableJoin,
     Union,
+    windows,
 )
+from sash.plan.outputs import ISTREAM, Deltas, OutputNode, ResultWindow, Sampled
 from sash.synopses.evaluate import evaluate
 
 Row = tuple[Any, ...]
@@ -59,6 +61,8 @@ def answer(plan: Node, inputs: Inputs, now: int, tables: Versions | None = None)
 def _rows(node: Node, at: At) -> list[Row]:
     if isinstance(node, BaseWindow):
         return _window(node, next(at.inputs), at.now)
+    if isinstance(node, OutputNode):
+        return _output(node, [next(at.inputs) for _ in windows(node)], at.now, at.tables)
     if isinstance(node, NrrJoin):
         return [row for _, row in _stamped(node, at)]
     if isinstance(node, Union):
@@ -116,6 +120,32 @@ def _looked_up(node: TableJoin, row: Row, at: At, ts: int, *, begins_at_once: bo
         lives = begin <= ts < end if begins_at_once else begin < ts <= end
         if lives and all(row[names.index(one)] == values[columns[other]] for one, other in node.keys):
             found.append(tuple(values[column] for _, column in node.columns))
+    return found
+
+
+def _output(node: OutputNode, inputs: Inputs, now: int, tables: Versions) -> list[Row]:
+    if isinstance(node, Sampled) and not isinstance(node.input, Deltas):
+        last = node.next_multiple(now + 1) - node.slide
+        return list(answer(node.input, inputs, last, tables).elements())
+    results = generated(node.input if isinstance(node, ResultWindow) else node, inputs, now, tables)
+    if isinstance(node, ResultWindow):
+        last = results[-node.window.length :] if isinstance(node.window, RowWindow) else results
+        results = [each for each in last if isinstance(node.window, RowWindow) or each[0] > now - node.window.length]
+    return [row for _, row in results]
+
+
+def generated(node: Node, inputs: Inputs, now: int, tables: Versions | None = None) -> list[tuple[int, Row]]:
+    """The results of Istream or Dstream up to an instant and when they came, those of one instant by value."""
+    if isinstance(node, Sampled):
+        found = [(node.next_multiple(at), row) for at, row in generated(node.input, inputs, now, tables)]
+        return [(at, row) for at, row in found if at <= now]
+    assert isinstance(node, Deltas)
+    found, before = [], Counter[Row]()
+    for at in range(now + 1):
+        after = answer(node.input, inputs, at, tables)
+        change = after - before if node.kind == ISTREAM else before - after
+        found += [(at, row) for row in sorted(change.elements(), key=lambda row: [(v is None, v) for v in row])]
+        before = after
     return found
 
 

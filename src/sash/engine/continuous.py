@@ -18,6 +18,7 @@ from sash.engine.plans import ContinuousQuery, Plans
 from sash.engine.query import Query
 from sash.language import Select, bind_continuous
 from sash.plan.rewrites import optimise
+from sash.plan.streams import is_stream, sampling_of
 
 
 class ContinuousQueries:
@@ -75,9 +76,15 @@ class ContinuousQueries:
 
     def schema(self, handle: Query) -> pa.Schema:
         """The columns of a query's changes."""
-        return Changes.none(self.runtime(handle).plan.schema).to_table().schema
+        plan = self.runtime(handle).plan
+        if sampling_of(plan) is not None:
+            raise SashError(f"query '{handle.name}' is answered at the multiples of its SLIDE: it has answers()")
+        return Changes.none(plan.schema).to_table().schema
 
     def view(self, handle: Query) -> pa.Table:
+        if is_stream(self.runtime(handle).plan):
+            reason = "is a stream of results that never end, and no relation to look at"
+            raise SashError(f"query '{handle.name}' {reason}: it has answers() and, without SLIDE, changes()")
         changes, now = self.runtime(handle).rows()
         return changes.rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
 

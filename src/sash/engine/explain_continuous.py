@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from sash.catalog import Catalog
 from sash.core.errors import CqlError
+from sash.core.time import format_duration
 from sash.language import Select, bind_continuous
 from sash.plan.continuous import Node, explain, windows
 from sash.plan.costs import Statistics, cost
 from sash.plan.partitioning import spread
 from sash.plan.rewrites import optimise
+from sash.plan.streams import sampling_of
 
 _PATTERNS = (
     "  MON  never expires",
@@ -37,8 +39,7 @@ def explain_continuous(select: Select, catalog: Catalog) -> str:
     plan = optimise(written)
     shown = [f"  {line}" for line in explain(plan)]
     used = [line for line in _PATTERNS if any(f"-> {line.split()[0]}" in each for each in shown)]
-    head = "Continuous: every arrival and every expiry changes the answer"
-    lines = [head, "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
+    lines = [_title(plan), "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
     return "\n".join([*lines, *_costs(written, plan)])
 
 
@@ -48,6 +49,13 @@ def _costs(written: Node, plan: Node) -> list[str]:
         return []
     before, after = (cost(each, Statistics()) for each in (written, plan))
     return [f"Optimiser: {after:,.0f} tuples processed per second expected, {before:,.0f} as written"]
+
+
+def _title(plan: Node) -> str:
+    sampling = sampling_of(plan)
+    if sampling is not None:
+        return f"Continuous, answered at the multiples of {format_duration(sampling.slide)}"
+    return "Continuous: every arrival and every expiry changes the answer"
 
 
 def _spread(plan: Node) -> str:

@@ -27,8 +27,9 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.time import Micros
 from sash.core.versions import RowVersions
-from sash.engine.view import View
+from sash.engine.view import Passing, View
 from sash.plan.continuous import Node, windows
+from sash.plan.streams import is_stream, sampling_of
 from sash.spark.buckets import BucketedPlan, Epoch
 from sash.state import files
 from sash.state.chunk import Chunk, tuples_of
@@ -68,8 +69,16 @@ class _Progress:
     failed: str | None = None
 
 
+@dataclass(frozen=True)
+class Instants:
+    """Which instants some changes are of, the last one included; `low` is None for rows that stand already."""
+
+    low: Micros | None
+    now: Micros
+
+
 class PlanRuntime:
-    """One plan with all the queries that have it. `deliver` gets the changes of each epoch and its last instant.
+    """One plan with all the queries that have it. `deliver` gets the changes of each epoch, with its instants.
 
     `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process.
     """
@@ -81,12 +90,13 @@ class PlanRuntime:
         bucketed: BucketedPlan,
         directory: Path,
         log: EpochLog | None,
-        deliver: Callable[[Changes, Micros, bool], None],
+        deliver: Callable[[Changes, Instants, bool], None],
         tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
     ) -> None:
         self.plan = plan
         self.streams = {stream.name.lower(): stream for stream in streams}
-        self.view = View(plan.schema)
+        self.view = Passing(plan.schema) if is_stream(plan) else View(plan.schema)
+        self._sampling = sampling_of(plan)
         self._bucketed = bucketed
         self._directory = directory
         self._log = log
@@ -170,7 +180,12 @@ class PlanRuntime:
         going = [name for name in self.streams if name not in progress.ended]
         if going:
             return max(progress.low, min(progress.watermarks.get(name, BEGINNING) for name in going))
-        return max([progress.low, *(latest + 1 for latest in progress.latest.values()), *progress.watermarks.values()])
+        ends = [self._last_instant(latest) + 1 for latest in progress.latest.values()]
+        return max([progress.low, *ends, *progress.watermarks.values()])
+
+    def _last_instant(self, latest: Micros) -> Micros:
+        """The end of all: the youngest tuple's instant, or the multiple that answers with it."""
+        return latest if self._sampling is None else self._sampling.next_multiple(latest)
 
     def _step(self, tuples: DataFrame | None, number: int, after: _Progress) -> None:
         before = self._progress
@@ -184,7 +199,7 @@ class PlanRuntime:
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables)
         after.low, after.late = high, before.late + outcome.late
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
-        self._deliver(outcome.changes, high - 1, False)
+        self._deliver(outcome.changes, Instants(before.low, high - 1), False)
         self._commit(after, outcome.changes)
         self._remove_files(before, after)
 
@@ -216,12 +231,12 @@ class PlanRuntime:
             self._progress = _Progress(**snapshot.state)
             rows = _read(snapshot.tables[0])
             self.view.add(rows, self.now)
-            self._deliver(rows, self.now, True)
+            self._deliver(rows, Instants(None, self.now), True)
         for entry in self._log.entries():
-            self._progress = _Progress(**entry.facts)
+            low, self._progress = self._progress.low, _Progress(**entry.facts)
             changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
             self.view.add(changes, self.now)
-            self._deliver(changes, self.now, True)
+            self._deliver(changes, Instants(low, self.now), True)
         self._remove_files(None, self._progress)
 
     def _remove_files(self, before: _Progress | None, after: _Progress) -> None:

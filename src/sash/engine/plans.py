@@ -10,21 +10,25 @@ import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
 from sash.core.time import Micros, to_datetime
 from sash.engine.answer import Answer
-from sash.engine.plan_runtime import Batch, PlanRuntime
+from sash.engine.plan_runtime import Batch, Instants, PlanRuntime
 from sash.engine.query import Query
+from sash.engine.sampling import Sampler
 from sash.engine.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins
+from sash.plan.streams import sampling_of
 from sash.state import files
 from sash.storage.epochs import EpochLog
 from sash.storage.files import write_json
@@ -81,6 +85,7 @@ class Plans:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
         self._users: dict[str, dict[int, ContinuousQuery]] = {}
+        self._samplers: dict[int, Sampler] = {}
 
     def attach(self, query: ContinuousQuery) -> PlanRuntime:
         """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it."""
@@ -96,13 +101,14 @@ class Plans:
             users[query.serial] = query
             rows, now = self._running[digest].rows()
             if len(rows):
-                self._give(query, rows, now, delivered=False)
+                self._give(query, rows, Instants(None, now), delivered=False)
         return self._running[digest]
 
     def detach(self, query: ContinuousQuery) -> None:
         """A query was dropped. The last one takes its plan's state with it."""
         users = self._users.get(query.digest, {})
         users.pop(query.serial, None)
+        self._samplers.pop(query.serial, None)
         if users or query.digest not in self._running:
             return
         del self._running[query.digest]
@@ -159,9 +165,9 @@ class Plans:
         log = EpochLog(directory / "log") if durable else None
         digest = query.digest
 
-        def deliver(changes: Changes, now: Micros, delivered: bool) -> None:
+        def deliver(changes: Changes, instants: Instants, delivered: bool) -> None:
             for user in list(self._users.get(digest, {}).values()):
-                self._give(user, changes, now, delivered=delivered)
+                self._give(user, changes, instants, delivered=delivered)
 
         streams = [self._stream(name) for name in query.streams]
         read = partial(self._tables.read, columns_of_tables(query.plan))
@@ -174,14 +180,29 @@ class Plans:
             self._scratch = tempfile.TemporaryDirectory(prefix="sash-plans-", ignore_cleanup_errors=True)
         return Path(self._scratch.name) / digest
 
-    def _give(self, query: ContinuousQuery, changes: Changes, now: Micros, *, delivered: bool) -> None:
-        handle = self._handle(query.name, query.serial)
-        if handle is None or not len(changes):
+    def _give(self, query: ContinuousQuery, changes: Changes, instants: Instants, *, delivered: bool) -> None:
+        for as_of, table in self._answers(query, changes, instants):
+            handle = self._handle(query.name, query.serial)
+            if handle is None:
+                return
+            answer = Answer(query.name, to_datetime(as_of), True, True, table)
+            handle._remember(answer)
+            if not delivered:
+                handle._deliver(answer)
+
+    def _answers(
+        self, query: ContinuousQuery, changes: Changes, instants: Instants
+    ) -> Iterator[tuple[Micros, pa.Table]]:
+        """An epoch's changes as one table, or an answer at each multiple of SLIDE."""
+        if sampling_of(query.plan) is None:
+            if len(changes):
+                yield instants.now, changes.to_table()
             return
-        answer = Answer(query.name, to_datetime(now), True, True, changes.to_table())
-        handle._remember(answer)
-        if not delivered:
-            handle._deliver(answer)
+        sampler = self._samplers.setdefault(query.serial, Sampler(query.plan))
+        if instants.low is None:
+            sampler.stand(changes)
+        else:
+            yield from sampler.answers(changes, instants.low, instants.now)
 
     def _fail(self, runtime: PlanRuntime, error: Exception) -> None:
         from sash.spark.sources import first_line

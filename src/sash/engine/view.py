@@ -35,6 +35,13 @@ class View:
         return self._parts[0]
 
 
+class Passing(View):
+    """Of a stream: its results never end, and nobody keeps them all."""
+
+    def add(self, changes: Changes, now: int) -> None:
+        pass
+
+
 def _standing(changes: Changes) -> Changes:
     """What was not taken back. Of equal rows with the same expiry the oldest go first: they cannot be told apart."""
     if not (changes.sign < 0).any():

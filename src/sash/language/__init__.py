@@ -7,7 +7,7 @@
             parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
     type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
     bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
-            continuous, with continuous_*: the same for windows that do not slide
+            continuous, with continuous_*: the same for plans that are kept up to date with every tuple
             answers: expressions over answers, in a closed vocabulary
 
 `sqlglot` is known here and nowhere else.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from sash.language.binder import bind
 from sash.language.continuous import bind_continuous
+from sash.language.continuous_slides import is_continuous
 from sash.language.script import parse, parse_script
 from sash.language.statements import (
     CreateStream,
@@ -39,7 +40,7 @@ from sash.language.statements import (
     Update,
 )
 from sash.language.table_changes import TableChange, bind_change
-from sash.language.windows import has_slide, is_continuous
+from sash.language.windows import has_slide
 
 __all__ = [
     "CreateStream",

@@ -23,6 +23,7 @@ from sash.language.item_rows import asks_for_items, bind_items
 from sash.language.joins import Sources, bind_sources
 from sash.language.names import stream_of, table_of
 from sash.language.normal_form import normal_form
+from sash.language.outputs import refuse_outputs
 from sash.language.places import bounds_at, is_approximate, span_of, word_of
 from sash.language.predicates import joined, require_boolean
 from sash.language.scope import Scope, StreamColumns
@@ -49,6 +50,7 @@ from sash.plan.nodes import (
 
 def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
     """The plan of a periodic (or one-time) query; CqlError at the word that is wrong."""
+    refuse_outputs(select, periodic=periodic)
     try:
         if periodic:
             check_all_slide(select.tree, select.script)

@@ -62,7 +62,7 @@ def _refusal(written: str, scope: Scope, word: Span) -> CqlError:
         near = _LATER_AGGREGATES[name]
         return scope.unsupported(f"the aggregate {name.upper()}{f'; {near} comes near' if near else ''}", word)
     if name in _STREAM_OPERATORS:
-        return scope.unsupported(f"relation-to-stream functions ({name.capitalize()})", word)
+        return scope.error(f"{name.capitalize()}(..) stands around the whole SELECT list, or around the SELECT", word)
     if name in _WINDOW_FUNCTIONS:
         return scope.unsupported("window functions (OVER)", word)
     if name in REFUSED:

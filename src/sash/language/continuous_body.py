@@ -17,11 +17,13 @@ from sqlglot import exp
 
 from sash.language import aggregates, select_list
 from sash.language.continuous_from import Query, bind_from
+from sash.language.continuous_internal import refuse_internal
 from sash.language.continuous_joins import Rows
+from sash.language.continuous_outputs import refuse_output
 from sash.language.continuous_shape import check_select
 from sash.language.continuous_sources import aliases_in, cast_to
 from sash.language.continuous_where import Test, own_scope, split_where
-from sash.language.places import extent, span_of
+from sash.language.places import extent, output_of, span_of
 from sash.language.predicates import compare
 from sash.language.scope import Scope, WindowColumns
 from sash.language.statements import Select
@@ -77,6 +79,7 @@ class Body:
 
     def _tested(self, node: Node, match: Match, keys: Keys, value: Keys) -> Node:
         for side in (node, match.right):
+            refuse_internal(side, self._query, match.test.title, "results that stay would no longer pass the test")
             self._query.check_bounded(side, match.test.title)
         if not match.test.negated:
             return Intersection(node, match.right, _together(value, keys), whole=True)
@@ -115,6 +118,7 @@ def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Ter
 
 def _bind_test(test: Test, scope: Scope, query: Query) -> Match:
     tree = test.query
+    refuse_output(output_of(tree), query.script, f"the sub-query of {test.title}")
     if not isinstance(tree, exp.Select) or _is_grouped(tree):
         _refuse_ties(tree, scope)
         return _against_answer(test, query.sub_query(tree), scope)

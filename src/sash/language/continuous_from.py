@@ -14,6 +14,8 @@ from sqlglot import exp
 
 from sash.catalog import Catalog
 from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.core.pattern import UpdatePattern
+from sash.core.time import Micros
 from sash.language.continuous_sources import QuerySource, Source, TableSource, WindowSource, condition_of
 from sash.language.joins import join_kind
 from sash.language.names import stream_of, table_of
@@ -23,18 +25,24 @@ from sash.language.scope import AnswerTable, Scope, WindowColumns
 from sash.language.statements import Select
 from sash.language.terms import Term
 from sash.language.typer import type_expression
+from sash.language.window_clause import WindowClause
 from sash.language.windows import bind_continuous_window
-from sash.plan.continuous import BaseWindow, GroupBy, Node, inputs
+from sash.plan.continuous import BaseWindow, GroupBy, Node, inputs, windows
+from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 
 
 @dataclass(frozen=True)
 class Query:
-    """What all SELECTs of one continuous query share. `windows` has every alias, and where its window was written."""
+    """What all SELECTs of one continuous query share. `windows` has every alias, and where its window was written.
+
+    `slide` is the SLIDE of all windows, and from where its multiples count, if they slide.
+    """
 
     catalog: Catalog
     script: str
-    bind: Callable[[Select], Node]
+    bind: Callable[[Select, WindowClause | None], Node]
     windows: dict[str, Span] = field(default_factory=dict)
+    slide: tuple[Micros, Micros] | None = None
 
     def name(self, alias: str, at: Span) -> str:
         """The alias, or one made from it that no other window of the plan has."""
@@ -43,21 +51,29 @@ class Query:
         self.windows[alias] = at
         return alias
 
-    def sub_query(self, tree: exp.Expr) -> Node:
-        return self.bind(Select(tree, self.script, extent(tree)))
+    def sub_query(self, tree: exp.Expr, window: WindowClause | None = None) -> Node:
+        """The plan of a query inside of this one; `window` is over its results."""
+        return self.bind(Select(tree, self.script, extent(tree)), window)
 
     def check_bounded(self, node: Node, what: str) -> Node:
         """The node, unless an operator that remembers its input would remember all of a stream."""
-        for alias in _unbounded(node):
-            reason = f"{what} over [UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min]"
+        for alias, of_what in _unbounded(node):
+            reason = f"{what} over {of_what}"
             raise CqlError(reason, self.script, self.windows[alias])
         return node
 
 
-def _unbounded(node: Node) -> Iterator[str]:
+_STREAM = "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min]"
+_RESULTS = "append-only results would have to remember all of them: give them a window, (SELECT ..) [RANGE 10 min] a"
+
+
+def _unbounded(node: Node) -> Iterator[tuple[str, str]]:
+    """Windows whose tuples, or results, would be remembered for ever."""
     if isinstance(node, BaseWindow) and node.window.unbounded:
-        yield node.alias
-    if not isinstance(node, GroupBy):  # its groups are all that is remembered
+        yield node.alias, _STREAM
+    if isinstance(node, Deltas | Outliving | Snapshots) and node.pattern is UpdatePattern.MONOTONIC:
+        yield windows(node)[0].alias, _RESULTS
+    elif not isinstance(node, GroupBy | ResultWindow):  # groups and windows are all that is remembered
         for part in inputs(node):
             yield from _unbounded(part)
 
@@ -117,7 +133,7 @@ def _joined(left: From, name: str, node: exp.Expr, join: exp.Expr | None, query:
 
 def _source(name: str, node: exp.Expr, query: Query) -> tuple[Source, AnswerTable]:
     if isinstance(node, exp.Subquery):
-        plan = query.sub_query(node.this)
+        plan = query.sub_query(node.this, window_clause(node))
         columns = tuple((column.name, column.type) for column in plan.schema)
         table = AnswerTable(node.alias, columns, name)
         return QuerySource(name, plan, Scope(query.script, WindowColumns((table,), ()))), table
@@ -127,9 +143,13 @@ def _source(name: str, node: exp.Expr, query: Query) -> tuple[Source, AnswerTabl
         columns = tuple((column.name, column.type) for column in known.schema)
         return TableSource(name, known), AnswerTable(node.alias or known.name, columns, name)
     stream = stream_of(node, query.catalog, query.script)
-    window, partition = bind_continuous_window(node, stream, query.script)
+    window, partition = bind_continuous_window(node, stream, query.script, slides=query.slide is not None)
+    clause = window_clause(node)
+    internal = clause is not None and clause.internal_at is not None
     columns = tuple((column.name, column.type) for column in stream.schema)
-    return WindowSource(name, stream, window, partition), AnswerTable(node.alias or stream.name, columns, name)
+    return WindowSource(name, stream, window, partition, internal=internal), AnswerTable(
+        node.alias or stream.name, columns, name
+    )
 
 
 def _refuse_window(node: exp.Expr, query: Query) -> None:

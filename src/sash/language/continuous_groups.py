@@ -17,8 +17,6 @@ from sash.language.terms import Term, render
 from sash.plan.continuous import Aggregated, GroupBy, Map, Node
 from sash.plan.expressions import Expression, Field
 
-ADD_SLIDE = "add SLIDE to the window and it is computed at every re-execution: [WINDOW 10 min SLIDE 1 min]"
-
 
 class ContinuousGroups:
     """Equal keys and equal aggregates stand once."""
@@ -62,7 +60,7 @@ class ContinuousGroups:
         sql, function = render(term), str(term.value)
         if function not in ALGEBRAIC:
             title = "COUNT(DISTINCT ..)" if function == "count_distinct" else function.upper()
-            raise self._scope.unsupported(f"{title} in a continuous query; {ADD_SLIDE}", term.span)
+            raise self._scope.unsupported(f"{title} {self._rows.without_panes}", term.span)
         if sql not in self._calls:
             argument = self._input(term.args[0]) if term.args else None
             taken = {*self._keys.values(), *(call.name for call in self._calls.values())}

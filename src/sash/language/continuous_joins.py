@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sash.core.errors import CqlError
+from sash.core.errors import CqlError, NotSupportedError
+from sash.core.pattern import UpdatePattern
 from sash.language.answers import Translator
 from sash.language.coercion import is_interval
 from sash.language.continuous_from import From, Query
+from sash.language.continuous_slides import without_panes
 from sash.language.continuous_sources import OVER, Source, TableSource, WindowSource, aliases_in
 from sash.language.continuous_tables import Step, check_input, order_tables, sides
 from sash.language.predicates import joined
@@ -23,6 +25,7 @@ from sash.language.scope import Scope
 from sash.language.terms import Term, render
 from sash.plan.continuous import Filter, Join, Map, Node
 from sash.plan.expressions import Expression, Field
+from sash.plan.outputs import Stamped
 
 # What Spark must not compute unless it is asked for: 1 / x behind CASE WHEN x <> 0.
 _CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")
@@ -38,6 +41,9 @@ class Rows:
     def __init__(self, found: From, query: Query) -> None:
         self._sources, self._places, self._query = found.sources, found.places, query
         self._tables = {name: each for name, each in found.sources.items() if isinstance(each, TableSource)}
+        self.is_internal = any(source.internal for source in found.sources.values())
+        # Columns with the expiries of external tuples, once the rows are built, beside internal windows.
+        self.stamps = list[str]()
         self._equalities: list[Term] = []
         self._others: list[Term] = []
         self._computed: dict[str, Computed] = {}
@@ -46,6 +52,10 @@ class Rows:
         self._plain = Translator(scope, self._plain_leaf, OVER)
         for condition in found.conditions:
             self.require(condition)
+
+    @property
+    def without_panes(self) -> str:
+        return without_panes(slides=self._query.slide is not None)
 
     def require(self, condition: Term) -> None:
         owner = self._owner(condition)
@@ -72,16 +82,41 @@ class Rows:
         others = [*self._others, *(equality for equality in self._equalities if id(equality) not in used)]
         test = self.expression(joined("and", others)) if others else None
         keys = [self._keys(step) for step in steps]
-        node = self._source_node(first)
+        node = self._source(first)
         for step, (computed, pairs) in zip(steps, keys, strict=True):
             node = self._joined(with_columns(node, computed), step.source, pairs)
         return with_columns(node if test is None else Filter(node, test), list(self._computed.values()))
 
+    def check_groups(self) -> None:
+        """Groups over windows of both kinds would be neither append-only nor kept up to date."""
+        if self.stamps:
+            external = next(name for name in self._sources if f"{name} expires" in self.stamps)
+            reason = (
+                "groups over INTERNAL and external windows are refused: write INTERNAL into all windows, or into none"
+            )
+            raise CqlError(reason, self._query.script, self._places[external])
+
+    def _source(self, name: str) -> Node:
+        """A source's node; beside internal windows an external tuple carries its expiry along."""
+        source, node = self._sources[name], self._source_node(name)
+        if not self.is_internal or source.internal or node.pattern is UpdatePattern.MONOTONIC:
+            return node
+        if node.pattern is UpdatePattern.STRICT:
+            what = "INTERNAL windows beside rows that may be taken back ([ROWS n], groups, negation)"
+            raise NotSupportedError(what, self._query.script, self._places[name])
+        self.stamps.append(f"{name} expires")
+        return Stamped(node, self.stamps[-1])
+
     def _joined(self, left: Node, source: str, keys: tuple[tuple[str, str], ...]) -> Node:
         if source in self._tables:
+            if self.is_internal and self._tables[source].table.retroactive:
+                what = (
+                    "INTERNAL windows joined with a TABLE, whose changes are retroactive; NONRETROACTIVE TABLEs may be"
+                )
+                raise NotSupportedError(what, self._query.script, self._places[source])
             check_input(left, self._tables[source], self._query, self._places[source])
             return self._tables[source].joined(left, keys)
-        right = self._source_node(source)
+        right = self._source(source)
         for side in (left, right):
             self._query.check_bounded(side, "a join")
         return Join(left, right, keys)

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.language.coercion import common_type
 from sash.language.continuous_from import Query
+from sash.language.continuous_internal import refuse_internal
 from sash.language.continuous_shape import check_unordered, unwrapped
 from sash.language.places import extent, keys_of, span_of, word_of_operation
 from sash.language.statements import Select
@@ -40,6 +41,7 @@ def bind_set(select: Select, query: Query) -> Node:
     keys = _keys(tree, left, right, query.script)
     _check_comparable(left, keys, title, query.script, at(tree))
     for side in (left, right):
+        refuse_internal(side, query, title, "results that stay would no longer be what it promises")
         query.check_bounded(side, title)
     kind = Negation if word == "EXCEPT" else Intersection
     first = distinct_rows(left, query, at(tree)) if distinct else left
@@ -51,6 +53,7 @@ def distinct_rows(node: Node, query: Query, at: Span) -> Distinct:
     if nested is not None:
         what = f"DISTINCT of {spark_name(nested.type)} (column '{nested.name}')"
         raise NotSupportedError(what, query.script, at)
+    refuse_internal(node, query, "DISTINCT", "results that stay would become duplicates")
     return Distinct(query.check_bounded(node, "DISTINCT"))
 
 

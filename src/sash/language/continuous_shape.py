@@ -5,13 +5,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sash.core.errors import CqlError, NotSupportedError
-from sash.language.continuous_groups import ADD_SLIDE
+from sash.language.continuous_slides import without_panes
 from sash.language.item_calls import is_item_call
 from sash.language.places import bounds_at, is_approximate, word_of
 from sash.language.scope import Scope
 from sash.language.select_list import Entry
 from sash.language.shape import check_shape, word_in
 from sash.language.statements import Select
+from sash.language.windows import has_slide
 
 _UNORDERED = {"order": "ORDER BY", "limit": "LIMIT"}
 # The columns that every change has beside those of the answer.
@@ -33,7 +34,7 @@ def check_select(select: Select) -> exp.Select:
         raise NotSupportedError("DISTINCT ON", select.script, word_in(select, "DISTINCT"))
     item = next((node.unalias() for node in tree.expressions if is_item_call(node.unalias())), None)
     if item is not None:
-        what = f"{item.name.upper()} in a continuous query; {ADD_SLIDE}"
+        what = f"{item.name.upper()} {without_panes(slides=has_slide(select))}"
         raise NotSupportedError(what, select.script, word_of(item))
     _check_exact(select, tree)
     return tree
@@ -49,9 +50,9 @@ def check_unordered(select: Select) -> None:
 def _check_exact(select: Select, tree: exp.Select) -> None:
     bounds, having = bounds_at(tree), tree.args.get("having")
     if bounds is not None:
-        raise NotSupportedError(f"WITH BOUNDS in a continuous query; {ADD_SLIDE}", select.script, bounds)
+        raise NotSupportedError(f"WITH BOUNDS {without_panes(slides=has_slide(select))}", select.script, bounds)
     if having is not None and is_approximate(having):
-        what = f"HAVING APPROX in a continuous query; {ADD_SLIDE}"
+        what = f"HAVING APPROX {without_panes(slides=has_slide(select))}"
         raise NotSupportedError(what, select.script, word_in(select, "APPROX"))
 
 

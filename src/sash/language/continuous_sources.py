@@ -37,8 +37,12 @@ OVER = "joined windows, sub-queries or groups; compute it inside a sub-query ove
 class WindowSource:
     """A window on a stream: Spark computes whatever concerns it alone."""
 
-    def __init__(self, alias: str, stream: Stream, window: TimeWindow | RowWindow, partition: tuple[str, ...]) -> None:
+    def __init__(
+        self, alias: str, stream: Stream, window: TimeWindow | RowWindow, partition: tuple[str, ...],
+        *, internal: bool = False,
+    ) -> None:  # fmt: skip
         self.alias = alias
+        self.internal = internal
         self._stream, self._window = stream, window
         self._columns: dict[str, tuple[str, Term]] = {}
         self._conditions: list[Term] = []
@@ -70,7 +74,9 @@ class WindowSource:
     def _base(self, columns: tuple[Column, ...], predicate: RowExpression | None) -> BaseWindow:
         """A window of which nothing is asked but how many tuples it has gets a constant: a table must have a column."""
         only = Column(f"{self.alias}.1", RowExpression("1", pa.int32()))
-        return BaseWindow(self._stream.name, self.alias, self._window, columns or (only,), predicate, self._partition)
+        return BaseWindow(
+            self._stream.name, self.alias, self._window, columns or (only,), predicate, self._partition, self.internal
+        )
 
     def _row_based(self, condition: Term | None) -> Node:
         """The condition is a column, tested above the window. It guards the expressions: WHERE x <> 0 before 1 / x."""
@@ -86,6 +92,8 @@ class WindowSource:
 
 class QuerySource:
     """A sub-query: its answer changes tuple by tuple, and Sash computes what is asked of it."""
+
+    internal = False
 
     def __init__(self, alias: str, plan: Node, scope: Scope) -> None:
         self.alias = alias
@@ -114,6 +122,8 @@ class QuerySource:
 
 class TableSource:
     """A table: nothing but its own columns, and its key always."""
+
+    internal = False
 
     def __init__(self, alias: str, table: Table) -> None:
         self.alias = alias

@@ -1,7 +1,7 @@
 """CQL as a sqlglot dialect: Spark's SELECT and expressions, and what is CQL's own in a SELECT.
 
-    FROM stream [window] alias   FROM (SELECT ..) alias   HAVING APPROX condition   WITH BOUNDS at the end
-    SELECT .. EXCEPT ALL ON (k, ..) SELECT ..
+    FROM stream [window] alias   FROM (SELECT ..) [window] alias   HAVING APPROX condition   WITH BOUNDS at the end
+    SELECT .. EXCEPT ALL ON (k, ..) SELECT ..   SELECT Istream(..) FROM ..
 
 Every ordinary call parses as `exp.Anonymous` under the name that was written: the allow-list is one of
 written names, and the text that goes to Spark is the same call, never sqlglot's idea of an equivalent.
@@ -10,6 +10,7 @@ written names, and the text that goes to Spark is the same call, never sqlglot's
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -18,9 +19,10 @@ from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sash.core.errors import NotSupportedError, Span
+from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.language import places
 from sash.language.cursor import Cursor, token_span
+from sash.language.output_clause import OutputClause, accept_aggregate_of_results, accept_output, finish_output
 from sash.language.strings import unquote
 from sash.language.window_clause import WindowClause, parse_window_clause
 
@@ -99,17 +101,55 @@ class CqlParser(SparkParser):
         return table
 
     def _parse_sub_query(self, alias_tokens: Collection[TokenType] | None) -> exp.Subquery:
-        """`(SELECT ..) alias`; its place is the opening parenthesis."""
+        """`(SELECT ..) [window] alias`; its place is the opening parenthesis."""
         bracket = self._curr
         self._advance()
         query = self._parse_select(nested=True)
         if query is None:
             self.raise_error("Expected SELECT after ( in FROM")
         self._match_r_paren()
+        clause = self._parse_stream_window()
         alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
-        if self._curr and self._curr.token_type == TokenType.L_BRACKET:
-            raise NotSupportedError("windows on sub-queries", self.sql, token_span(self._curr))
-        return self.expression(exp.Subquery(this=query, alias=alias), bracket)
+        table = self.expression(exp.Subquery(this=query, alias=alias), bracket)
+        places.set_window(table, clause or self._parse_stream_window())
+        return table
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        """The SELECT list, or `Istream(..)` around one."""
+        cursor = Cursor(self._tokens, self.sql, self._index)
+        clause = accept_aggregate_of_results(cursor) or accept_output(cursor)
+        if clause is None:
+            return super()._parse_projections()
+        self._advance(cursor.position - self._index)
+        return self._parse_output(clause), None
+
+    def _parse_output(self, clause: OutputClause) -> list[exp.Expr]:
+        if self._match(TokenType.DISTINCT):
+            clause = replace(clause, distinct=token_span(self._prev))
+        found = self._parse_expressions()
+        if not found:
+            self.raise_error(f"Expected columns or * in {clause.title}(..)")
+        self._match_r_paren()
+        cursor = Cursor(self._tokens, self.sql, self._index)
+        clause = finish_output(cursor, clause)
+        self._advance(cursor.position - self._index)
+        if clause.around is not None:
+            clause = replace(clause, around=replace(clause.around, alias=self._parse_end_of_aggregate()))
+        if self._curr and self._curr.token_type == TokenType.COMMA:
+            reason = f"{clause.title}(..) stands around the whole SELECT list: {clause.title}(a, b)"
+            raise CqlError(reason, self.sql, clause.at)
+        places.set_output(found[0], clause)
+        return found
+
+    def _parse_end_of_aggregate(self) -> str | None:
+        self._match_r_paren()
+        named = self._match(TokenType.ALIAS)
+        if not named and not (self._curr and self._curr.token_type in (TokenType.VAR, TokenType.IDENTIFIER)):
+            return None
+        alias = self._parse_id_var()
+        if alias is None:
+            self.raise_error("Expected a name after AS")
+        return alias.name if alias is not None else None
 
     def _parse_join(self, *args: Any, **options: Any) -> exp.Join | None:
         """Remembers the join's words. A comma is always a join; sqlglot would try, and forget what is wrong behind."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sash.core.errors import Span
+from sash.language.output_clause import OutputClause
 from sash.language.window_clause import WindowClause
 
 _WINDOW, _BOUNDS, _APPROXIMATE, _END = "cql_window", "cql_bounds", "cql_approximate", "cql_end"
-_WORD, _KEYS = "cql_word", "cql_keys"
+_WORD, _KEYS, _OUTPUT = "cql_word", "cql_keys", "cql_output"
 
 
 def set_window(table: exp.Expr, clause: WindowClause | None) -> None:
@@ -16,8 +17,20 @@ def set_window(table: exp.Expr, clause: WindowClause | None) -> None:
 
 
 def window_clause(table: exp.Expr) -> WindowClause | None:
-    """The window behind a stream's name."""
+    """The window behind a stream's name, or behind a sub-query."""
     return table.meta.get(_WINDOW)
+
+
+def set_output(node: exp.Expr, clause: OutputClause | None) -> None:
+    node.meta[_OUTPUT] = clause
+
+
+def output_of(query: exp.Expr) -> OutputClause | None:
+    """The operator around a whole query, or around a SELECT list: then it is remembered in the list's first entry."""
+    around = query.meta.get(_OUTPUT)
+    if around is None and isinstance(query, exp.Select) and query.expressions:
+        around = query.expressions[0].meta.get(_OUTPUT)
+    return around
 
 
 def set_bounds(select: exp.Expr, at: Span) -> None:

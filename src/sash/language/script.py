@@ -12,6 +12,8 @@ from sash.language.create_stream import parse_create_stream
 from sash.language.create_table import parse_create_table
 from sash.language.cursor import Cursor
 from sash.language.dialect import parse_query, tokenize
+from sash.language.output_clause import accept_output, finish_output
+from sash.language.places import set_output
 from sash.language.statements import (
     CreateStream,
     CreateTable,
@@ -59,7 +61,6 @@ _LATER_CREATE = {
 _LATER = {"WITH": "common table expressions (WITH)"}
 _REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
 _SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
-_STREAM_OPERATORS = ("ISTREAM", "DSTREAM", "RSTREAM", "WSTREAM", "ISTREAM_RESTORE", "RSTREAM_RESTORE")
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -95,7 +96,7 @@ def _statement(cursor: Cursor) -> Statement:
         return _drop(cursor)
     if cursor.accept("EXPLAIN"):
         return Explain(_select(cursor, cursor.tokens[cursor.position :]))
-    if cursor.at("SELECT") or cursor.at("("):
+    if cursor.at("SELECT") or cursor.at("(") or _at_output(cursor):
         return SelectStatement(_select(cursor, cursor.tokens))
     return _command(cursor)
 
@@ -104,7 +105,6 @@ def _command(cursor: Cursor) -> Statement:
     for word, what in _LATER.items():
         if cursor.at(word):
             raise cursor.unsupported(what)
-    _refuse_stream_operators(cursor)
     for word, read in _CHANGES.items():
         if cursor.accept(word):
             return read(cursor)
@@ -214,7 +214,8 @@ def _synopsis(cursor: Cursor) -> str | None:
 
 def _select(cursor: Cursor, tokens: list[Token]) -> Select:
     inner = Cursor(tokens, cursor.text)
-    _refuse_stream_operators(inner)
+    if _at_output(inner):
+        return _select_with_output(inner)
     if inner.at("WITH"):
         raise inner.unsupported(_LATER["WITH"])
     if not (inner.at("SELECT") or inner.at("(")):
@@ -223,7 +224,31 @@ def _select(cursor: Cursor, tokens: list[Token]) -> Select:
     return Select(parse_query(tokens, cursor.text), cursor.text, Span(tokens[0].start, tokens[-1].end + 1))
 
 
-def _refuse_stream_operators(cursor: Cursor) -> None:
-    for word in _STREAM_OPERATORS:
-        if cursor.at(word):
-            raise cursor.unsupported(f"continuous queries ({word.capitalize()})")
+def _at_output(cursor: Cursor) -> bool:
+    return accept_output(Cursor(cursor.tokens, cursor.text, cursor.position)) is not None
+
+
+def _select_with_output(cursor: Cursor) -> Select:
+    """`Istream(SELECT ..)`: the operator around a whole query."""
+    clause = accept_output(cursor)
+    assert clause is not None
+    first = cursor.position
+    cursor.position = _closing(cursor)
+    inner = _select(cursor, cursor.tokens[first : cursor.position])
+    cursor.expect(")", f") behind the SELECT in {clause.title}(..)")
+    clause = finish_output(cursor, clause)
+    cursor.expect_end()
+    if inner.output is not None:
+        raise cursor.error(f"there is {inner.output.title} inside already: one says how the answer is given", clause.at)
+    set_output(inner.tree, clause)
+    return Select(inner.tree, cursor.text, Span(cursor.tokens[0].start, cursor.tokens[-1].end + 1))
+
+
+def _closing(cursor: Cursor) -> int:
+    """The place of the parenthesis that closes the one before the cursor, or the end."""
+    depth = 1
+    for place in range(cursor.position, len(cursor.tokens)):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(cursor.tokens[place].token_type, 0)
+        if depth == 0:
+            return place
+    return len(cursor.tokens)

@@ -11,6 +11,8 @@ from sash.catalog import Source
 from sash.core.errors import Span
 from sash.core.time import SECOND, Micros
 from sash.language.cursor import Name
+from sash.language.output_clause import OutputClause
+from sash.language.places import output_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,10 @@ class Select:
     def text(self) -> str:
         """The SELECT as it was written."""
         return self.script[self.span.start : self.span.end]
+
+    @property
+    def output(self) -> OutputClause | None:
+        return output_of(self.tree)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@
     [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
     [NOW]                                                       the tuples of the current instant
 
+Each may end with INTERNAL: its results outlive it (thesis 3.3.2).
+
 Other forms are recognised far enough to be named in the error. Multiples of the granule and the columns of
 PARTITION BY are checked by the binder, which knows the stream.
 """
@@ -20,7 +22,6 @@ from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.language.cursor import Cursor, Name
 
 _FORMS = "WINDOW, ROWS, PARTITION BY or UNBOUNDED, for example [WINDOW 10 min SLIDE 2 min]"
-_INTERNAL = "internal windows"
 _MOST_ROWS = 10**15
 
 
@@ -35,14 +36,13 @@ class WindowClause:
     lag_at: Span | None = None
     partition: tuple[Name, ...] = ()
     now: bool = False
+    internal_at: Span | None = None
 
 
 def parse_window_clause(cursor: Cursor) -> WindowClause:
     """Reads from `[` to `]`; the cursor stands behind it afterwards."""
     start = cursor.span.start
     cursor.expect("[")
-    if cursor.at("INTERNAL"):
-        raise cursor.unsupported(_INTERNAL)
     if cursor.accept("NOW"):
         return _now(cursor, start)
     if cursor.at("ROWS") or cursor.at("PARTITION BY"):
@@ -58,10 +58,13 @@ def parse_window_clause(cursor: Cursor) -> WindowClause:
 
 def _now(cursor: Cursor, start: int) -> WindowClause:
     word = cursor.previous
-    if cursor.at("INTERNAL"):
-        raise cursor.unsupported(_INTERNAL)
+    internal_at = _internal(cursor)
     cursor.expect("]", "] after NOW")
-    return WindowClause(TimeWindow(1), Span(start, cursor.previous.end), word, now=True)
+    return WindowClause(TimeWindow(1), Span(start, cursor.previous.end), word, now=True, internal_at=internal_at)
+
+
+def _internal(cursor: Cursor) -> Span | None:
+    return cursor.previous if cursor.accept("INTERNAL") else None
 
 
 def _row_based(cursor: Cursor, start: int) -> WindowClause:
@@ -89,18 +92,18 @@ def _rest(
     measure: _Measure,
     partition: tuple[Name, ...] = (),
 ) -> WindowClause:
-    """SLIDE, LAG and the closing bracket, in the window's own unit."""
+    """SLIDE, LAG, INTERNAL and the closing bracket, in the window's own unit."""
     slide, slide_at, exactly, lag, lag_at = None, None, False, 0, None
     if cursor.accept("SLIDE"):
         exactly = cursor.accept("EXACTLY")
         slide, slide_at = measure(cursor, "SLIDE", "a SLIDE", 1)
     if cursor.accept("LAG"):
         lag, lag_at = measure(cursor, "LAG", "a LAG", 0)
-    if cursor.at("INTERNAL"):
-        raise cursor.unsupported(_INTERNAL)
+    internal_at = _internal(cursor)
     cursor.expect("]", _expected(slide_at is not None, lag_at is not None))
     span = Span(start, cursor.previous.end)
-    return WindowClause(kind(length, slide, lag, exactly), span, length_at, slide_at, lag_at, partition)
+    window = kind(length, slide, lag, exactly)
+    return WindowClause(window, span, length_at, slide_at, lag_at, partition, internal_at=internal_at)
 
 
 def _duration(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]:

@@ -29,6 +29,9 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
         raise NotSupportedError("windows of the current instant (NOW)", script, clause.length_at)
     if not periodic and clause.slide_at is not None:
         raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
+    if clause.internal_at is not None:
+        reason = "INTERNAL belongs to continuous queries: results that are given once end with their windows anyway"
+        raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
     if isinstance(clause.window, TimeWindow):
@@ -37,24 +40,27 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
 
 
 def bind_continuous_window(
-    table: exp.Expr, stream: Stream, script: str
+    table: exp.Expr, stream: Stream, script: str, *, slides: bool = False
 ) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
-    """A window that is kept up to date with every tuple, and the columns of its PARTITION BY."""
+    """A window that is kept up to date with every tuple, and the columns of its PARTITION BY.
+
+    `slides`: its SLIDE says when the query answers, and was looked at.
+    """
     clause = window_clause(table)
     if clause is None:
         raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
-    if clause.slide_at is not None:
+    if clause.slide_at is not None and not slides:
         raise CqlError(f"{_MIXED}: leave out SLIDE here too", script, clause.slide_at)
     if clause.lag_at is not None:
         reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
         raise CqlError(reason, script, clause.lag_at)
-    _check_order(table, stream, script)
+    _check_order(table, stream, script, slides)
     if isinstance(clause.window, TimeWindow) and not clause.now:
         _check_multiples(clause, stream, script)
     return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
 
 
-def _check_order(table: exp.Expr, stream: Stream, script: str) -> None:
+def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> None:
     """A change that was given is final, and a tuple's last instant is before ts + w: both must hold of the stream."""
     reasons = {
         "CLOSED LEFT, and tuples of a continuous query count from their own instant on": stream.closed_left,
@@ -62,7 +68,7 @@ def _check_order(table: exp.Expr, stream: Stream, script: str) -> None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is not None:
-        way_out = "add SLIDE to the window, or make the stream without it"
+        way_out = f"{'' if slides else 'add SLIDE to the window, or '}make the stream without it"
         raise CqlError(f"'{stream.name}' is {reason}: {way_out}", script, span_of(table.this))
 
 
@@ -129,10 +135,10 @@ def check_together(tree: exp.Select, script: str) -> None:
         if type(clause.window) is not type(first.window):
             reason = "time-based and row-based windows cannot be read as of one time: give all sub-queries one kind"
             raise CqlError(reason, script, clause.span)
-        _check_slides(first, clause, script)
+        check_one_slide(first, clause, script)
 
 
-def _check_slides(first: WindowClause, other: WindowClause, script: str) -> None:
+def check_one_slide(first: WindowClause, other: WindowClause, script: str) -> None:
     if first.slide_at is None or other.slide_at is None:
         return
     slide, written = first.slide_at, ("", "EXACTLY ")[first.window.exactly]
@@ -141,10 +147,8 @@ def _check_slides(first: WindowClause, other: WindowClause, script: str) -> None
         raise CqlError(f"all windows of a query slide together: write {wanted} here too", script, other.slide_at)
 
 
-def is_continuous(select: Select) -> bool:
-    """Whether a registered SELECT is kept up to date with every tuple: it has windows, and none of them slides."""
-    clauses = [window_clause(table) for table in select.tree.find_all(exp.Table)]
-    return any(clause is not None for clause in clauses) and not has_slide(select)
+def has_windows(select: Select) -> bool:
+    return any(window_clause(table) is not None for table in select.tree.find_all(exp.Table))
 
 
 def has_slide(select: Select) -> bool:

@@ -12,13 +12,16 @@ from __future__ import annotations
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow
 from sash.operators.base import Operator
+from sash.operators.deltas import DeltasOp
 from sash.operators.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
 from sash.operators.group_by import GroupByOp
 from sash.operators.join import WindowJoinOp
 from sash.operators.matching import MatchingOp
 from sash.operators.matching_kernels import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH
 from sash.operators.negative_window import NegativeWindowOp
+from sash.operators.results import OutlivingOp, ResultRowsOp, StampedOp
 from sash.operators.row_window import RowWindowOp
+from sash.operators.sampled import SampledOp, SnapshotsOp
 from sash.operators.stateless import ProjectOp, SelectOp, TimeWindowOp, UnionOp
 from sash.operators.storing import Storing
 from sash.operators.table_join import NrrJoinOp
@@ -38,6 +41,7 @@ from sash.plan.continuous import (
     inputs,
     windows,
 )
+from sash.plan.outputs import Deltas, Outliving, OutputNode, ResultWindow, Sampled, Snapshots, Stamped
 
 STRICT = UpdatePattern.STRICT
 STRATEGIES = ("upa", "nt", "direct")
@@ -65,8 +69,10 @@ class _Builder:
         """Build a node and what is below it; `named`: the operator above asks who its rows are. Returns their ids."""
         asks = self._must_know(node) or (named and self._passes_names(node))
         strategy = self._strategy
-        # A lookup in a table cannot be repeated for a negative tuple: below it nobody announces expiries.
-        self._strategy = "upa" if isinstance(node, NrrJoin) and strategy == "nt" else strategy
+        # A lookup in a table cannot be repeated for a negative tuple, and results know their expiries from their
+        # tuples': below such a node nobody announces them.
+        if isinstance(node, NrrJoin | Stamped | Outliving | ResultWindow | Sampled | Snapshots) and strategy == "nt":
+            self._strategy = "upa"
         widths = [self.visit(input, f"{path}{place}", named=asks) for place, input in enumerate(inputs(node))]
         self._strategy = strategy
         operator = self._operator(node, path, self._width(node, widths) if named else 0)
@@ -84,12 +90,13 @@ class _Builder:
         if isinstance(node, Negation | Intersection) and not node.whole:
             return True
         stores = isinstance(node, Join | RelationJoin | Negation | Intersection | Distinct | GroupBy)
+        stores = stores or isinstance(node, Deltas | Sampled | Snapshots)
         return stores and any(self._pattern(input) is STRICT for input in inputs(node))
 
     def _passes_names(self, node: Node) -> bool:
-        """Whether its rows are those of its inputs; groups and counted values have names of their own."""
+        """Whether its rows are those of its inputs; groups, counted values and results have names of their own."""
         counted = isinstance(node, Distinct) and self._pattern(node.input) is STRICT
-        return not counted and not isinstance(node, GroupBy)
+        return not counted and not isinstance(node, GroupBy | Deltas | Outliving | Snapshots)
 
     def _width(self, node: Node, widths: list[int]) -> int:
         if isinstance(node, BaseWindow) or not self._passes_names(node):
@@ -120,6 +127,8 @@ class _Builder:
             return self._distinct(node, path, width)
         if isinstance(node, GroupBy):
             return GroupByOp(node, self._storing(node.input, f"{path}0"), width)
+        if isinstance(node, OutputNode):
+            return self._output(node, path, width)
         rule = _rule(node)
         sides = self._sides(node, path)
         return MatchingOp(node.schema, rule, node.keys, sides, null_safe=node.null_safe, width=width)
@@ -138,6 +147,21 @@ class _Builder:
         if self._strategy == "direct":
             return PlainDistinctOp(node.schema, storing, width)
         return DeltaStarOp(node.schema, path, width)
+
+    def _output(self, node: OutputNode, path: str, width: int) -> Operator:
+        if isinstance(node, Deltas):
+            return DeltasOp(node.schema, node.kind, self._storing(node.input, f"{path}0"), width)
+        if isinstance(node, Stamped):
+            return StampedOp(node, width)
+        if isinstance(node, Outliving):
+            return OutlivingOp(node, path, width)
+        if isinstance(node, Sampled):
+            return SampledOp(node, path, width)
+        if isinstance(node, Snapshots):
+            return SnapshotsOp(node, self._storing(node.input, f"{path}0"), width)
+        if isinstance(node.window, RowWindow):
+            return ResultRowsOp(node.schema, path, node.window.length, node.partition, width)
+        return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
 
     def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[Storing, Storing]:
         left, right = (self._storing(input, f"{path}{place}") for place, input in enumerate(inputs(node)))

@@ -29,6 +29,7 @@ from sash.catalog import Table
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.expressions import Expression, RowExpression
+from sash.plan.outputs import OutputNode
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ class Column:
 
 @dataclass(frozen=True)
 class BaseWindow:
-    """A window on a stream. `predicate` is WHERE on the stream alone: never below a row-based window."""
+    """A window on a stream. `predicate` is WHERE on the stream alone: never below a row-based window.
+
+    An `internal` window is kept as any other; that its results outlive it is said above (`Outliving`).
+    """
 
     stream: str
     alias: str
@@ -53,6 +57,7 @@ class BaseWindow:
     columns: tuple[Column, ...]
     predicate: RowExpression | None = None
     partition: tuple[str, ...] = ()
+    internal: bool = False
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -72,7 +77,8 @@ class BaseWindow:
         by = f" partitioned by {', '.join(self.partition)}" if self.partition else ""
         where = f" where {self.predicate}" if self.predicate is not None else ""
         name = self.stream if self.alias == self.stream else f"{self.stream} {self.alias}"
-        return f"Window {name} {self.window}{by}{where}"
+        internal = " INTERNAL" if self.internal else ""
+        return f"Window {name} {str(self.window)[:-1]}{internal}]{by}{where}"
 
 
 class Unary:
@@ -302,7 +308,20 @@ class GroupBy(Stateful):
 
 
 TableJoin = NrrJoin | RelationJoin
-Node = BaseWindow | Filter | Map | Union | Join | NrrJoin | RelationJoin | Distinct | Negation | Intersection | GroupBy
+Node = (
+    BaseWindow
+    | Filter
+    | Map
+    | Union
+    | Join
+    | NrrJoin
+    | RelationJoin
+    | Distinct
+    | Negation
+    | Intersection
+    | GroupBy
+    | OutputNode
+)
 
 
 def inputs(node: Node) -> tuple[Node, ...]:

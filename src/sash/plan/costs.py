@@ -28,6 +28,7 @@ from sash.plan.continuous import (
     Union,
     inputs,
 )
+from sash.plan.outputs import OutputNode
 
 # A result's share of the work: it is made and handed on, not looked up.
 RESULT = 1.0
@@ -78,7 +79,7 @@ def _flow(node: Node, below: list[Flow], known: Statistics) -> Flow:
     if isinstance(node, Filter):
         part = known.selectivity
         return Flow(first.rate * part, first.negative * part, first.live * part)
-    if isinstance(node, Map | NrrJoin | RelationJoin):
+    if isinstance(node, Map | NrrJoin | RelationJoin | OutputNode):
         return first
     if isinstance(node, Union):
         return Flow(*(sum(getattr(each, name) for each in below) for name in ("rate", "negative", "live")))

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from sash.core.window import RowWindow
 from sash.plan.continuous import (
     BaseWindow,
-    Distinct,
-    Filter,
     GroupBy,
     Intersection,
     Join,
@@ -26,6 +24,7 @@ from sash.plan.continuous import (
     windows,
 )
 from sash.plan.expressions import Field
+from sash.plan.outputs import ResultWindow
 
 # For every window of the plan (by its place among them) the column that decides its tuple's bucket.
 Spread = Mapping[int, str]
@@ -62,7 +61,8 @@ class _Candidates:
             return {key: below[key] for key in node.keys if key in below}
         if isinstance(node, TableJoin):
             return {**below, **{other: below[one] for one, other in node.keys if one in below}}
-        assert isinstance(node, Filter | Distinct)
+        if isinstance(node, ResultWindow) and isinstance(node.window, RowWindow):
+            return {key: below[key] for key in node.partition if key in below}
         return below
 
     def _joined(self, left: Node, right: Node, keys: tuple[tuple[str, str], ...], *, both: bool) -> dict[str, Spread]:
