@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from sash.core.errors import CqlError, NotSupportedError
+from sash.core.errors import CqlError
 from sash.language import (
     CreateTable,
     Delete,
@@ -17,12 +17,21 @@ from sash.language import (
     ShowTables,
     TableChange,
     Update,
-    bind,
     bind_change,
     parse,
 )
 from sash.plan.continuous import BaseWindow, Filter, Map, NrrJoin, RelationJoin, inputs
-from tests.language.examples import CATALOG, check_continuous_error, continuous_plan, explained, marked
+from sash.plan.nodes import Lookup
+from sash.plan.periodic import PeriodicAggregate, flatten
+from tests.language.examples import (
+    CATALOG,
+    check_continuous_error,
+    check_error,
+    continuous_plan,
+    explained,
+    marked,
+    plan,
+)
 
 # -- statements ----------------------------------------------------------------------------------------
 
@@ -212,15 +221,62 @@ def test_refused(query: str, reason: str) -> None:
     check_continuous_error(query, reason)
 
 
-@pytest.mark.parametrize("window", ["[WINDOW 1 min SLIDE 1 min]", "[WINDOW 1 min]"])
-def test_periodic_and_one_time_queries_have_no_tables(window: str) -> None:
-    statement, start, _ = marked(f"SELECT COUNT(*) FROM packets {window} p, «ports» WHERE p.port = ports.port")
-    select = parse(statement)
-    with pytest.raises(NotSupportedError, match="tables in") as caught:
-        bind(select.select, CATALOG, periodic="SLIDE" in window)  # type: ignore[union-attr]
-    assert caught.value.span is not None and caught.value.span.start == start
+# -- periodic queries ----------------------------------------------------------------------------------
+
+
+def test_a_lookup_before_the_aggregation() -> None:
+    text = (
+        "SELECT p.name, port, MAX(r.cost) AS cost FROM packets W a JOIN ports p USING (port), routes r"
+        " WHERE a.src = r.src AND r.dst = a.dst AND p.name <> 'x' AND a.src > r.dst GROUP BY name, p.port"
+    )
+    found = flatten(plan(text))
+    assert isinstance(found, PeriodicAggregate)
+    ports, routes = CATALOG.table("ports"), CATALOG.table("routes")
+    assert found.lookups == (Lookup(ports, (("port", "port"),)), Lookup(routes, (("src", "src"), ("dst", "dst"))))
+    assert [key.expression.sql for key in found.keys] == ["`ports(port).name`", "port"]
+    assert str(found.calls[0].argument) == "`routes(src, dst).cost`"
+    tests = "`ports(port)` AND `routes(src, dst)` AND `ports(port).name` <> 'x' AND src > dst"
+    assert found.predicate is not None and found.predicate.sql == tests
+    assert [output.name for output in found.outputs] == ["name", "port", "cost"]
+
+
+def test_queries_that_look_up_the_same_have_the_same_expressions() -> None:
+    one = flatten(
+        plan("SELECT p.name, COUNT(*) AS n FROM packets W, ports p WHERE packets.port = p.port GROUP BY name")
+    )
+    other = flatten(plan("SELECT x.name, COUNT(*) AS n FROM packets W a JOIN ports x ON x.port = a.port GROUP BY name"))
+    assert one == other
+
+
+NOT_LOOKED_UP = [
+    ("SELECT COUNT(*) FROM packets W p, «customers» c WHERE p.src = c.id", "a TABLE in a periodic query"),
+    ("SELECT COUNT(*) FROM packets W, «ports»", "found by its key: add ports.port = .."),
+    ("SELECT COUNT(*) FROM packets W p, «routes» r WHERE p.src = r.src", "add r.dst = .."),
+    ("SELECT COUNT(*) FROM packets W p, «ports» WHERE p.port + 1 = ports.port", "found by its key"),
+    ("SELECT COUNT(*) FROM packets W p, ports WHERE «p.protocol = ports.port»", "protocol is STRING and port is INT"),
+    ("SELECT COUNT(*) FROM packets W p «LEFT JOIN» ports USING (port)", "LEFT JOIN with a table"),
+    ("SELECT COUNT(*) FROM packets W JOIN routes r USING (src, «cost»)", "USING names columns of the key"),
+    ("SELECT COUNT(*) FROM packets W p, ports «[NOW]» WHERE p.port = ports.port", "the windows of a query slide"),
+    ("SELECT COUNT(*) FROM packets W p, «ports p» WHERE p.port = 1", "stands twice in FROM"),
+    ("SELECT COUNT(*) FROM «ports», packets W WHERE packets.port = ports.port", "stands first in FROM"),
+    ("SELECT COUNT(*) FROM packets [ROWS 9 SLIDE 3], «ports» WHERE packets.port = ports.port", "row-based windows"),
+    ("SELECT COUNT(*) FROM packets W p, ports WHERE p.port = ports.port AND «port» = 80", "write p.port or ports.port"),
+    ("SELECT COUNT(*) FROM packets W p, ports t WHERE p.port = t.port AND t.«nam» = 'x'", "did you mean 'name'"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) a, «ports»", "tables beside sub-queries"),
+    ("SELECT COUNT(*) FROM packets W p, ports, «trades» W2", "joins of streams"),
+]
+
+
+@pytest.mark.parametrize(("query", "reason"), NOT_LOOKED_UP)
+def test_not_looked_up(query: str, reason: str) -> None:
+    check_error(query.replace(" W2", " [WINDOW 10 min SLIDE 2 min] WHERE p.port = ports.port"), reason)
+
+
+def test_one_time_queries_have_no_tables() -> None:
+    text = "SELECT COUNT(*) FROM packets [WINDOW 1 min] p, «ports» WHERE p.port = ports.port"
+    check_error(text, "tables in one-time queries", periodic=False)
 
 
 def test_conditions_on_a_table_stand_above() -> None:
-    plan = continuous_plan("SELECT src FROM packets [NOW] p, ports t WHERE p.port = t.port AND UPPER(t.name) = 'X'")
-    assert isinstance(plan, Map) and isinstance(plan.input, Filter) and isinstance(plan.input.input, NrrJoin)
+    top = continuous_plan("SELECT src FROM packets [NOW] p, ports t WHERE p.port = t.port AND UPPER(t.name) = 'X'")
+    assert isinstance(top, Map) and isinstance(top.input, Filter) and isinstance(top.input.input, NrrJoin)

@@ -12,7 +12,7 @@ from sash.core.errors import CqlError, SashError, Span
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.language import Select, SelectStatement, bind, parse
-from sash.plan.nodes import Project
+from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
 from sash.synopses.accelerator import refusal
@@ -52,6 +52,15 @@ class CompiledQuery:
     @cached_property
     def is_simple(self) -> bool:
         return len(self.finishers) == 1 and self.finishers[0].is_simple
+
+    @cached_property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The tables in which its tuples are looked up."""
+        return tuple(dict.fromkeys(lookup for leaf in self.leaves for lookup in leaf.lookups))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lookup.table.name for lookup in self.lookups))
 
     @property
     def stream(self) -> str:

@@ -56,7 +56,8 @@ class ContinuousQueries:
 
     def processed(self, table: str) -> Micros:
         """The first instant that no plan which reads a table has processed."""
-        readers = [query for query in self._catalog.queries if query.reads_table(table)]
+        queries = self._catalog.queries
+        readers = [query for query in queries if query.is_continuous and query.reads_table(table)]
         return max([BEGINNING, *(self.attach(query).now + 1 for query in readers)])
 
     def _found(self, query: RegisteredQuery) -> ContinuousQuery:

@@ -39,6 +39,8 @@ from sash.engine.plan_runtime import Batch
 from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
+from sash.engine.tables import Tables
+from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.storage.epochs import Entry, EpochLog, Snapshot
@@ -92,9 +94,11 @@ class RunningStream:
         log: EpochLog | None,
         clock: Clock,
         plans: StreamPlans | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self.stream = stream
         self._plans = plans
+        self._tables = tables
         self.pipeline = pipeline
         self._isolation = isolation
         self._queries_at = queries_at
@@ -127,6 +131,12 @@ class RunningStream:
     def at_start(self) -> bool:
         """No micro-batch has been taken yet, in this session or one that it continues."""
         return self._epoch < 0
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """No micro-batch begins meanwhile; waits for the one in flight, unless called from it."""
+        with self._lock:
+            yield
 
     @property
     def in_batch(self) -> bool:
@@ -281,10 +291,15 @@ class RunningStream:
         """The one action, and those of row-based windows."""
 
         def passes() -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
-            table = self.pipeline.aggregate(rows, self.runtime.tables())
+            table = self.pipeline.aggregate(self._looked_up(rows), self.runtime.tables())
             return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
 
         return self._without_culprits(rows, passes)
+
+    def _looked_up(self, rows: DataFrame) -> DataFrame:
+        """The rows with the columns of the tables that queries look them up in."""
+        wanted = dict.fromkeys(lookup for query in self._wanted.values() for lookup in query.lookups)
+        return rows if self._tables is None else looked_up(rows, self.stream, self._tables.all_versions(wanted))
 
     def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
         """When an expression fails, find out whose, fail those queries alone, and go on."""
@@ -303,9 +318,10 @@ class RunningStream:
     def _fail_culprits(self, rows: DataFrame | None) -> bool:
         # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
         waited = self.pipeline.with_pending(rows, self._pending)
+        found_rows = None if rows is None else self._looked_up(rows)
         culprits = {}
         for query in (active.compiled for active in self.runtime.active.values()):
-            read = waited if query.readings[0].table.by_rows else rows
+            read = waited if query.readings[0].table.by_rows else found_rows
             culprits[query.name] = None if read is None else self.pipeline.failure(read, query.leaves)
         serials = self._serials(culprits)
         found = {serials[name]: why for name, why in culprits.items() if why is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -217,6 +218,7 @@ class Session:
                 log,
                 self._clock,
                 StreamPlans(self._plans, stream.name, partial(self._continuous_at, stream.name)),
+                self._tables,
             )
             self._streams[stream.name.lower()] = running
             try:
@@ -266,18 +268,29 @@ class Session:
 
     def _change_table(self, table: Table, kind: str, rows: pa.Table, at: Micros | None = None) -> None:
         self._check_open()
+        with ExitStack() as stack:
+            for stream in self._looked_up_by(table):
+                stack.enter_context(stream.between_batches())
+            stack.enter_context(self._lock)
+            latest = [stream.runtime.latest for stream in self._looked_up_by(table)]
+            read = [time + 1 for time in latest if time is not None]
+            self._tables.change(table.name, kind, rows, at, max([self.continuous.processed(table.name), *read]))
+
+    def _looked_up_by(self, table: Table) -> list[RunningStream]:
+        """The streams whose periodic queries read a table."""
         with self._lock:
-            self._tables.change(table.name, kind, rows, at, self.continuous.processed(table.name))
+            readers = [q for q in self._catalog.queries if q.reads_table(table.name) and not q.is_continuous]
+            return [self._running(name) for name in sorted({query.stream for query in readers})]
 
     def _execute_change(self, statement: TableStatement) -> None:
         with self._lock:
             change = bind_change(statement, self._catalog)
-            try:
-                self._change_table(change.table, change.kind, change.rows)
-            except SashError as error:
-                if isinstance(error, CqlError):
-                    raise
-                raise CqlError(str(error), statement.script, statement.table.span) from None
+        try:
+            self._change_table(change.table, change.kind, change.rows)
+        except CqlError:
+            raise
+        except SashError as error:
+            raise CqlError(str(error), statement.script, statement.table.span) from None
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -315,7 +328,9 @@ class Session:
                 )
             found = compile_select(select, self._catalog, name, synopsis=synopsis)
             compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
-            query = RegisteredQuery(name, select.text, compiled.stream, priority, lifetime, serial, synopsis)
+            query = RegisteredQuery(
+                name, select.text, compiled.stream, priority, lifetime, serial, synopsis, tables=compiled.tables
+            )
             if (known := self._known(query)) is not None:
                 return known
             self._compiled[query] = compiled

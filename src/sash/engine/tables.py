@@ -2,7 +2,8 @@
 
 A change takes effect at an event time. What a plan has processed cannot change any more, so a change comes after the
 instants that every plan which reads the table has processed or is processing: a plan says how far it goes when it
-asks for the contents, under the lock that a change takes. Neither waits for the other.
+asks for the contents, under the lock that a change takes. Neither waits for the other. The pass of periodic queries
+does not know beforehand how far it goes: there a change waits for the micro-batch, and comes after its last tuple.
 
 With a checkpoint, changes are part of the catalog's history: a restart finds the same versions.
 """
@@ -10,7 +11,7 @@ With a checkpoint, changes are part of the catalog's history: a restart finds th
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from sash.engine.history import CatalogHistory, Change, table_change, table_of
 from sash.engine.plan_runtime import BEGINNING
 from sash.engine.table_contents import TableContents
 from sash.engine.table_rows import Key, decoded, encoded, key_schema, keys_of, named
+from sash.plan.nodes import Lookup
 
 
 class Tables:
@@ -93,6 +95,11 @@ class Tables:
                 needed = every.changed(low, high) if contents.table.retroactive else every.seen(low, high)
                 found[contents.table.name] = needed
         return found
+
+    def all_versions(self, lookups: Iterable[Lookup]) -> dict[Lookup, RowVersions]:
+        """What the tuples of a micro-batch may find, whatever their times."""
+        with self._lock:
+            return {lookup: self._contents[lookup.table.name.lower()].versions for lookup in lookups}
 
     def change(self, name: str, kind: str, rows: pa.Table, at: Micros | None, processed: Micros) -> None:
         """Insert, update, upsert or delete rows; `processed` is the first instant that no reader has processed."""

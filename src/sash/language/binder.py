@@ -21,7 +21,8 @@ from sash.language.bounds import with_bounds
 from sash.language.groups import Groups, row_expression
 from sash.language.item_rows import asks_for_items, bind_items
 from sash.language.joins import Sources, bind_sources
-from sash.language.names import stream_of, table_of
+from sash.language.lookups import LookedUpColumns, Use, found_terms, take_tables
+from sash.language.names import stream_of
 from sash.language.normal_form import normal_form
 from sash.language.outputs import refuse_outputs
 from sash.language.places import bounds_at, is_approximate, span_of, word_of
@@ -44,6 +45,7 @@ from sash.plan.nodes import (
     Project,
     Sort,
     SortKey,
+    StreamScan,
     Windowed,
 )
 
@@ -54,7 +56,6 @@ def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
     try:
         if periodic:
             check_all_slide(select.tree, select.script)
-        _refuse_tables(select, catalog, periodic)
         return _Binder(catalog, periodic).bind(select)
     except RecursionError:
         raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
@@ -66,27 +67,36 @@ class _Binder:
     periodic: bool
 
     def bind(self, select: Select) -> Project:
+        select, uses = take_tables(select, self.catalog, periodic=self.periodic)
         tree = check_shape(select)
-        return self._bind_answers(select, tree) if over_sub_queries(tree) else self._bind_groups(select, tree)
+        return self._bind_answers(select, tree) if over_sub_queries(tree) else self._bind_groups(select, tree, uses)
 
     def _bind_sub_query(self, select: Select) -> Project:
+        select, uses = take_tables(select, self.catalog, periodic=self.periodic)
         tree = check_shape(select)
         if over_sub_queries(tree):
             at = word_of(tree.args["from_"].this)
             raise NotSupportedError("sub-queries inside of sub-queries", select.script, at)
-        return self._bind_groups(select, tree)
+        return self._bind_groups(select, tree, uses)
 
-    def _bind_groups(self, select: Select, tree: exp.Select) -> Project:
+    def _bind_groups(self, select: Select, tree: exp.Select, uses: tuple[Use, ...]) -> Project:
         """A SELECT over the window of a stream."""
         table = tree.args["from_"].this
         stream = stream_of(table, self.catalog, select.script)
         windowed = bind_window(table, stream, select.script, periodic=self.periodic)
-        scope = Scope(select.script, StreamColumns(stream, table.alias or table.name))
+        windowed = replace(windowed, input=StreamScan(stream.name, tuple(use.lookup for use in uses)))
+        alias = table.alias or table.name
+        columns = LookedUpColumns(stream, alias, uses, select.script) if uses else StreamColumns(stream, alias)
+        return self._bind_columns(select, tree, Scope(select.script, columns), windowed, uses)
+
+    def _bind_columns(
+        self, select: Select, tree: exp.Select, scope: Scope, windowed: Windowed, uses: tuple[Use, ...]
+    ) -> Project:
         if asks_for_items(tree):
-            return bind_items(select, tree, scope, _filter(tree, scope, windowed))
+            return bind_items(select, tree, scope, _filter(tree, scope, windowed, uses))
         written = select_list.entries(tree, scope)
         columns = with_bounds(tree, written, scope)
-        source = _filter(tree, scope, windowed)
+        source = _filter(tree, scope, windowed, uses)
         groups = Groups(scope)
         for key in select_list.group_keys(tree, scope, written):
             groups.add_key(key)
@@ -129,20 +139,15 @@ def _top(
     return Project(Limit(ordered, count) if count is not None else ordered, outputs)
 
 
-def _filter(tree: exp.Select, scope: Scope, input: Windowed) -> Filter | Windowed:
-    where = tree.args.get("where")
-    if where is None:
+def _filter(tree: exp.Select, scope: Scope, input: Windowed, uses: tuple[Use, ...]) -> Filter | Windowed:
+    where, conditions = tree.args.get("where"), found_terms(uses)
+    if where is not None:
+        inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
+        conditions.append(require_boolean(type_expression(where.this, inner), "WHERE", scope))
+    if not conditions:
         return input
-    inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
-    predicate = require_boolean(type_expression(where.this, inner), "WHERE", scope)
+    predicate = joined("and", conditions) if len(conditions) > 1 else conditions[0]
     return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
-
-
-def _refuse_tables(select: Select, catalog: Catalog, periodic: bool) -> None:
-    for table in select.tree.find_all(exp.Table):
-        if table_of(table, catalog) is not None:
-            kind = "periodic queries (leave out SLIDE)" if periodic else "one-time queries"
-            raise NotSupportedError(f"tables in {kind}", select.script, span_of(table.this))
 
 
 def _refuse_grouping(select: Select, tree: exp.Select) -> None:

@@ -21,16 +21,38 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from sash.catalog import Table
 from sash.core.window import Window
 from sash.plan.expressions import Expression, RowExpression
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """A non-retroactive table in which each tuple is looked up when it arrives.
+
+    `keys` are pairs of a column of the stream and one of the table's key. The tuple has the row's columns from then on,
+    each under the name `column` gives, and under `name` whether there was such a row.
+    """
+
+    table: Table
+    keys: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.table.name}({', '.join(mine for mine, _ in self.keys)})"
+
+    def column(self, name: str) -> str:
+        return f"{self.name}.{name}"
+
+
+@dataclass(frozen=True)
 class StreamScan:
     stream: str
+    lookups: tuple[Lookup, ...] = ()
 
     def describe(self) -> str:
-        return f"StreamScan {self.stream}"
+        found = f", looked up in {', '.join(lookup.name for lookup in self.lookups)}" if self.lookups else ""
+        return f"StreamScan {self.stream}{found}"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from sash.plan.nodes import (
     Items,
     Key,
     Limit,
+    Lookup,
     Node,
     Output,
     Project,
@@ -52,6 +53,7 @@ class PeriodicAggregate:
     partition: tuple[RowExpression, ...] = ()
     items: ItemRule | None = None
     approximate: bool = False
+    lookups: tuple[Lookup, ...] = ()
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -153,4 +155,5 @@ def _aggregate(plan: Project) -> PeriodicAggregate:
         partition=windowed.partition,
         items=ItemRule(items.function, items.count, items.bounds) if isinstance(items, Items) else None,
         approximate=isinstance(having, Having) and having.approximate,
+        lookups=scan.lookups,
     )
