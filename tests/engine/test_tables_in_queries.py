@@ -112,6 +112,10 @@ def test_tables_that_change_between_runs_and_a_restart(spark: Any, tmp_path: Pat
         check(session, parts, {name: query.changes() for name, query in queries.items()}, 15.75)
         assert "Eve" in queries["related"].view()["name"].to_pylist()
         assert "zero" not in queries["looked_up"].view()["name"].to_pylist()
+        session.sql("DELETE FROM customers WHERE k = 1")
+        assert "Eve" in queries["related"].view()["name"].to_pylist(), "time has not passed the change"
+        session.advance("s", at(16))
+        assert queries["related"].view().num_rows == 0 and queries["looked_up"].view().num_rows > 0
 
 
 def test_an_explained_join_with_a_table(spark: Any, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ class PlanRuntime:
         return after
 
     def _reached(self, progress: _Progress) -> Micros:
-        """Up to where time may go: what the streams that go on have reached, or the end of all."""
+        """Up to where time may go: what the streams that go on have reached; else the end of all, or a heartbeat."""
         going = [name for name in self.streams if name not in progress.ended]
         if going:
             return max(progress.low, min(progress.watermarks.get(name, BEGINNING) for name in going))
