@@ -68,6 +68,20 @@ def test_mistakes_after_a_stream_of_unknown_columns_wait_for_spark():
     rehearse(parse_script("CREATE STREAM s FROM parquet OPTIONS (path 'p') TIMESTAMP ts; DROP QUERY unknown"))
 
 
+def test_scripts_with_tables_are_rehearsed():
+    from sash.cli.script import rehearse, title
+    from sash.core.errors import CqlError
+    from sash.language import parse_script
+
+    script = "CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 2); DELETE FROM t WHERE a = 1;"
+    statements = parse_script(script + "UPDATE t SET b = 3 WHERE a = 1; SHOW TABLES; DROP TABLE t")
+    rehearse(statements)
+    words = ["CREATE TABLE t", "INSERT INTO t", "DELETE FROM t", "UPDATE t", "SHOW TABLES", "DROP TABLE t"]
+    assert [title(statement) for statement in statements] == words
+    with pytest.raises(CqlError, match="unknown column 'c'"):
+        rehearse(parse_script(script + "UPDATE t SET c = 3 WHERE a = 1"))
+
+
 class TestExplain:
     def test_each_query_with_the_others_as_neighbours(self, sash, script):
         more = "REGISTER QUERY means AS SELECT k, AVG(v) AS a FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k;\n"

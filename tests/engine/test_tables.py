@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sash
-from sash.catalog import Catalog, Stream
+from sash.catalog import Catalog, Stream, Table
 from sash.core.changes import NEVER
 from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError
 from sash.engine.history import CatalogHistory
@@ -215,9 +217,57 @@ def test_tables_survive_a_restart(tmp_path: Path) -> None:
 def test_the_history_holds_changes_in_little_space(tmp_path: Path) -> None:
     history = CatalogHistory(tmp_path / "catalog")
     tables = Tables(Catalog(), history)
-    tables.create(sash.catalog.Table("t", pa.schema([("k", pa.int32()), ("v", pa.string())]), ("k",)))
+    tables.create(Table("t", pa.schema([("k", pa.int32()), ("v", pa.string())]), ("k",)))
     rows = pa.table({"k": pa.array(range(1000), pa.int32()), "v": [f"value {i}" for i in range(1000)]})
     tables.change("t", "upsert", rows, None, BEGINNING)
     assert (tmp_path / "catalog").stat().st_size < 40_000
     again = Tables(Catalog(), CatalogHistory(tmp_path / "catalog"))
     assert again._contents["t"].versions.rows.equals(rows)
+
+
+# -- the model -----------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["upsert", "delete"]), st.integers(0, 2), st.integers(0, 3), st.integers(0, 12)),
+    max_size=16,
+)
+
+
+@given(STEPS, st.booleans())
+def test_versions_are_what_the_changes_leave_at_every_instant(
+    steps: list[tuple[str, int, int, int]], retroactive: bool
+) -> None:
+    """Changes of each row in order of time; a refused one leaves everything as it was."""
+    tables, history = Tables(Catalog(), CatalogHistory()), list[tuple[int, int, int | None]]()
+    schema = pa.schema([("k", pa.int32()), ("v", pa.int32())])
+    tables.create(Table("t", schema, ("k",), retroactive))
+    live, last, gone = dict[int, int](), dict[int, int](), set[int]()
+    for kind, key, value, at in steps:
+        rows = pa.table(
+            [[key], [value]][: 1 if kind == "delete" else 2], schema=pa.schema(list(schema)[: 1 + (kind == "upsert")])
+        )
+        missing = kind == "delete" and key not in live
+        used_again = kind == "upsert" and not retroactive and key in gone
+        unchanged = kind == "upsert" and live.get(key) == value
+        if missing or used_again or (not unchanged and at < last.get(key, at)):
+            with pytest.raises(SashError):
+                tables.change("t", kind, rows, at, BEGINNING)
+            continue
+        tables.change("t", kind, rows, at, BEGINNING)
+        if not unchanged:
+            history.append((at, key, None if kind == "delete" else value))
+            last[key] = at
+        if kind == "delete":
+            del live[key]
+            gone.add(key)
+        else:
+            live[key] = value
+    found = tables._contents["t"].versions
+    for now in range(14):
+        wanted = dict[int, int | None]()
+        for at, key, changed in history:
+            if at <= now:
+                wanted[key] = changed
+        there = (found.begin <= now) & (now < found.end)
+        shown = {row["k"]: row["v"] for row in found.where(there).rows.to_pylist()}
+        assert shown == {key: value for key, value in wanted.items() if value is not None}
