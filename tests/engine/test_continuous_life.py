@@ -144,6 +144,34 @@ def test_a_heartbeat_lets_results_expire_and_appear(spark: Any, tmp_path: Path) 
         assert query.view().num_rows == 0 and len(rows(query.changes())) == 3
 
 
+def test_answers_and_changes_go_to_spark_sinks(spark: Any, tmp_path: Path) -> None:
+    write(tuples(9, parts=3), tmp_path / "s")
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path, "s")
+        changing = session.register("SELECT DISTINCT k FROM s [RANGE 1 sec]", name="changing")
+        periodic = session.register("SELECT k, COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec] GROUP BY k", name="n")
+        with pytest.raises(sash.SashError, match="'n' has no answer yet"):
+            periodic.dataframe()
+        for query in (changing, periodic):
+            query.write_to("parquet", path=str(tmp_path / query.name))
+        session.run()
+        for query in (changing, periodic):
+            read = spark.read.parquet(str(tmp_path / query.name))
+            expected = Counter(
+                (*row.values(), to_micros(answer.as_of))
+                for answer in query.answers()
+                for row in answer.table.to_pylist()
+            )
+            names = query.answers()[0].table.schema.names
+            written = read.select(*names, "as_of").toArrow().to_pylist()
+            assert Counter(tuple(row.values()) for row in written) == expected
+            assert query.dataframe().count() == sum(expected.values()) and query.subscriber_errors == 0
+        # An answer that comes again replaces itself.
+        again = changing.answers()[0]
+        changing._deliver(again)
+        assert spark.read.parquet(str(tmp_path / "changing")).count() == changing.changes().num_rows
+
+
 def test_a_failing_expression_fails_its_own_query(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
     with sash.connect(spark=spark) as session:
         static(session, spark, "s", (0, 1, 0), (1, 2, 5))

@@ -15,6 +15,8 @@ from sash.core.errors import CatalogError, SashError
 from sash.engine.answer import Answer
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from sash.engine.session import Session
 
 logger = logging.getLogger("sash.engine")
@@ -114,6 +116,25 @@ class Query:
     def view(self) -> pa.Table:
         """The answer of a continuous query as of now; `as_of` is in the schema's metadata."""
         return self._session.continuous.view(self)
+
+    def dataframe(self) -> DataFrame:
+        """The remembered answers, or changes, as a Spark DataFrame with a column `as_of`."""
+        from sash.spark.sinks import to_frame
+
+        answers = self.answers()
+        if not answers:
+            raise SashError(f"query '{self.name}' has no answer yet")
+        return to_frame(self._session.spark, [(each.as_of, each.table) for each in answers], answers[0].table.schema)
+
+    def write_to(self, format: str, **options: str) -> None:
+        """Write each answer, or batch of changes, to a Spark sink from now on: `write_to("parquet", path="out")`.
+
+        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again.
+        """
+        from sash.spark.sinks import Sink
+
+        sink = Sink(self._session.spark, format, options)
+        self.subscribe(lambda answer: sink.write(answer.as_of, answer.table, answer.rows))
 
     def subscribe(self, callback: Callable[[Answer], None]) -> None:
         """Call back with each answer from now on. After a crash an answer may come again; it is never left out."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery, Stream, Table
+from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
-from sash.core.errors import CatalogError, CheckpointError, CqlError, NotSupportedError, QueryFailedError, SashError
+from sash.core.errors import CatalogError, CheckpointError, NotSupportedError, QueryFailedError, SashError
 from sash.core.time import Micros, to_micros
 from sash.engine import explain as explaining
 from sash.engine.checkpoint import Checkpoint
@@ -37,7 +36,8 @@ from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
 from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.engine.stream import Progress
-from sash.engine.table_rows import Given, as_rows, as_time, key_schema
+from sash.engine.table_commands import TableCommands
+from sash.engine.table_rows import Given
 from sash.engine.tables import Tables
 from sash.language import (
     CreateStream,
@@ -56,9 +56,7 @@ from sash.language import (
     ShowQueries,
     ShowTables,
     Statement,
-    TableStatement,
     Update,
-    bind_change,
     is_continuous,
     parse,
     parse_script,
@@ -118,6 +116,9 @@ class Session:
             lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows
         )
         self.continuous = ContinuousQueries(self._catalog, self._history, self._plans)
+        self._table_commands = TableCommands(
+            self._catalog, self._history, self._tables, self.continuous, self._running, self._lock
+        )
         try:
             if spark is not None and self._checkpoint is not None:
                 self._checkpoint.record_jvm(jvm_process(spark))
@@ -245,16 +246,8 @@ class Session:
 
     # -- tables ----------------------------------------------------------------------------------------
 
-    def _create_table(self, statement: CreateTable) -> None:
-        self._check_open()
-        check_name("table", statement.name)
-        with self._lock:
-            serial = self._history.version + 1
-            self._tables.create(Table(statement.name, statement.schema, statement.key, statement.retroactive, serial))
-
     def drop_table(self, name: str) -> None:
-        with self._lock:
-            self._tables.drop(name)
+        self._table_commands.drop(name)
 
     def update_table(self, name: str, rows: Given, at: datetime | Micros | None = None, delete: bool = False) -> None:
         """Insert or replace rows of a table, or delete them, by key; effective at an event time.
@@ -262,35 +255,8 @@ class Session:
         `rows` is a list of dicts, a pyarrow.Table or a pandas DataFrame. Without `at` the change comes after everything
         that the queries which read the table have processed; before anything ran, it holds from the beginning.
         """
-        table = self._catalog.table(name)
-        given = as_rows(rows, table, key_schema(table) if delete else table.schema)
-        self._change_table(table, "delete" if delete else "upsert", given, as_time(at))
-
-    def _change_table(self, table: Table, kind: str, rows: pa.Table, at: Micros | None = None) -> None:
         self._check_open()
-        with ExitStack() as stack:
-            for stream in self._looked_up_by(table):
-                stack.enter_context(stream.between_batches())
-            stack.enter_context(self._lock)
-            latest = [stream.runtime.latest for stream in self._looked_up_by(table)]
-            read = [time + 1 for time in latest if time is not None]
-            self._tables.change(table.name, kind, rows, at, max([self.continuous.processed(table.name), *read]))
-
-    def _looked_up_by(self, table: Table) -> list[RunningStream]:
-        """The streams whose periodic queries read a table."""
-        with self._lock:
-            readers = [q for q in self._catalog.queries if q.reads_table(table.name) and not q.is_continuous]
-            return [self._running(name) for name in sorted({query.stream for query in readers})]
-
-    def _execute_change(self, statement: TableStatement) -> None:
-        with self._lock:
-            change = bind_change(statement, self._catalog)
-        try:
-            self._change_table(change.table, change.kind, change.rows)
-        except CqlError:
-            raise
-        except SashError as error:
-            raise CqlError(str(error), statement.script, statement.table.span) from None
+        self._table_commands.update(name, rows, at, delete)
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -517,11 +483,12 @@ class Session:
 
     def execute(self, statement: Statement) -> pa.Table | Query | str | None:
         """Execute a statement that was parsed already; its errors show their place in the whole script."""
+        self._check_open()
         handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
             CreateStream: self._create_declared_stream,
-            CreateTable: self._create_table,
+            CreateTable: self._table_commands.create,
             DropTable: lambda s: self.drop_table(s.name),
-            **dict.fromkeys((Insert, Update, Delete), self._execute_change),
+            **dict.fromkeys((Insert, Update, Delete), self._table_commands.execute),
             SetExecution: lambda s: self._set_execution(s.strategy),
             ShowTables: lambda s: self._locked(lambda: show_tables(self._catalog, self._tables.sizes())),
             RegisterQuery: lambda s: self._register(s.select, s.name, s.priority, s.lifetime, s.synopsis),

@@ -1,0 +1,48 @@
+"""Answers and changes to Spark's sinks, each once per (query, as_of).
+
+Formats with a path get a directory per answer, `as_of=MICROSECONDS`, which is written anew when an answer comes again
+after a crash; readers see `as_of` as a partition column. Other formats are appended to, with a column `as_of`: there an
+answer that comes again is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from sash.core.changes import INSTANT
+from sash.core.time import to_micros
+
+
+class Sink:
+    """`options` are those of Spark's writer."""
+
+    def __init__(self, session: SparkSession, format: str, options: Mapping[str, str]) -> None:
+        self._session = session
+        self._format = format
+        self._options = {name: value for name, value in options.items() if name != "path"}
+        self._path = options.get("path")
+
+    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        """An answer as of a time; `rows` tells apart those of row-based windows that have the same one."""
+        if not table.num_rows:
+            return
+        if self._path is None:
+            stamped = table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT))
+            writer = self._session.createDataFrame(stamped).write.format(self._format).mode("append")
+            writer.options(**self._options).save()
+            return
+        place = f"{self._path}/as_of={to_micros(as_of)}" + ("" if rows is None else f"/rows={rows}")
+        writer = self._session.createDataFrame(table).coalesce(1).write.format(self._format).mode("overwrite")
+        writer.options(**self._options).save(place)
+
+
+def to_frame(session: SparkSession, tables: list[tuple[datetime, pa.Table]], schema: pa.Schema) -> DataFrame:
+    """Answers one after the other, with a column `as_of`."""
+    stamped = [table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT)) for as_of, table in tables]
+    return session.createDataFrame(
+        pa.concat_tables([schema.append(pa.field("as_of", INSTANT)).empty_table(), *stamped])
+    )
