@@ -92,10 +92,12 @@ QUERIES: dict[str, Callable[[int], Node]] = {
 STRATEGIES = {"upa10": ("upa", 10), "upa50": ("upa", 50), "nt": ("nt", 10), "direct": ("direct", 10)}
 
 
-def packets(number: int, seed: int) -> pa.Table:
-    """A link's tuples, one per time unit."""
-    chance = np.random.default_rng(seed)
+def packets(number: int, name: str) -> pa.Table:
+    """A link's tuples, one per time unit. The third link has every other source: its negation leaves some."""
+    chance = np.random.default_rng(int(name[1:]))
     weights = np.arange(1, SOURCES + 1) ** -SKEW
+    if name == "L3":
+        weights[::2] = 0
     src = chance.choice(SOURCES, number, p=weights / weights.sum())
     dst = src * PER_SOURCE + chance.integers(0, PER_SOURCE, number)
     return pa.table({"src": src, "dst": dst, "protocol": chance.choice(3, number, p=SHARES)})
@@ -151,7 +153,7 @@ def measure(query: str, strategy: str, length: int, epoch: int, epochs: int) -> 
     plan = QUERIES[query](length)
     begin = -(-length // epoch) * epoch
     names = {window.alias for window in windows(plan)}
-    tuples = {name: packets(begin + (epochs + 1) * epoch, seed) for seed, name in enumerate(sorted(names))}
+    tuples = {name: packets(begin + (epochs + 1) * epoch, name) for name in names}
     run, found = Run(plan, *STRATEGIES[strategy], length), Measured()
     for low in range(0, begin + epoch, begin):
         run.step(tuples, low, min(low + begin, begin + epoch))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,51 @@ def test_answers_and_changes_go_to_spark_sinks(spark: Any, tmp_path: Path) -> No
         again = changing.answers()[0]
         changing._deliver(again)
         assert spark.read.parquet(str(tmp_path / "changing")).count() == changing.changes().num_rows
+
+
+def test_queries_come_and_go_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
+    """Nobody is restarted: the other query's changes go on, and the stream's Spark query stays the same."""
+    parts = tuples(10, parts=3)
+    write(parts[:1], tmp_path / "s")
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path, "s")
+        first = session.register("SELECT DISTINCT k FROM s [RANGE 3 sec]", name="first")
+        seen = Waiting(first)
+        session.start(trigger="100 ms")
+        running = [query.id for query in spark.streams.active]
+        seen.wait_for(parts[0])
+        later = session.register("SELECT k, COUNT(*) AS n FROM s [RANGE 3 sec] GROUP BY k", name="later")
+        also = Waiting(later)
+        write(parts[1:2], tmp_path / "s", 1)
+        seen.wait_for(parts[1])
+        also.wait_for(parts[1])
+        first.drop()
+        write(parts[2:], tmp_path / "s", 2)
+        also.wait_for(parts[2])
+        assert [query.id for query in spark.streams.active] == running
+        session.stop()
+        # One that comes while the stream runs begins with empty windows.
+        assert later.changes()["_ts"].to_pylist()[0] >= min(parts[1]["ts"].to_pylist())
+        assert max(each.as_of for each in first.answers()) < min(parts[2]["ts"].to_pylist())
+
+
+class Waiting:
+    """Waits until a query has been told of a micro-batch, by the times of its answers."""
+
+    def __init__(self, query: sash.Query) -> None:
+        self._told, self._latest = threading.Condition(), datetime.min.replace(tzinfo=UTC)
+        query.subscribe(self._take)
+
+    def _take(self, answer: sash.Answer) -> None:
+        with self._told:
+            self._latest = answer.as_of
+            self._told.notify_all()
+
+    def wait_for(self, part: pa.Table) -> None:
+        """Up to the watermark that the part brings: a second before its last tuple."""
+        wanted = max(part["ts"].to_pylist()) - timedelta(seconds=1, microseconds=1)
+        with self._told:
+            assert self._told.wait_for(lambda: self._latest >= wanted, timeout=60)
 
 
 def test_a_failing_expression_fails_its_own_query(spark: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sash.core.time import SECOND
 from sash.core.window import TimeWindow
-from sash.plan.continuous import Filter, Join, Map, Negation, Node, Union, windows
+from sash.plan.continuous import Distinct, Filter, Join, Map, Negation, Node, Union, windows
 from sash.plan.costs import Statistics, cost
 from sash.plan.expressions import Call, Field, Literal
-from sash.plan.rewrites import alternatives, optimise, pull_up_negation, push_down_negation
+from sash.plan.rewrites import alternatives, optimise, pull_up_negation, push_down_distinct, push_down_negation
 from tests.operators.test_plans_oracle import END, run
 from tests.support.plans import INT, less, plans, tuples, window
 from tests.support.relational import answer, view
@@ -61,6 +61,16 @@ def test_a_negation_by_counts_is_not_moved() -> None:
     """v1 - v2 of pairs is not v1 - v2 of tuples."""
     counted = Negation(Join(link("S1"), link("S2"), on("S1", "S2")), link("S3"), on("S1", "S3"))
     assert push_down_negation(counted) is None and alternatives(counted) == [counted]
+
+
+def test_duplicates_are_eliminated_before_a_join_where_that_pays() -> None:
+    joined = Join(link("S"), link("T"), on("S", "T"))
+    below = Join(Distinct(link("S")), Distinct(link("T")), on("S", "T"))
+    assert push_down_distinct(Distinct(joined)) == below and push_down_distinct(below) is None
+    crowded = Statistics(values=10)
+    assert cost(below, crowded) < cost(Distinct(joined), crowded) and optimise(Distinct(joined), crowded) == below
+    # Without all columns of the pairs, different ones may look alike.
+    assert push_down_distinct(Distinct(Map(joined, (("x", Field("S.a", INT)),)))) is None
 
 
 def test_selections_go_below_joins_and_unions() -> None:

@@ -64,7 +64,7 @@ class ContinuousQuery:
 class Plans:
     """`handle` finds the query that a registration became, if it is still there; `root` is the checkpoint's part.
 
-    Epochs of more than `near` tuples run on Spark's executors.
+    Epochs of more than `near` tuples run on Spark's executors; `partitions` are those of state buffers.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Plans:
         tables: Tables,
         root: Path | None,
         near: int,
+        partitions: int | None,
     ) -> None:
         self._spark = spark
         self._stream = stream
@@ -82,6 +83,7 @@ class Plans:
         self._tables = tables
         self._root = root
         self._near = near
+        self._partitions = partitions
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
         self._users: dict[str, dict[int, ContinuousQuery]] = {}
@@ -160,7 +162,14 @@ class Plans:
         session, durable = self._spark(), self._root is not None
         buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
         bucketed = BucketedPlan(
-            query.plan, session, state, buckets, durable=durable, near=self._near, strategy=query.execution
+            query.plan,
+            session,
+            state,
+            buckets,
+            durable=durable,
+            near=self._near,
+            strategy=query.execution,
+            partitions=self._partitions,
         )
         log = EpochLog(directory / "log") if durable else None
         digest = query.digest

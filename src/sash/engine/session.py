@@ -86,6 +86,7 @@ class Session:
         filter_precision: int = 8,
         executor_rows: int = 500_000,
         execution: str = "upa",
+        partitions: int | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._set_execution(execution)
@@ -113,7 +114,13 @@ class Session:
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._tables = Tables(self._catalog, self._history)
         self._plans = Plans(
-            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows
+            lambda: self.spark,
+            self._catalog.stream,
+            self._registered,
+            self._tables,
+            root,
+            executor_rows,
+            partitions,
         )
         self.continuous = ContinuousQueries(self._catalog, self._history, self._plans)
         self._table_commands = TableCommands(

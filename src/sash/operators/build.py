@@ -47,7 +47,7 @@ STRICT = UpdatePattern.STRICT
 STRATEGIES = ("upa", "nt", "direct")
 
 
-def build(plan: Node, partitions: int, strategy: str = "upa", *, named: bool = False) -> dict[str, Operator]:
+def build(plan: Node, partitions: int | None, strategy: str = "upa", *, named: bool = False) -> dict[str, Operator]:
     """The operator of every node, by the node's path from the answer down ('' is the answer's own).
 
     `named`: whoever takes the answer's changes asks who its rows are.
@@ -58,7 +58,7 @@ def build(plan: Node, partitions: int, strategy: str = "upa", *, named: bool = F
 
 
 class _Builder:
-    def __init__(self, plan: Node, partitions: int, strategy: str) -> None:
+    def __init__(self, plan: Node, partitions: int | None, strategy: str) -> None:
         self._partitions = partitions
         self._strategy = strategy
         lengths = [window.window.length for window in windows(plan) if window.lifetime is not None]

@@ -28,7 +28,6 @@ from sash.operators.net import net
 from sash.operators.table_join import table_input
 from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, windows
 from sash.state import Fifo, State, Working
-from sash.state.buffers import PARTITIONS
 
 NO_TABLES: Mapping[str, RowVersions] = MappingProxyType({})
 
@@ -55,7 +54,9 @@ class Stage:
     `named` keeps the ids of results. Equal rows are then told apart, so one that replaces another is a change.
     """
 
-    def __init__(self, plan: Node, partitions: int = PARTITIONS, strategy: str = "upa", *, named: bool = False) -> None:
+    def __init__(
+        self, plan: Node, partitions: int | None = None, strategy: str = "upa", *, named: bool = False
+    ) -> None:
         self.plan = plan
         self.schemas = [window.schema for window in windows(plan)]
         self._operators = build(plan, partitions, strategy, named=named)

@@ -3,14 +3,15 @@
     push_down_selections   weakest operators down: fewer tuples reach what is stored
     pull_up_negation       STRICT operators up: fewer operators see negative tuples (thesis 3.5.3)
     push_down_negation     the other way: a selective negation makes a join smaller
+    push_down_distinct     duplicates are gone before they are joined
 
-Pushing selections down is always taken. Negations are moved where the cost model says so (`optimise`). A condition
+Pushing selections down is always taken, the others where the cost model says so (`optimise`). A condition
 that may raise stays where it is: below a join it would see tuples that have no partner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from sash.plan.continuous import (
 from sash.plan.costs import Statistics, cost
 from sash.plan.expressions import Call, Expression, Field
 
+Rule = Callable[[Node], Node | None]
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "null_safe_eq", "is_null", "is_not_null", "in")
 _SAFE = frozenset((*_COMPARISONS, "and", "or", "not"))
 
@@ -42,30 +44,30 @@ def optimise(plan: Node, statistics: Statistics | None = None) -> Node:
     return min(alternatives(pushed), key=lambda candidate: cost(candidate, known))
 
 
-def alternatives(plan: Node) -> list[Node]:
-    """A plan and all that moving its negations leads to."""
+def alternatives(plan: Node, rules: Sequence[Rule] | None = None) -> list[Node]:
+    """A plan and all that the rules lead to, wherever in it they apply."""
     found, waiting = [plan], [plan]
     while waiting:
         current = waiting.pop()
-        for moved in _moves(current):
+        for moved in _moves(current, RULES if rules is None else rules):
             if moved not in found:
                 found.append(moved)
                 waiting.append(moved)
     return found
 
 
-def _moves(plan: Node) -> Iterator[Node]:
-    for rule in NEGATION_RULES:
+def _moves(plan: Node, rules: Sequence[Rule]) -> Iterator[Node]:
+    for rule in rules:
         moved = rule(plan)
         if moved is not None:
             yield moved
     below = inputs(plan)
     for place, node in enumerate(below):
-        for moved in _moves(node):
+        for moved in _moves(node, rules):
             yield with_inputs(plan, (*below[:place], moved, *below[place + 1 :]))
 
 
-def everywhere(rule: Callable[[Node], Node | None], plan: Node) -> Node:
+def everywhere(rule: Rule, plan: Node) -> Node:
     """Apply a rule from the answer down, again wherever it made something new."""
     while (changed := rule(plan)) is not None:
         plan = changed
@@ -184,4 +186,30 @@ def push_down_negation(node: Node) -> Node | None:
     return replace(join, left=replace(node, left=join.left))
 
 
-NEGATION_RULES = (pull_up_negation, push_down_negation)
+# -- duplicate elimination ------------------------------------------------------------------------------
+
+
+def push_down_distinct(node: Node) -> Node | None:
+    """Distinct(Join(A, B)) becomes Join(Distinct(A), Distinct(B)): pairs of different tuples are different.
+
+    Only where all columns of the join are kept: without some of them different pairs may look alike.
+    """
+    if not isinstance(node, Distinct):
+        return None
+    join = node.input.input if isinstance(node.input, Map) else node.input
+    if not isinstance(join, Join) or (isinstance(join.left, Distinct) and isinstance(join.right, Distinct)):
+        return None
+    if isinstance(node.input, Map):
+        kept = [made.name for _, made in node.input.outputs if isinstance(made, Field)]
+        if sorted(set(kept)) != sorted(join.schema.names) or len(kept) != len(node.input.outputs):
+            return None
+    made = replace(join, left=_once(join.left), right=_once(join.right))
+    return replace(node.input, input=made) if isinstance(node.input, Map) else made
+
+
+def _once(node: Node) -> Node:
+    return node if isinstance(node, Distinct) else Distinct(node)
+
+
+# What may pay or not: the cost model decides. Further rules (orders of joins and unions) have their place here.
+RULES: tuple[Rule, ...] = (pull_up_negation, push_down_negation, push_down_distinct)

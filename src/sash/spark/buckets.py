@@ -71,6 +71,7 @@ class _Job:
     tables: Mapping[str, RowVersions]
     durable: bool
     strategy: str
+    partitions: int | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """On an executor: the buckets of one partition."""
@@ -82,7 +83,7 @@ class _Job:
     def run(self, table: pa.Table) -> Iterator[tuple[Changes, Report]]:
         """Each bucket that occurs in a table, with its changes and its report."""
         buckets = np.asarray(table[_BUCKET], dtype=np.int64)
-        stage = Stage(self.plan, strategy=self.strategy)
+        stage = Stage(self.plan, self.partitions, self.strategy)
         for bucket in np.unique(buckets).tolist():
             yield self._step(stage, bucket, table.filter(pa.array(buckets == bucket)))
 
@@ -127,6 +128,7 @@ class BucketedPlan:
         durable: bool,
         near: int = NEAR,
         strategy: str = "upa",
+        partitions: int | None = None,
     ) -> None:
         self._plan = plan
         self._session = session
@@ -134,6 +136,7 @@ class BucketedPlan:
         self._durable = durable
         self._near = near
         self._strategy = strategy
+        self._partitions = partitions
         self.leaves = Leaves(plan, buckets)
 
     def step(
@@ -147,7 +150,15 @@ class BucketedPlan:
         """One epoch, over about `number` tuples; the state of the epoch before stays as it is."""
         place = str(self._directory)
         job = _Job(
-            self._plan, self.leaves.layout, place, epoch, dict(manifests), dict(tables), self._durable, self._strategy
+            self._plan,
+            self.leaves.layout,
+            place,
+            epoch,
+            dict(manifests),
+            dict(tables),
+            self._durable,
+            self._strategy,
+            self._partitions,
         )
         if number <= self._near:
             return self._here(job, tuples)

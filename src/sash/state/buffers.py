@@ -24,7 +24,16 @@ from sash.state.chunk import Chunk
 
 # More chunks than this in one partition are merged into one.
 MOST_CHUNKS = 8
-PARTITIONS = 10
+PARTITIONS, MOST_PARTITIONS = 10, 50
+
+
+def adapted(tuples: int) -> int:
+    """How many partitions for so many tuples: chunks are neither tiny nor large.
+
+    >>> adapted(100), adapted(50_000), adapted(10_000_000)
+    (10, 25, 50)
+    """
+    return min(MOST_PARTITIONS, max(PARTITIONS, tuples // 2_000))
 
 
 class Buffer(ABC):
