@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from sash.core.changes import NEVER, Changes
 from sash.core.window import TimeWindow
-from sash.engine.explain_continuous import explain_continuous
+from sash.engine.explain_continuous import explain_plan
 from sash.engine.sampling import Sampler
 from sash.plan.outputs import ISTREAM, Deltas, Sampled
 from tests.support.plans import window
@@ -45,8 +45,8 @@ def test_a_query_goes_on_from_the_rows_that_stand() -> None:
 
 
 def test_explain_says_when_it_answers() -> None:
-    shown = explain_continuous(Sampled(window("S", TimeWindow(20)), 10_000_000)).splitlines()
-    assert shown[0] == "Continuous query, answered at the multiples of 10 sec." and shown[3] == "Every 10 sec  -> WK"
+    shown = explain_plan(Sampled(window("S", TimeWindow(20)), 10_000_000))
+    assert shown[0] == "Continuous, answered at the multiples of 10 sec" and shown[2] == "  Every 10 sec  -> WK"
 
 
 def test_a_stream_answers_where_it_has_something() -> None:

@@ -37,10 +37,13 @@ def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
 def explain_continuous(select: Select, catalog: Catalog) -> str:
     written = bind_continuous(select, catalog)
     plan = optimise(written)
+    return "\n".join([*explain_plan(plan), *_costs(written, plan)])
+
+
+def explain_plan(plan: Node) -> list[str]:
     shown = [f"  {line}" for line in explain(plan)]
     used = [line for line in _PATTERNS if any(f"-> {line.split()[0]}" in each for each in shown)]
-    lines = [_title(plan), "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
-    return "\n".join([*lines, *_costs(written, plan)])
+    return [_title(plan), "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
 
 
 def _costs(written: Node, plan: Node) -> list[str]:
