@@ -1,0 +1,159 @@
+"""Continuous queries against Spark's own operators on streams, in one run, with equal results.
+
+    python -m benchmarks.run_continuous --data DIR            DIR as `gen_data.py 4000000 20000 40 DIR` makes it
+    python -m benchmarks.run_continuous --data DIR --tasks join --engines sash spark-memory
+
+    join       two sub-streams of packets (dst < 100, dst >= 900) within two seconds of each other, on src;
+               Spark: a stream-stream join
+    distinct   pairs of source and destination; Spark: dropDuplicatesWithinWatermark. The window is longer than the
+               data, so that no pair comes twice and both mean the same
+
+Every engine reads the same files, four per micro-batch, in the same kind of Spark session (with Sash's settings, its
+checkpoint file manager among them), with a checkpoint. Sash brings the result rows to its process and adds them up
+there; Spark adds them up on its executors. Each runs in a process of its own; start-up of Spark is not counted, that of
+the query is. The numbers of rows and the sums of their columns must be the same.
+
+Writes benchmarks/out/continuous.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+OUT = Path(__file__).parent / "out"
+FILES = 4
+LEFT, RIGHT = "dst < 100", "dst >= 900"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+COLUMNS = "ts TIMESTAMP, src INT, dst INT"
+QUERIES = {
+    "join": "SELECT l.src AS src, l.dst AS ldst, r.dst AS rdst FROM packets [RANGE 2 sec] l, packets [RANGE 2 sec] r "
+    f"WHERE l.src = r.src AND l.{LEFT} AND r.{RIGHT}",
+    "distinct": "SELECT DISTINCT src, dst FROM packets [RANGE 1 hour]",
+}
+
+
+def sash(executor_rows: int, task: str, data: str) -> dict[str, Any]:
+    import pyarrow.compute as pc
+
+    import sash
+
+    counted = {"rows": 0, "sum": 0}
+    with tempfile.TemporaryDirectory() as scratch:
+        session = sash.connect(checkpoint=f"{scratch}/checkpoint", executor_rows=executor_rows)
+        options = f"OPTIONS (path '{data}', maxFilesPerTrigger '{FILES}')"
+        session.sql(f"CREATE STREAM packets ({COLUMNS}) FROM parquet {options} TIMESTAMP ts")
+
+        def take(answer: sash.Answer) -> None:
+            names = [name for name in answer.table.schema.names if not name.startswith("_")]
+            counted["rows"] += answer.table.num_rows
+            counted["sum"] += sum(pc.sum(answer.table[name]).as_py() or 0 for name in names)
+
+        begun = time.perf_counter()
+        session.register(QUERIES[task], name="results").subscribe(take)
+        session.run()
+        seconds = time.perf_counter() - begun
+        session.close()
+    return {"seconds": seconds, **counted}
+
+
+def spark(provider: str | None, task: str, data: str) -> dict[str, Any]:
+    """Spark's operator over the same files; the state store is the default one, in memory, or RocksDB."""
+    from sash.spark.session import acquire_local_session
+
+    session = acquire_local_session()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    if provider is not None:
+        session.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
+    results = joined(session, data) if task == "join" else distinct(session, data)
+    counted = {"rows": 0, "sum": 0}
+
+    def take(batch: Any, _: int) -> None:
+        sums = " + ".join(f"sum({name})" for name in results.columns)
+        found = batch.selectExpr("count(1)", f"coalesce({sums}, 0)").collect()[0]
+        counted["rows"] += found[0]
+        counted["sum"] += found[1]
+
+    with tempfile.TemporaryDirectory() as scratch:
+        begun = time.perf_counter()
+        writer = results.writeStream.foreachBatch(take).option("checkpointLocation", f"{scratch}/checkpoint")
+        writer.trigger(availableNow=True).start().awaitTermination()
+        seconds = time.perf_counter() - begun
+    session.stop()
+    return {"seconds": seconds, **counted}
+
+
+def packets(session: Any, data: str) -> Any:
+    return session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", str(FILES)).parquet(data)
+
+
+def joined(session: Any, data: str) -> Any:
+    from pyspark.sql.functions import expr
+
+    def side(name: str, condition: str) -> Any:
+        columns = [f"ts AS {name}ts", f"src AS {name}src", f"dst AS {name}dst"]
+        frame = packets(session, data).where(condition).selectExpr(*columns)
+        return frame.withWatermark(f"{name}ts", "0 seconds")
+
+    near = "lsrc = rsrc AND lts > rts - INTERVAL 2 SECONDS AND lts < rts + INTERVAL 2 SECONDS"
+    return side("l", LEFT).join(side("r", RIGHT), expr(near)).selectExpr("lsrc AS src", "ldst", "rdst")
+
+
+def distinct(session: Any, data: str) -> Any:
+    late = packets(session, data).withWatermark("ts", "1 hour")
+    return late.dropDuplicatesWithinWatermark(["src", "dst"]).select("src", "dst")
+
+
+Engine = Callable[[str, str], dict[str, Any]]
+ENGINES: dict[str, Engine] = {
+    "sash": partial(sash, 500_000),
+    "sash-executors": partial(sash, 0),
+    "spark-memory": partial(spark, None),
+    "spark-rocksdb": partial(spark, ROCKSDB),
+}
+
+
+def measured(task: str, engine: str, data: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.run_continuous", "--data", data, "--run", task, engine]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{engine} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{task}, {engine}: {found['seconds']:.1f} s, {found['rows']:,} rows", file=sys.stderr, flush=True)
+    return {"task": task, "engine": engine, **found}
+
+
+def compared(task: str, engines: list[str], data: str) -> list[dict[str, Any]]:
+    found = [measured(task, engine, data) for engine in engines]
+    if len({(each["rows"], each["sum"]) for each in found}) > 1:
+        raise SystemExit(f"the results differ: {found}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="directory of Parquet files")
+    parser.add_argument("--tasks", nargs="+", choices=QUERIES, default=list(QUERIES))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--run", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.run:
+        task, engine = given.run
+        print(json.dumps(ENGINES[engine](task, given.data)))
+        return
+    found = [each for task in given.tasks for each in compared(task, given.engines, given.data)]
+    OUT.mkdir(exist_ok=True)
+    (OUT / "continuous.json").write_text(json.dumps(found, indent=1))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
