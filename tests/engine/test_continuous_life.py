@@ -232,6 +232,38 @@ def test_a_failing_expression_fails_its_own_query(spark: Any, caplog: pytest.Log
             assert query.changes().num_rows == 0
 
 
+def test_an_expression_that_fails_when_time_goes_on_fails_its_own_query(spark: Any, tmp_path: Path) -> None:
+    """Nothing is processed before the end of input; and a restart knows that the query has failed."""
+    big = 2**31 - 1
+    with sash.connect(spark=spark, checkpoint=tmp_path / "state") as session:
+        static(session, spark, "s", (1, 1, big), (2, 1, big), (3, 1, 0), delay="100 sec")
+        bad = session.register(
+            "SELECT a.v DIV b.v AS d FROM s [RANGE 5 sec] a, s [RANGE 5 sec] b WHERE a.k = b.k", name="bad"
+        )
+        good = session.register("SELECT COUNT(*) AS n FROM s [RANGE 5 sec] GROUP BY k", name="good")
+        periodic = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]", name="periodic")
+        session.run()
+        assert bad.error is not None and "zero" in str(bad.error).lower()
+        assert good.error is None and good.changes().num_rows > 0 and periodic.latest() is not None
+    with sash.connect(spark=spark, checkpoint=tmp_path / "state") as session:
+        static(session, spark, "s", (1, 1, big), (2, 1, big), (3, 1, 0), delay="100 sec")
+        assert session.queries["good"].view().num_rows == 1
+        assert session.queries["bad"].changes().num_rows == 0
+        assert session.queries["bad"].error is not None and session.queries["good"].error is None
+
+
+def test_the_changes_of_a_dropped_query_stay_readable(spark: Any) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0), (1, 2, 5))
+        query = session.register("SELECT DISTINCT k FROM s [RANGE 5 sec]", name="q")
+        session.run()
+        before = query.changes()
+        query.drop()
+        assert query.changes() == before and before.num_rows == 2
+        with pytest.raises(sash.SashError, match="needs a path"):
+            query.write_to("parquet")
+
+
 def test_late_tuples_are_counted_and_left_out(spark: Any, tmp_path: Path) -> None:
     write([table((0, 1, 1), (9, 1, 2)), table((2, 1, 3), (10, 1, 4), (20, 1, 5))], tmp_path / "s")
     with sash.connect(spark=spark) as session:

@@ -57,7 +57,7 @@ def set_up(session: sash.Session, directory: Path) -> dict[str, sash.Query]:
 
 def expected(session: sash.Session, name: str, parts: list[pa.Table], now: int) -> Counter[tuple[Any, ...]]:
     """The definition, with the tables' versions."""
-    plan = session._runtime_of(session.queries[name]).plan
+    plan = session.continuous.runtime(session.queries[name]).plan
     names = [column.name.split(".", 1)[1] for column in _window(plan).columns]
     rows = [row for part in parts for row in part.to_pylist()]
     given = [(to_micros(row["ts"]), tuple(row[each] for each in names)) for row in rows]

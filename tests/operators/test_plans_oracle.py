@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.versions import RowVersions
-from sash.core.window import TimeWindow
+from sash.core.window import RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.build import STRATEGIES
-from sash.plan.continuous import Intersection, Negation, Node, windows
+from sash.plan.continuous import Aggregated, GroupBy, Intersection, Join, Negation, Node, windows
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
 from tests.support.plans import (
@@ -148,3 +148,37 @@ def test_a_join_with_a_table_that_changes(strategy: str, data: st.DataObject) ->
 @settings(max_examples=80)
 def test_joins_with_tables_below_everything_else(strategy: str, data: st.DataObject) -> None:
     check_tables(data, data.draw(plans(3, tables=True), label="plan"), tuples, updates, strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_stored_does_not_grow(strategy: str) -> None:
+    """A join below groups: three kinds of buffers, epoch after epoch, hold little more than what lives."""
+    joined = Join(window("S", TimeWindow(40)), window("T", TimeWindow(40)), (("S.a", "T.a"),))
+    plan = GroupBy(joined, ("S.a",), (Aggregated("n", "count", None, pa.int64()),))
+    stage, state, sizes = Stage(plan, strategy=strategy), State(), []
+    for now in range(300):
+        arrived = {}
+        for place, name in enumerate("ST"):
+            rows = pa.table({f"{name}.a": [now % 2], f"{name}.b": [now]}, schema=stage.schemas[place])
+            arrived[place] = Arrivals(rows, np.array([now]))
+        _, state = stage.step(state, arrived, now, now + 1)
+        sizes.append(state.tuples)
+    # 40 tuples of each side, 800 pairs, the rows of two groups; under nt the windows' tuples as well.
+    assert max(sizes) <= 2 * (2 * 40 + 800 + 2) + 80
+
+
+def test_tuples_of_one_instant_stay_in_the_order_in_which_they_came() -> None:
+    """Also when some of those that arrived with them have been processed before."""
+    plan = window("S", RowWindow(1))
+
+    def arrived(*tuples_: tuple[int, int]) -> dict[int, Arrivals]:
+        numbers = [number for _, number in tuples_]
+        table = pa.table({"S.a": numbers, "S.b": numbers}, schema=plan.schema)
+        return {0: Arrivals(table, np.array([ts for ts, _ in tuples_], dtype=np.int64))}
+
+    stage, state, shown = Stage(plan), State(), []
+    steps = [(arrived((4, 1), (5, 2)), 0, 0), (arrived((5, 3), (6, 4)), 0, 0), ({}, 0, 5), ({}, 5, 7)]
+    for given_tuples, low, high in steps:
+        changes, state = stage.step(state, given_tuples, low, high)
+        shown += [row[0] for _, _, sign, row in listed(changes) if sign > 0]
+    assert shown == [1, 3, 4]

@@ -55,7 +55,19 @@ def test_a_buffer_holds_what_lives(kind: str, epochs: list[tuple[list[int], set[
         buffer.expire(now)
         expected = {id: exp for id, exp in expected.items() if id not in gone and exp > now}
         assert held(buffer, now) == sorted(expected)
-        assert all(chunk.latest > now for chunk in buffer.chunks)
+        assert all(chunk.latest > now for chunk in buffer.chunks) and len(buffer) <= 2 * len(expected)
+
+
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_at_most_half_of_what_is_stored_is_dead(kind: str) -> None:
+    """However often chunks are merged; and chunks that are mostly alive stay as they are."""
+    buffer, number = BUFFERS[kind](), 0
+    for now in range(300):
+        lifetimes = (20,) if kind == "fifo" else (1, 5, 12)
+        buffer.add(tuples(*((now, now + life, number + i) for i, life in enumerate(lifetimes))))
+        number += len(lifetimes)
+        buffer.expire(now)
+        assert len(buffer) <= 2 * len(held(buffer, now))
 
 
 def test_expiry_drops_whole_chunks_and_touches_no_other() -> None:

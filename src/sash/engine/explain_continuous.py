@@ -42,7 +42,7 @@ def explain_continuous(select: Select, catalog: Catalog) -> str:
 
 def explain_plan(plan: Node) -> list[str]:
     shown = [f"  {line}" for line in explain(plan)]
-    used = [line for line in _PATTERNS if any(f"-> {line.split()[0]}" in each for each in shown)]
+    used = [line for line in _PATTERNS if any(each.endswith(f"-> {line.split()[0]}") for each in shown)]
     return [_title(plan), "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
 
 

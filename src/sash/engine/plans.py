@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.changes import Changes
-from sash.core.errors import QueryFailedError
+from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import Micros, to_datetime
 from sash.engine.answer import Answer
 from sash.engine.plan_runtime import Batch, Instants, PlanRuntime
@@ -99,6 +99,7 @@ class Plans:
             users[query.serial] = query
             self._running[digest] = self._open(query)
             self._running[digest].recover()
+            self._report_failure(query, self._running[digest].failed)
         else:
             users[query.serial] = query
             rows, now = self._running[digest].rows()
@@ -124,14 +125,11 @@ class Plans:
     def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> None:
         """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along."""
         for runtime in self._distinct(queries):
-            try:
-                runtime.take(stream, batch)
-            except Exception as error:
-                self._fail(runtime, error)
+            self._guarded(runtime, partial(runtime.take, stream, batch))
 
     def advance(self, queries: list[ContinuousQuery], stream: str, watermark: Micros) -> None:
         for runtime in self._distinct(queries):
-            runtime.advance(stream, watermark)
+            self._guarded(runtime, partial(runtime.advance, stream, watermark))
 
     def begin(self, queries: list[ContinuousQuery], stream: str) -> None:
         for runtime in self._distinct(queries):
@@ -139,7 +137,7 @@ class Plans:
 
     def finish(self, queries: list[ContinuousQuery], stream: str) -> None:
         for runtime in self._distinct(queries):
-            runtime.finish(stream)
+            self._guarded(runtime, partial(runtime.finish, stream))
 
     @property
     def number(self) -> int:
@@ -213,6 +211,17 @@ class Plans:
         else:
             yield from sampler.answers(changes, instants.low, instants.now)
 
+    def _guarded(self, runtime: PlanRuntime, step: Callable[[], None]) -> None:
+        """What an expression raises fails the plan's queries; a damaged or unwritable state stops the stream."""
+        try:
+            step()
+        except (OSError, CheckpointError):
+            raise
+        except Exception as error:
+            if "CheckpointError" in str(error):
+                raise
+            self._fail(runtime, error)
+
     def _fail(self, runtime: PlanRuntime, error: Exception) -> None:
         from sash.spark.sources import first_line
 
@@ -220,9 +229,14 @@ class Plans:
         runtime.fail(why)
         for users in self._users.values():
             for user in users.values():
-                if self.of(user) is runtime and (handle := self._handle(user.name, user.serial)) is not None:
+                if self.of(user) is runtime:
                     logger.error("query %s failed: %s", user.name, why)
-                    handle.error = QueryFailedError(f"query '{user.name}' failed: {why}")
+                    self._report_failure(user, why)
+
+    def _report_failure(self, query: ContinuousQuery, why: str | None) -> None:
+        handle = self._handle(query.name, query.serial)
+        if why is not None and handle is not None:
+            handle.error = QueryFailedError(f"query '{query.name}' failed: {why}")
 
 
 class StreamPlans:

@@ -110,8 +110,10 @@ class Query:
 
     def changes(self) -> pa.Table:
         """The changes of a continuous query so far: its columns and `_ts`, `_exp`, `_sign`."""
-        schema = self._session.continuous.schema(self)
-        return pa.concat_tables([schema.empty_table(), *(answer.table for answer in self.answers())])
+        tables = [answer.table for answer in self.answers()]
+        if self._is_registered or not tables:
+            return pa.concat_tables([self._session.continuous.schema(self).empty_table(), *tables])
+        return pa.concat_tables(tables)
 
     def view(self) -> pa.Table:
         """The answer of a continuous query as of now; `as_of` is in the schema's metadata."""
@@ -142,9 +144,13 @@ class Query:
 
     def drop(self) -> None:
         """Unregister the query. It disappears at the next micro-batch; its answers so far stay readable here."""
-        if self._session.queries.get(self.name) is not self:
+        if not self._is_registered:
             raise CatalogError(f"query '{self.name}' has been dropped already")
         self._session.drop_query(self.name)
+
+    @property
+    def _is_registered(self) -> bool:
+        return self._session.queries.get(self.name) is self
 
     def _remember(self, answer: Answer) -> None:
         self._memory.add(self._answers, answer)

@@ -85,6 +85,8 @@ def as_time(at: datetime | Micros | None) -> Micros | None:
         if at.tzinfo is None:
             raise SashError("at needs a time zone: datetime(.., tzinfo=UTC), or microseconds since 1970")
         return to_micros(at)
+    if at is not None and not isinstance(at, int):
+        raise SashError(f"at is a datetime with a time zone, or microseconds since 1970; got {at!r}")
     return at
 
 

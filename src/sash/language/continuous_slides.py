@@ -72,7 +72,9 @@ def _needs_sources(tree: exp.Select) -> bool:
     if any((found := window_clause(table)) is not None and found.internal_at is not None for table in streams):
         return True
     if streams:
-        return len(tables) > 1 or not _is_aggregated(tree)
+        # What has no window is a table of the catalog: tuples are looked up in it before panes are cut.
+        joined = [table for table in tables if not isinstance(table, exp.Table) or window_clause(table) is not None]
+        return len(joined) > 1 or not _is_aggregated(tree)
     return _is_aggregated(tree) or len({table.name.lower() for table in tree.find_all(exp.Table)}) > 1
 
 

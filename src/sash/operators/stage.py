@@ -27,7 +27,7 @@ from sash.operators.lifetimes import in_sequence
 from sash.operators.net import net
 from sash.operators.table_join import table_input
 from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, windows
-from sash.state import Fifo, State, Working
+from sash.state import Chunk, Fifo, State, Working
 
 NO_TABLES: Mapping[str, RowVersions] = MappingProxyType({})
 
@@ -89,10 +89,15 @@ class Stage:
     def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:
         """The tuples whose time has come, in order and numbered; the others wait."""
         buffer = Fifo(state.chunks(f"{path}.pending"))
-        # Chunks in which nobody's time has come stay as they are.
-        due = [chunk for chunk in buffer.chunks if chunk.tuples.ts.min() < epoch.high]
-        buffer.chunks = [chunk for chunk in buffer.chunks if chunk not in due]
-        waited = [chunk.tuples for chunk in due]
+        waited, chunks = list[Changes](), list[Chunk]()
+        for chunk in buffer.chunks:
+            due = chunk.tuples.ts < epoch.high
+            if due.any():
+                waited.append(chunk.tuples.where(due))
+            # What still waits keeps its place: equal timestamps stay in the order in which they came.
+            if not due.all():
+                chunks.append(Chunk(chunk.tuples.where(~due)) if due.any() else chunk)
+        buffer.chunks = chunks
         if arrived is not None and len(arrived.ts):
             waited.append(_as_changes(arrived).where(arrived.ts >= epoch.low))
         if not waited:

@@ -14,7 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from sash.core.changes import INSTANT
+from sash.core.errors import SashError
 from sash.core.time import to_micros
+
+_FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 
 
 class Sink:
@@ -25,11 +28,15 @@ class Sink:
         self._format = format
         self._options = {name: value for name, value in options.items() if name != "path"}
         self._path = options.get("path")
+        if format.lower() in _FILES and self._path is None:
+            raise SashError(f"write_to('{format}') needs a path: write_to('{format}', path='out')")
 
     def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
         """An answer as of a time; `rows` tells apart those of row-based windows that have the same one."""
         if not table.num_rows:
             return
+        if "as_of" in table.schema.names:
+            raise SashError("the sink adds a column as_of, and the query has one already: give it another name (AS ..)")
         if self._path is None:
             stamped = table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT))
             writer = self._session.createDataFrame(stamped).write.format(self._format).mode("append")

@@ -60,9 +60,9 @@ class Buffer(ABC):
         self._merge()
 
     def expire(self, now: int) -> None:
-        """Drop the chunks in which nothing lives after `now`."""
-        if any(chunk.latest <= now for chunk in self.chunks):
-            self.chunks = [chunk for chunk in self.chunks if chunk.latest > now]
+        """Drop the chunks in which nothing lives after `now`; those of which most is dead are made anew."""
+        living = [chunk for chunk in self.chunks if chunk.latest > now]
+        self.chunks = [_lightened(chunk, now) for chunk in living]
 
     def tuples(self) -> list[Changes]:
         """Everything that is stored, chunk by chunk: also what has expired and not yet gone."""
@@ -95,6 +95,14 @@ class Buffer(ABC):
                 place = self.chunks.index(chunks[0])
                 self.chunks = [chunk for chunk in self.chunks if chunk not in chunks]
                 self.chunks.insert(place, Chunk(together(chunk.tuples for chunk in chunks), partition))
+
+
+def _lightened(chunk: Chunk, now: int) -> Chunk:
+    """What is stored is at most twice what lives, and every tuple is moved but a few times."""
+    lives = chunk.tuples.exp > now
+    if 2 * int(lives.sum()) >= len(chunk):
+        return chunk
+    return Chunk(chunk.tuples.where(lives), chunk.partition)
 
 
 class Fifo(Buffer):

@@ -23,8 +23,10 @@ from sash.state.chunk import Chunk, Place, tuples_of
 from sash.state.state import State
 
 Manifest = dict[str, Any]
-# By directory and bucket: the chunks of its latest state in this process.
+# By directory and bucket, the least recently used first: the chunks of its latest state in this process. A worker is
+# not told when a plan ends, so it forgets what it has not used for long.
 _KNOWN: dict[tuple[str, int], dict[Place, Chunk]] = {}
+MOST_KNOWN = 64
 
 
 def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
@@ -45,9 +47,12 @@ def store(directory: Path, bucket: int, file: str, state: State, *, durable: boo
     buffers = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.buffers.items()}
     if data:
         _write(directory / file, data, durable)
+    _KNOWN.pop((str(directory), bucket), None)
     _KNOWN[str(directory), bucket] = {
         chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None
     }
+    while len(_KNOWN) > MOST_KNOWN:
+        del _KNOWN[next(iter(_KNOWN))]
     return State(buffers, state.counters), _manifest(buffers, state)
 
 
