@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.catalog import Catalog
+from sash.catalog import Catalog, Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.engine.answer import Answer
 from sash.engine.compiler import as_select, compile_select
+from sash.engine.declare import checked
 from sash.engine.onetime import answer_once
 from tests.engine.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
@@ -400,3 +401,10 @@ def test_what_a_session_refuses_and_answers(session: sash.Session, tmp_path: Pat
     late = session.register("SELECT SUM(v) AS t FROM s [ROWS 4 SLIDE 4]", "late")
     (first,) = late.answers()
     assert first.complete and first.table.to_pylist() == [{"t": 6}] and seconds([first]) == [11.1]
+
+
+@pytest.mark.parametrize("name", ["_t", "_arrival", "_leaf", "_bucket", "_K0"])
+def test_a_column_named_as_one_of_ours_is_refused(name: str) -> None:
+    declared = Stream("s", pa.schema([("ts", pa.timestamp("us", "UTC")), (name, pa.int32())]), "ts")
+    with pytest.raises(sash.CatalogError, match=f"column '{name}' of stream 's' has a name that Sash uses itself"):
+        checked(declared)

@@ -14,7 +14,7 @@ from sash.language import CreateStream
 
 _CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "source")
 # The columns that the pass over a micro-batch adds (spark/lanes.py).
-_RESERVED = re.compile(r"_(t|n|arrival|bad|lane|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
+_RESERVED = re.compile(r"_(t|n|arrival|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
 _MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay")
 
 
