@@ -15,6 +15,7 @@ from sash.operators.base import Operator
 from sash.operators.deltas import DeltasOp
 from sash.operators.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
 from sash.operators.group_by import GroupByOp
+from sash.operators.growing import GrowingGroupByOp
 from sash.operators.join import WindowJoinOp
 from sash.operators.matching import MatchingOp
 from sash.operators.matching_kernels import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH
@@ -126,7 +127,8 @@ class _Builder:
         if isinstance(node, Distinct):
             return self._distinct(node, path, width)
         if isinstance(node, GroupBy):
-            return GroupByOp(node, self._storing(node.input, f"{path}0"), width)
+            grows = node.input.pattern is UpdatePattern.MONOTONIC
+            return (GrowingGroupByOp if grows else GroupByOp)(node, self._storing(node.input, f"{path}0"), width)
         if isinstance(node, OutputNode):
             return self._output(node, path, width)
         rule = _rule(node)

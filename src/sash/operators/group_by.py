@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,37 @@ class Instants:
     times: Int64s
 
 
+MergedPartials = dict[Partial, "list[NDArray[np.int64]] | pa.Array"]
+
+
+class Leaves(Protocol):
+    """What the leaves of the groups' trees hold."""
+
+    def components(self, partial: Partial) -> list[NDArray[Any]]:
+        """A partial's components, leaf by leaf."""
+        ...
+
+    def values(self, partial: Partial) -> pa.Array:
+        """The values of which a ranked extreme is one."""
+        ...
+
+
+class TupleLeaves:
+    """Every leaf is a tuple."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._columns = columns_of(rows)
+        self._number = rows.num_rows
+
+    def components(self, partial: Partial) -> list[NDArray[Any]]:
+        column = None if partial.argument is None else self._columns[partial.argument.sql]
+        return lifted(partial, column, self._number)
+
+    def values(self, partial: Partial) -> pa.Array:
+        assert partial.argument is not None
+        return self._columns[partial.argument.sql]
+
+
 class GroupByOp:
     def __init__(self, node: GroupBy, storing: Storing, width: int) -> None:
         self.schema = node.schema
@@ -74,8 +105,11 @@ class GroupByOp:
         alive = lifetimes(buffer, arrived)
         shown = [*Fifo(state.chunks(self._shown)).tuples(), Changes.none(self.schema)][0]
         codes, standing = self._codes(alive.tuples.rows, shown.rows)
-        happening = _instants(codes, alive, epoch)
-        found = self._replaced(happening, alive, shown, standing, state)
+        happening = instants(codes, alive, epoch)
+        found = Changes.none(self.schema)
+        if len(happening.ends):
+            rows, present, _ = self._rows(happening, alive.tuples.rows, TupleLeaves(alive.tuples.rows))
+            found = self._replaced(happening, rows, present, shown, standing, state)
         alive.settle(buffer, epoch.high - 1)
         self._storing.close(state, buffer)
         return self._identities.named(found, state) if self.width else found
@@ -89,13 +123,16 @@ class GroupByOp:
     # -- the rows of groups ----------------------------------------------------------------------------
 
     def _replaced(
-        self, happening: Instants, alive: Lifetimes, shown: Changes, standing: Int64s, state: Working
+        self,
+        happening: Instants,
+        rows: pa.Table,
+        present: NDArray[np.bool_],
+        shown: Changes,
+        standing: Int64s,
+        state: Working,
     ) -> Changes:
         """Old rows taken back and new ones; the rows that stand at the end are kept."""
-        number, groups = len(happening.ends), happening.groups
-        if not number:
-            return Changes.none(self.schema)
-        rows, present = self._rows(happening, alive)
+        groups = happening.groups
         every = pa.concat_tables([shown.rows, rows])
         old = _previous(groups, standing, len(shown))
         had = old >= 0
@@ -109,32 +146,29 @@ class GroupByOp:
         self._keep(every, groups, present, standing, len(shown), state)
         return _changes(every.take(pa.array(places)), ts, sign).in_order()
 
-    def _rows(self, happening: Instants, alive: Lifetimes) -> tuple[pa.Table, NDArray[np.bool_]]:
-        """The row of each instant's group after it, and whether the group has one."""
-        columns = columns_of(alive.tuples.rows)
+    def _rows(
+        self, happening: Instants, keyed: pa.Table, leaves: Leaves
+    ) -> tuple[pa.Table, NDArray[np.bool_], MergedPartials]:
+        """The row of each instant's group after it, whether the group has one, and the partials it was made of."""
         one = happening.switched[happening.ends - 1]
-        counted = self._replayed(happening, np.ones(len(alive), dtype=np.int64), ADD, 0)
-        merged: dict[Partial, list[NDArray[np.int64]] | pa.Array] = {}
-        made = [alive.tuples.rows[key].take(pa.array(one)) for key in self._keys]
+        counted = self._replayed(happening, np.ones(keyed.num_rows, dtype=np.int64), ADD, 0)
+        merged: MergedPartials = {}
+        made = [keyed[key].take(pa.array(one)) for key in self._keys]
         for call in self._calls:
             for partial in self._partials[call.name]:
                 if partial not in merged:
-                    merged[partial] = self._merged(partial, call, columns, happening, len(alive))
+                    merged[partial] = self._merged(partial, leaves, happening)
             made.append(self._lowered(call, merged))
         rows = pa.table(made, schema=self.schema)
-        return rows, counted > 0 if self._keys else np.ones(len(counted), dtype=np.bool_)
+        return rows, counted > 0 if self._keys else np.ones(len(counted), dtype=np.bool_), merged
 
     def _lowered(self, call: Aggregated, merged: Merged) -> pa.Array:
         return AGGREGATES[call.function].lower(self._partials[call.name], merged).cast(call.type)
 
-    def _merged(
-        self, partial: Partial, call: Aggregated, columns: dict[str, pa.Array], happening: Instants, number: int
-    ) -> list[NDArray[np.int64]] | pa.Array:
-        column = None if partial.argument is None or call.argument is None else columns[call.argument]
-        components = lifted(partial, column, number)
+    def _merged(self, partial: Partial, leaves: Leaves, happening: Instants) -> list[NDArray[np.int64]] | pa.Array:
+        components = leaves.components(partial)
         if partial.combine is Combine.MOMENTS:
-            assert column is not None
-            counts = np.asarray(column.is_valid(), dtype=np.int64)
+            counts = leaves.components(Partial("count", partial.argument))[0]
             means, squares = components
             h = happening
             found = _kernel_replay_moments(
@@ -145,9 +179,8 @@ class GroupByOp:
         merged = [self._replayed(happening, part, kind, partial.identity()) for part in components]
         if not partial.ranked:
             return merged
-        assert column is not None
         absent = merged[0] == int(partial.identity())
-        return ranked_values(column).take(pa.array(merged[0], mask=absent))
+        return ranked_values(leaves.values(partial)).take(pa.array(merged[0], mask=absent))
 
     def _replayed(self, happening: Instants, values: NDArray[np.int64], kind: int, identity: Any) -> Int64s:
         h = happening
@@ -170,7 +203,7 @@ def _changes(rows: pa.Table, ts: Int64s, sign: NDArray[np.int8]) -> Changes:
     return Changes(rows, ts, np.full(len(ts), NEVER, dtype=np.int64), sign, np.zeros((len(ts), 0), dtype=np.int64))
 
 
-def _instants(codes: Int64s, alive: Lifetimes, epoch: Epoch) -> Instants:
+def instants(codes: Int64s, alive: Lifetimes, epoch: Epoch) -> Instants:
     """Arrivals and departures of the epoch by group and time, those that leave first."""
     went, came = alive.departures(epoch), alive.arrivals()
     switched = np.concatenate([went, came])

@@ -31,7 +31,7 @@ def lifted(partial: Partial, column: pa.Array | None, number: int) -> list[NDArr
     if partial.kind == "count":
         return [valid]
     if partial.ranked:
-        return [_ranks(partial, column)]
+        return [ranks(partial, column)]
     return partial.store(_columns(partial, column), valid)
 
 
@@ -45,7 +45,8 @@ def _columns(partial: Partial, column: pa.Array) -> list[pa.Array]:
     return [column]
 
 
-def _ranks(partial: Partial, column: pa.Array) -> NDArray[np.int64]:
+def ranks(partial: Partial, column: pa.Array) -> NDArray[np.int64]:
+    """Each value's place among the sorted ones; a missing one as the partial's identity."""
     places = pc.index_in(column, value_set=ranked_values(column))
     absent = int(partial.identity())
     return np.asarray(places.cast(pa.int64()).fill_null(absent), dtype=np.int64)
