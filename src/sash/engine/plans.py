@@ -10,6 +10,7 @@ import json
 import logging
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -86,11 +87,17 @@ class Plans:
         self._partitions = partitions
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
+        # After a restart several streams may be the first to ask for a plan.
+        self._lock = threading.RLock()
         self._users: dict[str, dict[int, ContinuousQuery]] = {}
         self._samplers: dict[int, Sampler] = {}
 
     def attach(self, query: ContinuousQuery) -> PlanRuntime:
         """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it."""
+        with self._lock:
+            return self._attached(query)
+
+    def _attached(self, query: ContinuousQuery) -> PlanRuntime:
         digest = query.digest
         users = self._users.setdefault(digest, {})
         if query.serial in users:
