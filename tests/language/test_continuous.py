@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -298,3 +301,30 @@ def test_star_has_all_columns_of_the_stream_in_order() -> None:
     (base,) = windows(plan)
     assert plan.schema.names == ["ts", "x", "count", "weight", "lower", "approx"]
     assert base.schema.names == [f"odd.{name}" for name in plan.schema.names]
+
+
+def test_bounded_memory_as_the_survey_has_it() -> None:
+    """What needs unbounded memory is refused. So is a join over [UNBOUNDED] whose conditions would bound it."""
+    golden = Path(__file__).parents[1] / "golden" / "update_patterns.json"
+    examples = json.loads(golden.read_text())["examples"]
+    example = next(each for each in examples if each["id"] == "update_patterns.memory.bounded")
+    joined = "FROM packets [UNBOUNDED] s, packets [UNBOUNDED] t WHERE s.src = t.dst"
+    texts = [
+        f"SELECT {{}} s.src {joined} AND s.src > 10 AND t.dst < 20",
+        f"SELECT {{}} s.src {joined}",
+        "SELECT {} src FROM packets [UNBOUNDED] WHERE src > 10",
+        "SELECT {} s.src FROM packets [UNBOUNDED] s, packets [UNBOUNDED] t WHERE s.dst < t.src AND s.src > 10",
+    ]
+    for distinct, key in (("", "bounded_with_duplicates"), ("DISTINCT", "bounded_without_duplicates")):
+        accepted = [_binds(text.format(distinct)) for text in texts]
+        bounded = example["expected"][key]
+        assert all(may or not does for may, does in zip(bounded, accepted, strict=True))
+        assert accepted == [False, False, not distinct, False]
+
+
+def _binds(text: str) -> bool:
+    try:
+        continuous_plan(text)
+    except CqlError:
+        return False
+    return True

@@ -215,3 +215,12 @@ def test_updates_of_a_table(kind: type[NrrJoin] | type[RelationJoin], cuts: list
     else:
         listed = [[e["at"], "+-"[e["sign"] < 0], e["S.t"], e["S.v"]] for e in found]
         assert listed == example["expected"]["relation_join"]
+
+
+def test_a_tuple_is_gone_at_its_expiry() -> None:
+    """Windows are half-open everywhere; chapter 5 of the thesis would join once more."""
+    example = EXAMPLES["boundary.exp_inclusive"]
+    old, new = example["inputs"]["u"], example["inputs"]["k"]
+    plan = Join(window("S1", old["window"]), window("S2", old["window"]), (("S1.v", "S2.v"),))
+    found = trace(plan, [(old["ts"], "x")], [(new["ts"], "x")], cuts=[])
+    assert bool(found) is example["expected"]["joins_by_half_open_window"]
