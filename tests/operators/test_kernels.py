@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 from sash.operators.distinct_kernels import _kernel_delta_star, reference_delta_star
 from sash.operators.group_by import _trees
 from sash.operators.join_kernels import _kernel_pairs, reference_pairs
+from sash.operators.keys import dense_codes
 from sash.operators.replay_kernels import ADD, MAX, MIN, _kernel_replay, reference_replay
 
 lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1, 9)), max_size=12)
@@ -54,3 +58,15 @@ def test_replay(kind: int, data: st.DataObject) -> None:
     identity = {ADD: 0, MIN: 2**62, MAX: -(2**62)}[kind]
     arguments = (kind, values, np.int64(identity), roots, leaves, active, switched, on, ends, codes[switched])
     assert _kernel_replay(*arguments).tolist() == reference_replay(*arguments).tolist()
+
+
+def test_rows_with_lists_are_compared() -> None:
+    table = pa.table({"a": pa.array([[1, 2], None, [1, 2], [], [2]]), "b": [1, 1, 1, 1, 1]})
+    (codes,) = dense_codes([table], [["a", "b"]], null_safe=True)
+    assert codes[0] == codes[2] and len(set(codes.tolist())) == 4
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.0], [math.nan, math.nan]])
+def test_numbers_that_spark_takes_for_equal_are_equal(values: list[float]) -> None:
+    (codes,) = dense_codes([pa.table({"a": values})], [["a"]], null_safe=True)
+    assert codes[0] == codes[1]

@@ -56,7 +56,11 @@ def _chunked(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 def _numbered(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.bool_]]:
     """A column's values numbered from 0; NULL is a value, too, and marked."""
-    if pt.is_floating(column.type):
+    if pt.is_nested(column.type):
+        # Arrow numbers no lists and structs. They are never keys, but rows that hold them are compared now and then.
+        texts = [None if value is None else repr(value) for value in column.to_pylist()]
+        column = pa.chunked_array([pa.array(texts, pa.string())])
+    elif pt.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))
     null = np.asarray(column.is_null(), dtype=np.bool_)
     if not len(column):
