@@ -31,6 +31,7 @@ from sash.engine.view import Passing, View
 from sash.plan.continuous import Node, windows
 from sash.plan.streams import is_stream, sampling_of
 from sash.spark.buckets import BucketedPlan, Epoch
+from sash.spark.leaves import Leaves
 from sash.state import files
 from sash.state.chunk import Chunk, tuples_of
 from sash.storage.epochs import Entry, EpochLog, Snapshot
@@ -45,13 +46,17 @@ _SIGN = "_sign"
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch of a stream: its rows, about how many, and how far time has gone with it."""
+    """A micro-batch of a stream: its rows, about how many, and how far time has gone with it.
+
+    `tuples` are those of the plans' windows, where they are here already.
+    """
 
     rows: DataFrame
     number: int
     epoch: int
     latest: Micros | None
     watermark: Micros | None
+    tuples: Mapping[PlanRuntime, pa.Table] = field(default_factory=dict)
 
 
 @dataclass
@@ -120,8 +125,12 @@ class PlanRuntime:
         return self._progress.failed
 
     @property
+    def leaves(self) -> Leaves:
+        return self._bucketed.leaves
+
+    @property
     def buckets(self) -> int:
-        return self._bucketed.leaves.buckets
+        return self.leaves.buckets
 
     def rows(self) -> tuple[Changes, Micros]:
         """The answer's rows, and the instant for which they stand."""
@@ -133,12 +142,19 @@ class PlanRuntime:
     def take(self, stream: str, batch: Batch) -> None:
         """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
         with self._lock:
-            name, before = stream.lower(), self._progress
-            if before.failed is not None or batch.epoch <= before.taken.get(name, -1):
+            name = stream.lower()
+            if not self.wants(name, batch.epoch):
                 return
             after = self._moved(name, batch.latest, batch.watermark)
             after.taken[name] = batch.epoch
-            self._step(self._bucketed.leaves.of(batch.rows, self.streams[name]), batch.number, after)
+            tuples = batch.tuples.get(self)
+            if tuples is None:
+                tuples = self.leaves.of(batch.rows, self.streams[name])
+            self._step(tuples, batch.number, after)
+
+    def wants(self, stream: str, epoch: int) -> bool:
+        """The plan goes on and has not taken this micro-batch of a stream yet."""
+        return self._progress.failed is None and epoch > self._progress.taken.get(stream.lower(), -1)
 
     def advance(self, stream: str, watermark: Micros) -> None:
         """A heartbeat: no tuple of this stream with an earlier time is to come."""
@@ -187,7 +203,7 @@ class PlanRuntime:
         """The end of all: the youngest tuple's instant, or the multiple that answers with it."""
         return latest if self._sampling is None else self._sampling.next_multiple(latest)
 
-    def _step(self, tuples: DataFrame | None, number: int, after: _Progress) -> None:
+    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: _Progress) -> None:
         before = self._progress
         high = self._reached(after)
         late = tuple(

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ from sash.storage.epochs import EpochLog
 from sash.storage.files import write_json
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger("sash.engine")
 
@@ -131,8 +131,35 @@ class Plans:
 
     def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> None:
         """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along."""
+        if not batch.tuples and self.is_near(batch.number):
+            scanned = self.scan(queries, stream, batch.rows, batch.epoch)
+            batch = batch if scanned is None else replace(batch, tuples=scanned[0])
         for runtime in self._distinct(queries):
             self._guarded(runtime, partial(runtime.take, stream, batch))
+
+    def is_near(self, number: int) -> bool:
+        """So many tuples are processed in the Sash process."""
+        return number <= self._near
+
+    def scan(
+        self, queries: list[ContinuousQuery], stream: str, rows: DataFrame, epoch: int
+    ) -> tuple[dict[PlanRuntime, pa.Table], pa.Table] | None:
+        """The tuples of all plans by one job, and what it has seen on the way.
+
+        None if nobody wants them, or if the job fails: then each plan reads for itself, and it turns out whose
+        expression it was.
+        """
+        from sash.spark.scan import Scan
+
+        wanting = [runtime for runtime in self._distinct(queries) if runtime.wants(stream, epoch)]
+        if not wanting:
+            return None
+        try:
+            found = Scan(self._stream(stream), [runtime.leaves for runtime in wanting]).collect(rows)
+        except Exception as error:
+            logger.debug("the shared scan of %s failed: %s", stream, error)
+            return None
+        return dict(zip(wanting, found.tuples, strict=True)), found.facts
 
     def advance(self, queries: list[ContinuousQuery], stream: str, watermark: Micros) -> None:
         for runtime in self._distinct(queries):
@@ -253,6 +280,16 @@ class StreamPlans:
         self._plans = plans
         self._stream = stream
         self._queries_at = queries_at
+
+    def scan_ahead(
+        self, version: int, rows: DataFrame, epoch: int, last: int | None
+    ) -> tuple[dict[PlanRuntime, pa.Table], pa.Table] | None:
+        """Before it is known how many rows there are, if they seem few: by the last time's, and by their files."""
+        from sash.spark.scan import seems_small
+
+        if not self._plans.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
+            return None
+        return self._plans.scan(self._queries_at(version), self._stream, rows, epoch)
 
     def take(self, version: int, batch: Batch) -> None:
         self._plans.take(self._queries_at(version), self._stream, batch)

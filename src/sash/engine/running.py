@@ -4,7 +4,8 @@
       1  committed already? skip: Spark replays what it is not sure about
       2  intend: which version of the catalog this epoch sees
       3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on; row-based windows
-         take two more: numbers for tuples, and what waits for them); continuous plans take the rows (plan_runtime.py)
+         take two more: numbers for tuples, and what waits for them); continuous plans take the rows (plan_runtime.py),
+         and if nobody else wants them, theirs is the only action
       4  slide: apply to the runtime, run what is due    (under the isolation level)
       5  hand answers to subscribers
       6  append to the log: the epoch is committed
@@ -35,7 +36,7 @@ from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
-from sash.engine.plan_runtime import Batch
+from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
@@ -54,6 +55,8 @@ logger = logging.getLogger("sash.engine")
 
 T = TypeVar("T")
 QueriesAt = Callable[[int], list[CompiledQuery]]
+# The result of the pass; that of the pass over numbered tuples; and the tuples that wait for their numbers.
+Passes = tuple[pa.Table, pa.Table | None, pa.Table | None]
 
 
 class Relay:
@@ -116,6 +119,8 @@ class RunningStream:
         self._epoch = -1
         # Tuples that row-based windows have seen and the watermark has not passed.
         self._pending: pa.Table | None = None
+        # How many rows the last micro-batch of this session had.
+        self._last_rows: int | None = None
         self._lock = threading.RLock()
         self.error: SashError | None = None
         self.stopping = False
@@ -227,11 +232,12 @@ class RunningStream:
         failed_before = set(self._failed)
         with self._isolation.slide():
             self._synchronise(seen)
-        table, counted, pending = self._aggregate(rows)
+        tuples, (table, counted, pending) = self._read(seen, rows, epoch)
         if self._plans is not None:
             batch = self._facts(table)
+            self._last_rows = batch.rows
             reached = self.runtime.next_watermark(batch)
-            self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached))
+            self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached, tuples))
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started, live = time.perf_counter(), self.interval is not None
         prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
@@ -287,10 +293,20 @@ class RunningStream:
         facts = self.pipeline.numbered_facts(counted, self.runtime.tables(by_rows=True))
         return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
 
-    def _aggregate(self, rows: DataFrame) -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
+    def _read(self, seen: int, rows: DataFrame, epoch: int) -> tuple[dict[PlanRuntime, pa.Table], Passes]:
+        """What pane tables want of a micro-batch, or, where there are none, what continuous plans want of it."""
+        if self._plans is not None and not self.runtime.groups:
+            started = time.perf_counter()
+            scanned = self._plans.scan_ahead(seen, rows, epoch, self._last_rows)
+            self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
+            if scanned is not None:
+                return scanned[0], (scanned[1], None, None)
+        return {}, self._aggregate(rows)
+
+    def _aggregate(self, rows: DataFrame) -> Passes:
         """The one action, and those of row-based windows."""
 
-        def passes() -> tuple[pa.Table, pa.Table | None, pa.Table | None]:
+        def passes() -> Passes:
             table = self.pipeline.aggregate(self._looked_up(rows), self.runtime.tables())
             return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
 

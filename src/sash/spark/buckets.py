@@ -141,13 +141,16 @@ class BucketedPlan:
 
     def step(
         self,
-        tuples: DataFrame | None,
+        tuples: DataFrame | pa.Table | None,
         number: int,
         epoch: Epoch,
         manifests: Mapping[int, Manifest],
         tables: Mapping[str, RowVersions],
     ) -> Outcome:
-        """One epoch, over about `number` tuples; the state of the epoch before stays as it is."""
+        """One epoch, over about `number` tuples; the state of the epoch before stays as it is.
+
+        Tuples that are here already are processed here.
+        """
         place = str(self._directory)
         job = _Job(
             self._plan,
@@ -160,14 +163,13 @@ class BucketedPlan:
             self._strategy,
             self._partitions,
         )
-        if number <= self._near:
-            return self._here(job, tuples)
-        assert tuples is not None
-        return self._there(job, tuples)
+        if isinstance(tuples, DataFrame):
+            return self._there(job, tuples) if number > self._near else self._here(job, tuples.toArrow())
+        return self._here(job, tuples)
 
-    def _here(self, job: _Job, tuples: DataFrame | None) -> Outcome:
+    def _here(self, job: _Job, tuples: pa.Table | None) -> Outcome:
         marks = self._marks()
-        arrived = marks if tuples is None else pa.concat_tables([marks, tuples.toArrow().cast(marks.schema)])
+        arrived = marks if tuples is None else pa.concat_tables([marks, tuples.cast(marks.schema)])
         found = list(job.run(arrived))
         changes = together(changes for changes, _ in found) if found else Changes.none(self._plan.schema)
         return _outcome(changes, [report for _, report in found])

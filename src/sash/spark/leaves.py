@@ -11,18 +11,27 @@ One scan of the micro-batch serves all windows on its stream: a row that belongs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr, monotonically_increasing_id
 
 from sash.catalog import Stream
 from sash.plan.continuous import BaseWindow, Node, windows
 from sash.plan.partitioning import Spread, spread
 from sash.spark.lanes import CORRUPT_COLUMN, event_micros
 from sash.spark.sources import type_name
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a window reads of its stream's rows, in Spark's SQL."""
+
+    predicate: str | None
+    columns: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    bucket: str
 
 
 @dataclass(frozen=True)
@@ -33,19 +42,20 @@ class Layout:
     places: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, plan: Node) -> Layout:
+    def of(cls, types: Sequence[Sequence[pa.DataType]]) -> Layout:
+        """For windows with columns of these types."""
         slots: list[pa.DataType] = []
         places = []
-        for window in windows(plan):
+        for columns in types:
             taken: Counter[pa.DataType] = Counter()
             mine = []
-            for field in window.schema:
-                same = [place for place, type in enumerate(slots) if type == field.type]
-                if len(same) == taken[field.type]:
+            for type in columns:
+                same = [place for place, known in enumerate(slots) if known == type]
+                if len(same) == taken[type]:
                     same.append(len(slots))
-                    slots.append(field.type)
-                mine.append(same[taken[field.type]])
-                taken[field.type] += 1
+                    slots.append(type)
+                mine.append(same[taken[type]])
+                taken[type] += 1
             places.append(tuple(mine))
         return cls(tuple(slots), tuple(places))
 
@@ -54,52 +64,70 @@ class Leaves:
     """Rows of a plan's windows from the micro-batches of its streams."""
 
     def __init__(self, plan: Node, buckets: int) -> None:
-        self.layout = Layout.of(plan)
         self._windows = windows(plan)
+        self.layout = Layout.of([window.schema.types for window in self._windows])
         self._spread: Spread | None = spread(plan)
         self.buckets = buckets if self._spread is not None else 1
 
     def of(self, batch: DataFrame, stream: Stream) -> DataFrame:
         """The tuples of the windows on a stream."""
-        mine = [
-            (place, window)
+        return overlaid(timed(batch, stream), self.readings(stream), self.layout)
+
+    def readings(self, stream: Stream) -> dict[int, Reading]:
+        """The windows on a stream, by their places."""
+        return {
+            place: Reading(
+                None if window.predicate is None else window.predicate.sql,
+                tuple(column.expression.sql for column in window.columns),
+                tuple(window.schema.types),
+                self._bucket(place, window),
+            )
             for place, window in enumerate(self._windows)
             if window.stream.lower() == stream.name.lower()
-        ]
-        frame = batch.withColumn("_t", expr(event_micros(stream))).withColumn("_arrival", monotonically_increasing_id())
-        frame = frame.where("_t IS NOT NULL")
-        if CORRUPT_COLUMN in frame.columns:
-            frame = frame.where(f"{CORRUPT_COLUMN} IS NULL")
-        if len(mine) == 1:
-            place, window = mine[0]
-            frame = frame if window.predicate is None else frame.where(window.predicate.sql)
-            frame = frame.selectExpr("*", f"{place} AS _leaf")
-        else:
-            chosen = ", ".join(
-                str(place) if window.predicate is None else f"IF({window.predicate.sql}, {place}, NULL)"
-                for place, window in mine
-            )
-            frame = frame.selectExpr("*", f"explode(filter(array({chosen}), leaf -> leaf IS NOT NULL)) AS _leaf")
-        return frame.selectExpr("_leaf", "_t", "_arrival", self._bucket(mine), *self._slots(mine))
+        }
 
-    def _bucket(self, mine: Sequence[tuple[int, BaseWindow]]) -> str:
+    def _bucket(self, place: int, window: BaseWindow) -> str:
         if self._spread is None:
-            return "0 AS _bucket"
-        keys = []
-        for place, window in mine:
-            column = next(column for column in window.columns if column.name == self._spread[place])
-            keys.append(f"WHEN {place} THEN CAST(pmod(xxhash64({column.expression.sql}), {self.buckets}) AS INT)")
-        return f"CASE _leaf {' '.join(keys)} END AS _bucket"
+            return "0"
+        key = next(column for column in window.columns if column.name == self._spread[place])
+        return f"CAST(pmod(xxhash64({key.expression.sql}), {self.buckets}) AS INT)"
 
-    def _slots(self, mine: Sequence[tuple[int, BaseWindow]]) -> list[str]:
-        """A window's expressions are only evaluated for its own tuples: another's may raise."""
-        made = []
-        for slot, type in enumerate(self.layout.slots):
-            cases = []
-            for place, window in mine:
-                for column, at in zip(window.columns, self.layout.places[place], strict=True):
-                    if at == slot:
-                        cases.append(f"WHEN {place} THEN {column.expression.sql}")
-            value = f"CASE _leaf {' '.join(cases)} END" if cases else "NULL"
-            made.append(f"CAST({value} AS {type_name(type)}) AS s{slot}")
-        return made
+
+def timed(batch: DataFrame, stream: Stream) -> DataFrame:
+    """The rows of a micro-batch with their event times and their order."""
+    return batch.selectExpr("*", f"{event_micros(stream)} AS _t", "monotonically_increasing_id() AS _arrival")
+
+
+def overlaid(rows: DataFrame, readings: Mapping[int, Reading], layout: Layout) -> DataFrame:
+    """The tuples of some windows of a layout, by their places, out of timed rows."""
+    readable = f" AND {CORRUPT_COLUMN} IS NULL" if CORRUPT_COLUMN in rows.columns else ""
+    frame = rows.where(f"_t IS NOT NULL{readable}")
+    if len(readings) == 1:
+        ((place, reading),) = readings.items()
+        frame = frame if reading.predicate is None else frame.where(reading.predicate)
+        frame = frame.selectExpr("*", f"{place} AS _leaf")
+    else:
+        chosen = ", ".join(
+            str(place) if reading.predicate is None else f"IF({reading.predicate}, {place}, NULL)"
+            for place, reading in readings.items()
+        )
+        frame = frame.selectExpr("*", f"explode(filter(array({chosen}), leaf -> leaf IS NOT NULL)) AS _leaf")
+    bucket = _by_leaf({place: reading.bucket for place, reading in readings.items()})
+    return frame.selectExpr("_leaf", "_t", "_arrival", f"{bucket} AS _bucket", *_slots(readings, layout))
+
+
+def _slots(readings: Mapping[int, Reading], layout: Layout) -> list[str]:
+    made = []
+    for slot, type in enumerate(layout.slots):
+        texts = {}
+        for place, reading in readings.items():
+            if slot in layout.places[place]:
+                texts[place] = reading.columns[layout.places[place].index(slot)]
+        made.append(f"CAST({_by_leaf(texts)} AS {type_name(type)}) AS s{slot}")
+    return made
+
+
+def _by_leaf(texts: Mapping[int, str]) -> str:
+    """A window's expressions are only evaluated for its own tuples: another's may raise."""
+    cases = " ".join(f"WHEN {place} THEN {text}" for place, text in texts.items())
+    return f"CASE _leaf {cases} END" if texts else "NULL"
