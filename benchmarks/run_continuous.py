@@ -1,10 +1,12 @@
 """Continuous queries against Spark's own operators on streams, in one run, with equal results.
 
-    python -m benchmarks.run_continuous --data DIR            DIR as `gen_data.py 4000000 20000 40 DIR` makes it
+    python -m benchmarks.run_continuous --data DIR            DIR as `gen_data.py 12000000 20000 120 DIR` makes it
     python -m benchmarks.run_continuous --data DIR --tasks join --engines sash spark-memory
 
     join       two sub-streams of packets (dst < 100, dst >= 900) within two seconds of each other, on src;
                Spark: a stream-stream join
+    three      the same with a third sub-stream (dst in 500..509), all three within two seconds of each other;
+               Spark: two stream-stream joins, one after the other
     distinct   pairs of source and destination; Spark: dropDuplicatesWithinWatermark. The window is longer than the
                data, so that no pair comes twice and both mean the same
 
@@ -31,12 +33,15 @@ from typing import Any
 
 OUT = Path(__file__).parent / "out"
 FILES = 4
-LEFT, RIGHT = "dst < 100", "dst >= 900"
+LEFT, RIGHT, MIDDLE = "dst < 100", "dst >= 900", "dst BETWEEN 500 AND 509"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 COLUMNS = "ts TIMESTAMP, src INT, dst INT"
 QUERIES = {
     "join": "SELECT l.src AS src, l.dst AS ldst, r.dst AS rdst FROM packets [RANGE 2 sec] l, packets [RANGE 2 sec] r "
     f"WHERE l.src = r.src AND l.{LEFT} AND r.{RIGHT}",
+    "three": "SELECT l.src AS src, l.dst AS ldst, r.dst AS rdst, m.dst AS mdst FROM packets [RANGE 2 sec] l, "
+    "packets [RANGE 2 sec] r, packets [RANGE 2 sec] m WHERE l.src = r.src AND r.src = m.src "
+    f"AND l.{LEFT} AND r.{RIGHT} AND m.{MIDDLE}",
     "distinct": "SELECT DISTINCT src, dst FROM packets [RANGE 1 hour]",
 }
 
@@ -73,7 +78,7 @@ def spark(provider: str | None, task: str, data: str) -> dict[str, Any]:
     session.conf.set("spark.sql.shuffle.partitions", "2")
     if provider is not None:
         session.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
-    results = joined(session, data) if task == "join" else distinct(session, data)
+    results = {"join": joined, "three": joined_twice, "distinct": distinct}[task](session, data)
     counted = {"rows": 0, "sum": 0}
 
     def take(batch: Any, _: int) -> None:
@@ -95,16 +100,31 @@ def packets(session: Any, data: str) -> Any:
     return session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", str(FILES)).parquet(data)
 
 
-def joined(session: Any, data: str) -> Any:
+def side(session: Any, data: str, name: str, condition: str) -> Any:
+    columns = [f"ts AS {name}ts", f"src AS {name}src", f"dst AS {name}dst"]
+    frame = packets(session, data).where(condition).selectExpr(*columns)
+    return frame.withWatermark(f"{name}ts", "0 seconds")
+
+
+def pairs(session: Any, data: str) -> Any:
     from pyspark.sql.functions import expr
 
-    def side(name: str, condition: str) -> Any:
-        columns = [f"ts AS {name}ts", f"src AS {name}src", f"dst AS {name}dst"]
-        frame = packets(session, data).where(condition).selectExpr(*columns)
-        return frame.withWatermark(f"{name}ts", "0 seconds")
-
     near = "lsrc = rsrc AND lts > rts - INTERVAL 2 SECONDS AND lts < rts + INTERVAL 2 SECONDS"
-    return side("l", LEFT).join(side("r", RIGHT), expr(near)).selectExpr("lsrc AS src", "ldst", "rdst")
+    return side(session, data, "l", LEFT).join(side(session, data, "r", RIGHT), expr(near))
+
+
+def joined(session: Any, data: str) -> Any:
+    return pairs(session, data).selectExpr("lsrc AS src", "ldst", "rdst")
+
+
+def joined_twice(session: Any, data: str) -> Any:
+    """Spark allows one event time per stream: of the pairs it is the left one's, the right one's is a number."""
+    from pyspark.sql.functions import expr
+
+    first = pairs(session, data).selectExpr("lts", "lsrc", "ldst", "rdst", "unix_micros(rts) AS rt")
+    near = "lsrc = msrc AND lts > mts - INTERVAL 2 SECONDS AND lts < mts + INTERVAL 2 SECONDS"
+    both = expr(f"{near} AND abs(rt - unix_micros(mts)) < 2000000")
+    return first.join(side(session, data, "m", MIDDLE), both).selectExpr("lsrc AS src", "ldst", "rdst", "mdst")
 
 
 def distinct(session: Any, data: str) -> Any:
