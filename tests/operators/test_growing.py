@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sash.core.window import FOREVER, TimeWindow
 from sash.operators import Arrivals, Stage
-from sash.operators.build import STRATEGIES
 from sash.plan.continuous import Aggregated, BaseWindow, Column, Filter, GroupBy
 from sash.plan.expressions import RowExpression
+from sash.plan.strategies import STRATEGIES
 from sash.state import State
 from tests.operators.test_plans_oracle import END, run
 from tests.support.plans import INT, dense_tuples, less, window

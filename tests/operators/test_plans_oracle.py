@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sash.core.versions import RowVersions
 from sash.core.window import RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
-from sash.operators.build import STRATEGIES
 from sash.plan.continuous import Aggregated, GroupBy, Intersection, Join, Negation, Node, windows
+from sash.plan.strategies import STRATEGIES
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
 from tests.support.plans import (

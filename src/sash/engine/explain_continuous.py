@@ -9,7 +9,8 @@ from sash.core.errors import CqlError
 from sash.core.time import format_duration
 from sash.language import Select, bind_continuous
 from sash.plan.continuous import Node, explain, windows
-from sash.plan.costs import Statistics, cost
+from sash.plan.costs import cost
+from sash.plan.estimates import Statistics
 from sash.plan.partitioning import spread
 from sash.plan.rewrites import optimise
 from sash.plan.streams import sampling_of
@@ -51,7 +52,7 @@ def _costs(written: Node, plan: Node) -> list[str]:
     if plan == written:
         return []
     before, after = (cost(each, Statistics()) for each in (written, plan))
-    return [f"Optimiser: {after:,.0f} tuples processed per second expected, {before:,.0f} as written"]
+    return [f"Optimiser: {after / 1_000:,.1f} ms per second of the stream expected, {before / 1_000:,.1f} as written"]
 
 
 def _title(plan: Node) -> str:

@@ -61,7 +61,7 @@ from sash.language import (
     parse,
     parse_script,
 )
-from sash.operators.build import STRATEGIES
+from sash.plan.strategies import STRATEGIES
 from sash.transactions import isolation as isolation_named
 
 if TYPE_CHECKING:

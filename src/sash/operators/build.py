@@ -1,10 +1,6 @@
 """From logical nodes to physical operators: the update patterns of a node's inputs decide.
 
-Three execution strategies (thesis 2.3.3, 3.5.2), by name:
-
-    upa      update-pattern-aware: each edge is stored as its pattern asks; negative tuples only where results end early
-    nt       negative tuples: windows announce every expiry, so every edge is STRICT and every buffer hashed
-    direct   tuples expire by their timestamps wherever they can, out of plain lists
+The execution strategies are explained in plan/strategies.py.
 """
 
 from __future__ import annotations
@@ -42,13 +38,13 @@ from sash.plan.continuous import (
     inputs,
     windows,
 )
-from sash.plan.outputs import Deltas, Outliving, OutputNode, ResultWindow, Sampled, Snapshots, Stamped
+from sash.plan.outputs import Deltas, Outliving, OutputNode, Sampled, Snapshots, Stamped
+from sash.plan.strategies import DIRECT, NT, UPA, executed_pattern, strategy_below
 
 STRICT = UpdatePattern.STRICT
-STRATEGIES = ("upa", "nt", "direct")
 
 
-def build(plan: Node, partitions: int | None, strategy: str = "upa", *, named: bool = False) -> dict[str, Operator]:
+def build(plan: Node, partitions: int | None, strategy: str = UPA, *, named: bool = False) -> dict[str, Operator]:
     """The operator of every node, by the node's path from the answer down ('' is the answer's own).
 
     `named`: whoever takes the answer's changes asks who its rows are.
@@ -70,10 +66,7 @@ class _Builder:
         """Build a node and what is below it; `named`: the operator above asks who its rows are. Returns their ids."""
         asks = self._must_know(node) or (named and self._passes_names(node))
         strategy = self._strategy
-        # A lookup in a table cannot be repeated for a negative tuple, and results know their expiries from their
-        # tuples': below such a node nobody announces them.
-        if isinstance(node, NrrJoin | Stamped | Outliving | ResultWindow | Sampled | Snapshots) and strategy == "nt":
-            self._strategy = "upa"
+        self._strategy = strategy_below(node, strategy)
         widths = [self.visit(input, f"{path}{place}", named=asks) for place, input in enumerate(inputs(node))]
         self._strategy = strategy
         operator = self._operator(node, path, self._width(node, widths) if named else 0)
@@ -82,8 +75,7 @@ class _Builder:
 
     def _pattern(self, node: Node) -> UpdatePattern:
         """The pattern of the edge above a node, as it is executed."""
-        announced = self._strategy == "nt" and node.pattern is not UpdatePattern.MONOTONIC
-        return STRICT if announced else node.pattern
+        return executed_pattern(node, self._strategy)
 
     def _must_know(self, node: Node) -> bool:
         """A negative tuple must find the one that it takes back; and of tuples that came at one instant, those that
@@ -138,7 +130,7 @@ class _Builder:
     def _window(self, node: BaseWindow, path: str, width: int) -> Operator:
         if isinstance(node.window, RowWindow):
             return RowWindowOp(node.schema, path, node.window.length, node.partition, width)
-        if self._strategy == "nt" and not node.window.unbounded:
+        if self._strategy == NT and not node.window.unbounded:
             return NegativeWindowOp(node.schema, path, node.window.length, width)
         return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
 
@@ -146,7 +138,7 @@ class _Builder:
         storing = self._storing(node.input, f"{path}0")
         if storing.pattern is STRICT:
             return CountingDistinctOp(node.schema, storing, width)
-        if self._strategy == "direct":
+        if self._strategy == DIRECT:
             return PlainDistinctOp(node.schema, storing, width)
         return DeltaStarOp(node.schema, path, width)
 
@@ -170,7 +162,7 @@ class _Builder:
         return left, right
 
     def _storing(self, node: Node, path: str) -> Storing:
-        plain = self._strategy == "direct"
+        plain = self._strategy == DIRECT
         return Storing(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
 
 

@@ -1,113 +1,142 @@
-"""What a continuous plan costs per second (thesis 3.5.3): tuples that operators process, and state that they maintain.
+"""What a continuous plan costs per second of event time under each execution strategy (thesis 3.5.2, 3.5.3).
 
-    cost of an operator = arrivals + results + negative tuples, each with what it touches of the state
+    work   how often operators do a thing: take a tuple, go through what they store, search it, sort it
+    price  what doing it once costs, in microseconds of processor time
 
-Rates are tuples per second; the size of an edge is how many of its tuples live at a time. A negative tuple costs as
-much as a positive one, and a search for the tuple that it takes back; it may make further ones above. Without
-measurements all streams are taken to be alike.
+A negative tuple is taken as a positive one is. What else it costs is what it does to the state: the buffer is searched
+for the tuple that it takes back, and the chunk of which that was a part is made anew. So:
+
+    upa      an edge that never takes anything back costs nothing but going through it; STRICT edges are searched
+    nt       every edge comes twice, is searched, and is also kept by its window; but nobody sorts by expiry
+    direct   plain lists are made anew as wholes in every epoch
+
+The last point of `nt` is query 3 of the thesis' experiments. A negation needs its left tuples by key and, where they
+have expiries, in the order in which they leave: one more sort of the window by expiry, and one back by key. Under
+`nt` only those that were announced leave. The sorts grow faster than everything that is spared by them costs, so UPA
+is ahead over small windows and NT over large ones; below a selective condition, or without a negation, NT never is.
+
+The prices are least squares of relative errors over the table of docs/benchmarks.md (7 queries, 4 windows, 3
+strategies), by `benchmarks/fit_costs.py`. What matters are their ratios; the whole is right within a factor of two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
-from sash.core.time import SECOND
-from sash.core.window import RowWindow
+from sash.core.pattern import UpdatePattern
 from sash.plan.continuous import (
     BaseWindow,
     Distinct,
-    Filter,
     GroupBy,
+    Intersection,
     Join,
-    Map,
     Negation,
     Node,
-    NrrJoin,
     RelationJoin,
-    Union,
     inputs,
 )
-from sash.plan.outputs import OutputNode
+from sash.plan.estimates import Flow, Statistics, flow
+from sash.plan.outputs import Deltas, Sampled, Snapshots
+from sash.plan.strategies import DIRECT, NT, UPA, strategy_below
 
-# A result's share of the work: it is made and handed on, not looked up.
-RESULT = 1.0
-# A negative tuple searches the buffer for its own.
-SEARCH = 2.0
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What is known of the streams; `values` is the number of different keys, `premature` the part of a negation's
-    results that are taken back (the thesis found 40 percent)."""
-
-    rates: Mapping[str, float] = field(default_factory=dict)
-    rate: float = 1_000.0
-    values: float = 1_000.0
-    selectivity: float = 0.5
-    passes_negation: float = 0.5
-    premature: float = 0.4
+# Partitions of a buffer that is not a list: an epoch's tuples go to so many chunks at most.
+_PARTITIONS = 10
 
 
 @dataclass(frozen=True)
-class Flow:
-    """What comes over an edge: positive and negative tuples per second, and how many live."""
+class Work:
+    """Per second: tuples taken or given, chunks written, and stored tuples that were gone through, searched, made
+    anew, sorted (each counted log2 n times), or kept by a window so that it can announce their expiry."""
 
-    rate: float
-    negative: float
-    live: float
+    tuples: float = 0.0
+    chunks: float = 0.0
+    passed: float = 0.0
+    searched: float = 0.0
+    remade: float = 0.0
+    sorted: float = 0.0
+    kept: float = 0.0
 
+    def __add__(self, other: Work) -> Work:
+        return Work(*(one + more for one, more in zip(self.amounts, other.amounts, strict=True)))
 
-def cost(plan: Node, statistics: Statistics) -> float:
-    """Per second, for the whole plan."""
-    return _costed(plan, statistics)[1]
-
-
-def _costed(node: Node, known: Statistics) -> tuple[Flow, float]:
-    below = [_costed(input, known) for input in inputs(node)]
-    flows, spent = [flow for flow, _ in below], sum(price for _, price in below)
-    flow = _flow(node, flows, known)
-    stores = isinstance(node, Join | Distinct | GroupBy | Negation)
-    taken = sum(each.rate + each.negative * (1 + SEARCH * stores) for each in flows)
-    return flow, spent + taken + RESULT * (flow.rate + flow.negative)
+    @property
+    def amounts(self) -> tuple[float, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self))
 
 
-def _flow(node: Node, below: list[Flow], known: Statistics) -> Flow:
+# Microseconds each.
+PRICES = Work(tuples=0.49, chunks=28.0, passed=0.022, searched=0.027, remade=0.033, sorted=0.0046, kept=0.031)
+
+
+def cost(plan: Node, statistics: Statistics, strategy: str = UPA) -> float:
+    """Microseconds of processor time per second of event time, for the whole plan and the keeping of its answer."""
+    amounts = work(plan, statistics, strategy).amounts
+    return sum(price * amount for price, amount in zip(PRICES.amounts, amounts, strict=True))
+
+
+def work(plan: Node, statistics: Statistics, strategy: str = UPA) -> Work:
+    answer, found = _worked(plan, statistics, strategy)
+    return sum(_answer_work(answer, statistics, strategy), found)
+
+
+def _worked(node: Node, known: Statistics, strategy: str) -> tuple[Flow, Work]:
+    lower = strategy_below(node, strategy)
+    below = [_worked(input, known, lower) for input in inputs(node)]
+    flows = [each for each, _ in below]
+    above = flow(node, flows, known, strategy)
+    spent = sum((each for _, each in below), Work(tuples=sum(each.tuples for each in flows) + above.tuples))
+    return above, sum(_state_work(node, flows, above, known, strategy), spent)
+
+
+def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+    """What an operator does to its state."""
     if isinstance(node, BaseWindow):
-        return _window(node, known)
-    first = below[0]
-    if isinstance(node, Filter):
-        part = known.selectivity
-        return Flow(first.rate * part, first.negative * part, first.live * part)
-    if isinstance(node, Map | NrrJoin | RelationJoin | OutputNode):
-        return first
-    if isinstance(node, Union):
-        return Flow(*(sum(getattr(each, name) for each in below) for name in ("rate", "negative", "live")))
-    if isinstance(node, Join):
-        return _joined(below[0], below[1], known)
-    if isinstance(node, Distinct):
-        live = min(first.live, known.values)
-        return Flow(first.rate * live / max(first.live, 1.0), first.negative * live / max(first.live, 1.0), live)
-    if isinstance(node, GroupBy):
-        return Flow(2 * first.rate, 2 * first.rate, min(first.live, known.values))
-    return _matched(first, known)
+        if strategy == NT and above.pattern is UpdatePattern.STRICT:
+            yield Work(kept=known.epochs * above.live)
+        return
+    if isinstance(node, Distinct) and strategy != DIRECT and below[0].pattern is not UpdatePattern.STRICT:
+        # Delta-star has what stands for each value and one more, and makes both anew.
+        size = 2 * known.epochs * above.live
+        yield Work(passed=size, remade=size, chunks=2 * known.epochs)
+        return
+    if isinstance(node, Join | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots):
+        for each in below:
+            yield from _buffer_work(each, known, strategy)
+    if isinstance(node, Sampled):
+        yield Work(passed=known.epochs * above.live)
+    if isinstance(node, Negation | Intersection | GroupBy):
+        for each in below:
+            yield _sorting(each.live, known)
+    if isinstance(node, Negation | Intersection) and below[0].pattern is not UpdatePattern.STRICT:
+        # By expiry, and back by key.
+        yield from [_sorting(below[0].live, known)] * 2
 
 
-def _window(node: BaseWindow, known: Statistics) -> Flow:
-    rate = known.rates.get(node.stream.lower(), known.rate)
-    rate *= known.selectivity if node.predicate is not None else 1.0
-    if isinstance(node.window, RowWindow):
-        return Flow(rate, rate, node.window.length)
-    return Flow(rate, 0.0, rate * node.window.length / SECOND)
+def _buffer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+    """A stored input: it is gone through once in an epoch, searched where something is taken back."""
+    yield Work(passed=known.epochs * edge.live)
+    yield from _kept_up(edge, known, strategy)
 
 
-def _joined(left: Flow, right: Flow, known: Statistics) -> Flow:
-    """Each arrival finds its share of the other side; so does each negative tuple."""
-    pairs = (left.rate * right.live + right.rate * left.live) / known.values
-    negative = (left.negative * right.live + right.negative * left.live) / known.values
-    return Flow(pairs, negative, left.live * right.live / known.values)
+def _kept_up(edge: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+    if strategy == DIRECT:
+        yield Work(remade=known.epochs * edge.live, chunks=known.epochs)
+        return
+    spread = _PARTITIONS if edge.pattern >= UpdatePattern.WEAK else 1
+    yield Work(chunks=min(known.epochs * spread, edge.tuples))
+    if edge.negative:
+        yield Work(searched=known.epochs * edge.live)
 
 
-def _matched(left: Flow, known: Statistics) -> Flow:
-    part = known.passes_negation
-    return Flow(left.rate * part, (left.negative + left.rate * known.premature) * part, left.live * part)
+def _answer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+    """Somebody keeps the answer; what is never taken back need not be gone through."""
+    yield Work(tuples=edge.tuples)
+    if edge.negative:
+        yield Work(passed=known.epochs * edge.live)
+    yield from _kept_up(edge, known, strategy)
+
+
+def _sorting(live: float, known: Statistics) -> Work:
+    return Work(sorted=known.epochs * live * math.log2(live + 2))

@@ -4,6 +4,7 @@
     pull_up_negation       STRICT operators up: fewer operators see negative tuples (thesis 3.5.3)
     push_down_negation     the other way: a selective negation makes a join smaller
     push_down_distinct     duplicates are gone before they are joined
+    orders of joins and unions: see reorder.py
 
 Pushing selections down is always taken, the others where the cost model says so (`optimise`). A condition
 that may raise stays where it is: below a join it would see tuples that have no partner.
@@ -11,6 +12,7 @@ that may raise stays where it is: below a join it would see tuples that have no 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,31 +31,37 @@ from sash.plan.continuous import (
     inputs,
     with_inputs,
 )
-from sash.plan.costs import Statistics, cost
+from sash.plan.costs import cost
+from sash.plan.estimates import Statistics
 from sash.plan.expressions import Call, Expression, Field
+from sash.plan.reorder import drop_permutation, exchange_joins, flatten_union, join_left_first, join_right_first
+from sash.plan.strategies import UPA
 
 Rule = Callable[[Node], Node | None]
+# Joins of five windows on one attribute have more than a thousand orders.
+MOST_ALTERNATIVES = 200
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "null_safe_eq", "is_null", "is_not_null", "in")
 _SAFE = frozenset((*_COMPARISONS, "and", "or", "not"))
 
 
-def optimise(plan: Node, statistics: Statistics | None = None) -> Node:
+def optimise(plan: Node, statistics: Statistics | None = None, strategy: str = UPA) -> Node:
     """The cheapest of the plans that the rewrites lead to; of equal ones, the first that was written."""
     known = statistics or Statistics()
     pushed = everywhere(push_down_selections, plan)
-    return min(alternatives(pushed), key=lambda candidate: cost(candidate, known))
+    return min(alternatives(pushed), key=lambda candidate: cost(candidate, known, strategy))
 
 
 def alternatives(plan: Node, rules: Sequence[Rule] | None = None) -> list[Node]:
-    """A plan and all that the rules lead to, wherever in it they apply."""
-    found, waiting = [plan], [plan]
-    while waiting:
-        current = waiting.pop()
-        for moved in _moves(current, RULES if rules is None else rules):
-            if moved not in found:
-                found.append(moved)
-                waiting.append(moved)
-    return found
+    """A plan and what the rules lead to, wherever in it they apply; of very many, those with the fewest steps."""
+    found = {plan: None}
+    waiting = deque([plan])
+    while waiting and len(found) < MOST_ALTERNATIVES:
+        for moved in _moves(waiting.popleft(), RULES if rules is None else rules):
+            tidied = everywhere(drop_permutation, moved)
+            if tidied not in found:
+                found[tidied] = None
+                waiting.append(tidied)
+    return list(found)[:MOST_ALTERNATIVES]
 
 
 def _moves(plan: Node, rules: Sequence[Rule]) -> Iterator[Node]:
@@ -211,5 +219,13 @@ def _once(node: Node) -> Node:
     return node if isinstance(node, Distinct) else Distinct(node)
 
 
-# What may pay or not: the cost model decides. Further rules (orders of joins and unions) have their place here.
-RULES: tuple[Rule, ...] = (pull_up_negation, push_down_negation, push_down_distinct)
+# What may pay or not: the cost model decides. The order of many joins is an operator's business of its own.
+RULES: tuple[Rule, ...] = (
+    pull_up_negation,
+    push_down_negation,
+    push_down_distinct,
+    join_right_first,
+    join_left_first,
+    exchange_joins,
+    flatten_union,
+)

@@ -1,0 +1,41 @@
+"""Which plan, and which execution strategy: the cheapest of what rewrites and strategies offer, at registration.
+
+`nt` is considered where negative tuples are nothing new to whoever reads the changes: where the answer is STRICT, and
+where it is a stream, which has no expiries. A join's changes take nothing back, whatever statistics say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sash.core.pattern import UpdatePattern
+from sash.plan.continuous import Node
+from sash.plan.costs import cost
+from sash.plan.estimates import Statistics
+from sash.plan.rewrites import optimise
+from sash.plan.strategies import AUTO, NT, STRATEGIES, UPA
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`prices` are of the best plan for each strategy, in microseconds per second; `candidates` were to choose from."""
+
+    plan: Node
+    strategy: str
+    prices: Mapping[str, float]
+    candidates: tuple[str, ...]
+
+
+def choose(written: Node, statistics: Statistics, execution: str = AUTO) -> Choice:
+    """The plan and the strategy for a query; `execution` may insist on a strategy."""
+    plans = {strategy: optimise(written, statistics, strategy) for strategy in STRATEGIES}
+    prices = {strategy: cost(plan, statistics, strategy) for strategy, plan in plans.items()}
+    candidates = _considered(written) if execution == AUTO else (execution,)
+    strategy = min(candidates, key=prices.__getitem__)
+    return Choice(plans[strategy], strategy, prices, candidates)
+
+
+def _considered(written: Node) -> tuple[str, ...]:
+    takes_back = written.pattern in (UpdatePattern.STRICT, UpdatePattern.MONOTONIC)
+    return (UPA, NT) if takes_back else (UPA,)
