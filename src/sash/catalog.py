@@ -89,8 +89,9 @@ class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
     `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser. `streams` are all the
-    streams that a continuous query reads, `tables` its tables, `execution` its strategy; a periodic one has none here
-    and reads `stream`.
+    streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
+    `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are what was known of
+    its streams when its plan was chosen: a restart comes to the same plan, whatever is known by then.
     """
 
     name: str
@@ -103,6 +104,7 @@ class RegisteredQuery:
     streams: tuple[str, ...] = ()
     execution: str = "upa"
     tables: tuple[str, ...] = ()
+    measurements: tuple[tuple[str, str, float], ...] = ()
 
     @property
     def is_continuous(self) -> bool:

@@ -218,11 +218,11 @@ def test_what_comes_later_says_so(text: str, what: str) -> None:
     assert (caught.value.span.start, caught.value.span.end) == (start, end)
 
 
-@pytest.mark.parametrize("strategy", ["upa", "nt", "direct"])
+@pytest.mark.parametrize("strategy", ["upa", "nt", "direct", "auto"])
 def test_set_execution(strategy: str) -> None:
     assert parse(f"set execution {strategy.title()}") == SetExecution(strategy)
 
 
 def test_an_unknown_execution_is_refused() -> None:
-    with pytest.raises(CqlError, match="expected one of upa, nt, direct after SET EXECUTION, got 'fast'"):
+    with pytest.raises(CqlError, match="expected one of upa, nt, direct, auto after SET EXECUTION, got 'fast'"):
         parse("SET EXECUTION fast")

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import CqlError, SashError
 from sash.engine.compiler import CompiledQuery, compile_select
+from sash.engine.continuous import unmeasured
 from sash.engine.declare import declared_stream
 from sash.engine.explain import compile_for_explain
 from sash.engine.explain_continuous import explain_continuous
@@ -37,6 +38,7 @@ from sash.language import (
     parse_script,
 )
 from sash.plan.continuous import streams_of
+from sash.plan.strategies import AUTO
 
 SchemaOf = Callable[[CreateStream], pa.Schema]
 
@@ -113,6 +115,7 @@ class Rehearsal:
     questions: list[tuple[Statement, CompiledQuery]] = field(default_factory=list)
     # Explanations of continuous queries, by what they are called.
     continuous: dict[str, str] = field(default_factory=dict)
+    execution: str = AUTO
 
     def play(self, statements: Sequence[Statement], schema_of: SchemaOf) -> None:
         for statement in statements:
@@ -123,7 +126,7 @@ class Rehearsal:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
             case RegisterQuery(name=name, select=select) if is_continuous(select):
-                self.continuous[name] = explain_continuous(select, self.catalog)
+                self.continuous[name] = explain_continuous(unmeasured(select, self.catalog, self.execution))
                 streams = streams_of(bind_continuous(select, self.catalog))
                 self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams))
             case CreateTable():
@@ -146,6 +149,8 @@ class Rehearsal:
                 self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
             case SelectStatement(select=select):
                 self.questions.append((statement, compile_select(select, self.catalog, one_time=True)))
+            case SetExecution(strategy=strategy):
+                self.execution = strategy
             case Explain():
                 self._explain(statement)
 
@@ -156,7 +161,9 @@ class Rehearsal:
         except CqlError:
             if not is_continuous(statement.select):
                 raise
-            self.continuous[title(statement)] = explain_continuous(statement.select, self.catalog)
+            self.continuous[title(statement)] = explain_continuous(
+                unmeasured(statement.select, self.catalog, self.execution)
+            )
 
 
 def declares_all_columns(statements: Sequence[Statement]) -> bool:

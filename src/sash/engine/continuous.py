@@ -1,8 +1,13 @@
-"""The continuous queries of a session: from their texts to running plans, and back to changes and views."""
+"""The continuous queries of a session: from their texts to running plans, and back to changes and views.
+
+A plan is chosen when its query is registered, by what is known of its streams then. The strategy and the measurements
+go into the catalog, so a restart compiles the same plan again and finds its state.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,30 +22,97 @@ from sash.engine.plan_runtime import BEGINNING, PlanRuntime
 from sash.engine.plans import ContinuousQuery, Plans
 from sash.engine.query import Query
 from sash.language import Select, bind_continuous
+from sash.plan.choice import Choice, choose, considered
+from sash.plan.continuous import Node, streams_of
+from sash.plan.estimates import Statistics
 from sash.plan.rewrites import optimise
+from sash.plan.strategies import AUTO
 from sash.plan.streams import is_stream, sampling_of
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already."""
+
+    written: Node
+    choice: Choice
+    statistics: Statistics
+    execution: str
+    like: str | None = None
+
+
+def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
+    """What would be decided before any tuple has come."""
+    written, known = bind_continuous(select, catalog), Statistics()
+    return Decision(written, choose(written, known, execution), known, execution)
 
 
 class ContinuousQueries:
     """Compiled queries by their registration; the plans are compiled again after a restart, from the texts."""
 
-    def __init__(self, catalog: Catalog, history: CatalogHistory, plans: Plans) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        history: CatalogHistory,
+        plans: Plans,
+        measured: Callable[[Sequence[str]], Statistics],
+    ) -> None:
         self._catalog = catalog
         self._history = history
         self._plans = plans
+        self._measured = measured
         self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
+        self._written: dict[RegisteredQuery, Node] = {}
 
-    def compile(self, select: Select, wanted: RegisteredQuery) -> RegisteredQuery:
-        """The registration of a query with the streams that it reads; what only periodic ones have is refused."""
+    def compile(self, select: Select, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
+        """The registration of a query with the streams that it reads; what only periodic ones have is refused.
+
+        `before` is the query of that name that a checkpoint has: the same query keeps its plan.
+        """
         if wanted.lifetime is not None:
             raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
         if wanted.synopsis is not None:
             raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
-        plan = optimise(bind_continuous(select, self._catalog))
-        found = ContinuousQuery(wanted.name, plan, wanted.serial, wanted.execution)
-        query = replace(wanted, stream=found.streams[0], streams=found.streams, tables=found.tables)
+        decided = self.decide(select, wanted.execution, before if before and before.text == wanted.text else None)
+        strategy = decided.choice.strategy
+        found = ContinuousQuery(wanted.name, decided.choice.plan, wanted.serial, strategy)
+        query = replace(
+            wanted,
+            stream=found.streams[0],
+            streams=found.streams,
+            tables=found.tables,
+            execution=strategy,
+            measurements=decided.statistics.measurements,
+        )
         self._compiled[query] = found
         return query
+
+    def decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
+        """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
+        written = bind_continuous(select, self._catalog)
+        twin = before or self._twin(written, execution)
+        if twin is None or execution not in (AUTO, twin.execution):
+            known = self._measured(streams_of(written))
+            return Decision(written, choose(written, known, execution), known, execution)
+        known = Statistics.of(twin.measurements)
+        return Decision(written, choose(written, known, twin.execution), known, execution, twin.name)
+
+    def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
+        """A registered query with the same plan as it was written, and a strategy that would do."""
+        wanted = considered(written) if execution == AUTO else (execution,)
+        for query in self._catalog.queries:
+            if query.is_continuous and query.execution in wanted and self._as_written(query) == written:
+                return query
+        return None
+
+    def _as_written(self, query: RegisteredQuery) -> Node | None:
+        """None while a stream of a checkpoint's query has not been created again."""
+        if query not in self._written:
+            try:
+                self._written[query] = bind_continuous(as_select(query.text), self._catalog)
+            except SashError:
+                return None
+        return self._written[query]
 
     def attach(self, query: RegisteredQuery) -> PlanRuntime:
         return self._plans.attach(self._found(query))
@@ -48,6 +120,7 @@ class ContinuousQueries:
     def detach(self, query: RegisteredQuery) -> None:
         self._plans.detach(self._found(query))
         self._compiled.pop(query, None)
+        self._written.pop(query, None)
 
     def at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
         """The continuous queries that read a stream at a version of the catalog."""
@@ -62,7 +135,8 @@ class ContinuousQueries:
 
     def _found(self, query: RegisteredQuery) -> ContinuousQuery:
         if query not in self._compiled:
-            plan = optimise(bind_continuous(as_select(query.text), self._catalog))
+            written = bind_continuous(as_select(query.text), self._catalog)
+            plan = optimise(written, Statistics.of(query.measurements), query.execution)
             self._compiled[query] = ContinuousQuery(query.name, plan, query.serial, query.execution)
         return self._compiled[query]
 

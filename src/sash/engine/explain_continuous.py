@@ -1,18 +1,17 @@
-"""EXPLAIN of a continuous query: its plan, the update pattern of every edge, how it is spread and what it stores."""
+"""EXPLAIN of a continuous query: its plan, the update pattern of every edge, how it is spread, what it stores, and what
+it is expected to cost under each execution strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from sash.catalog import Catalog
 from sash.core.errors import CqlError
 from sash.core.time import format_duration
-from sash.language import Select, bind_continuous
-from sash.plan.continuous import Node, explain, windows
-from sash.plan.costs import cost
-from sash.plan.estimates import Statistics
+from sash.engine.continuous import Decision
+from sash.plan.continuous import Node, explain, streams_of, windows
+from sash.plan.costs import cost, costs_by_kind
 from sash.plan.partitioning import spread
-from sash.plan.rewrites import optimise
+from sash.plan.strategies import AUTO, NT, UPA
 from sash.plan.streams import sampling_of
 
 _PATTERNS = (
@@ -21,6 +20,15 @@ _PATTERNS = (
     "  WK   its expiry is known: stored in a calendar queue",
     "  STR  may be taken back: stored by its identity",
 )
+_KINDS = {
+    "tuples": "tuples that are taken and given",
+    "chunks": "writing chunks",
+    "passed": "going through state",
+    "searched": "searching state",
+    "remade": "making state anew",
+    "sorted": "sorting",
+    "kept": "keeping windows",
+}
 
 
 def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
@@ -35,10 +43,8 @@ def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
         return f"{question}\n\nIt cannot be registered without SLIDE: {str(error).splitlines()[0]}"
 
 
-def explain_continuous(select: Select, catalog: Catalog) -> str:
-    written = bind_continuous(select, catalog)
-    plan = optimise(written)
-    return "\n".join([*explain_plan(plan), *_costs(written, plan)])
+def explain_continuous(decision: Decision) -> str:
+    return "\n".join([*explain_plan(decision.choice.plan), *_rewriting(decision), *_execution(decision)])
 
 
 def explain_plan(plan: Node) -> list[str]:
@@ -47,12 +53,67 @@ def explain_plan(plan: Node) -> list[str]:
     return [_title(plan), "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
 
 
-def _costs(written: Node, plan: Node) -> list[str]:
-    """What the optimiser has gained, where it has changed the plan; without measurements all streams count alike."""
-    if plan == written:
+# -- what was chosen, and why -----------------------------------------------------------------------------
+
+
+def _rewriting(decision: Decision) -> list[str]:
+    """What the optimiser has gained, where it has changed the plan."""
+    chosen = decision.choice
+    if chosen.plan == decision.written:
         return []
-    before, after = (cost(each, Statistics()) for each in (written, plan))
-    return [f"Optimiser: {after / 1_000:,.1f} ms per second of the stream expected, {before / 1_000:,.1f} as written"]
+    before = cost(decision.written, decision.statistics, chosen.strategy)
+    return [f"Rewritten: {_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"]
+
+
+def _execution(decision: Decision) -> list[str]:
+    chosen = decision.choice
+    prices = ", ".join(f"{strategy} {_ms(price)}" for strategy, price in chosen.prices.items())
+    return [
+        f"Execution: {chosen.strategy}, {_why(decision)}",
+        f"  expected per second of event time: {prices}",
+        *(f"  {line}" for line in _known(decision)),
+    ]
+
+
+def _why(decision: Decision) -> str:
+    if decision.like is not None:
+        return f"as query '{decision.like}', which asks the same"
+    if decision.execution != AUTO:
+        return "because SET EXECUTION says so"
+    if NT not in decision.choice.candidates:
+        return "because nothing that it stores is ever taken back"
+    return f"the cheaper of upa and nt: {_difference(decision)}"
+
+
+def _difference(decision: Decision) -> str:
+    """The kinds of work that speak most for negative tuples, and most against them."""
+    plan, known = decision.choice.plan, decision.statistics
+    upa, nt = (costs_by_kind(plan, known, strategy) for strategy in (UPA, NT))
+    more = {kind: nt[kind] - upa[kind] for kind in nt}
+    dearest, spared = max(more, key=more.__getitem__), min(more, key=more.__getitem__)
+    against = f"negative tuples cost {_ms(more[dearest])} more for {_KINDS[dearest]}"
+    return against if more[spared] >= 0 else f"{against} and {_ms(-more[spared])} less for {_KINDS[spared]}"
+
+
+def _known(decision: Decision) -> list[str]:
+    """The numbers behind the prices, and where they are from."""
+    known, plan = decision.statistics, decision.choice.plan
+    rates = [
+        f"{stream} {known.rates.get(stream.lower(), known.rate):,.6g} tuples per second "
+        f"({'measured' if stream.lower() in known.rates else 'assumed'})"
+        for stream in streams_of(plan)
+    ]
+    source = "measured" if known.rates else "assumed"
+    other = [
+        *(f"{name}: {number:.3g} of the tuples" for name, number in known.selectivities.items()),
+        *(f"{name}: about {number:,.0f} values" for name, number in known.distinct.items()),
+    ]
+    lines = [f"{', '.join(rates)}; {known.epochs:,.3g} micro-batches per second ({source})"]
+    return [*lines, *(f"{line} (measured)" for line in other)]
+
+
+def _ms(micros: float) -> str:
+    return f"{micros / 1_000:,.3g} ms" if micros < 1e6 else f"{micros / 1_000:,.0f} ms"
 
 
 def _title(plan: Node) -> str:

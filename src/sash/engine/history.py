@@ -73,6 +73,7 @@ class CatalogHistory:
                 fields = {name: value for name, value in change.items() if name != "change"}
                 for names in ("streams", "tables"):
                     fields[names] = tuple(fields.get(names, ()))
+                fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
                 found[change["name"].lower()] = RegisteredQuery(**fields)
             elif change["change"] == "drop query":
                 found.pop(change["name"].lower(), None)

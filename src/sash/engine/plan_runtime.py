@@ -27,6 +27,7 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.time import Micros
 from sash.core.versions import RowVersions
+from sash.engine.observed import Observed
 from sash.engine.view import Passing, View
 from sash.plan.continuous import Node, windows
 from sash.plan.streams import is_stream, sampling_of
@@ -110,6 +111,7 @@ class PlanRuntime:
         self._progress = _Progress()
         self._lock = threading.RLock()
         self._windows = windows(plan)
+        self.observed = Observed(self._windows, self.leaves.layout.places)
 
     @property
     def now(self) -> Micros:
@@ -150,6 +152,8 @@ class PlanRuntime:
             tuples = batch.tuples.get(self)
             if tuples is None:
                 tuples = self.leaves.of(batch.rows, self.streams[name])
+            else:
+                self.observed.take(name, tuples, batch.number)
             self._step(tuples, batch.number, after)
 
     def wants(self, stream: str, epoch: int) -> bool:

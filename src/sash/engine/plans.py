@@ -24,6 +24,7 @@ from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import Micros, to_datetime
 from sash.engine.answer import Answer
+from sash.engine.observed import Observed
 from sash.engine.plan_runtime import Batch, Instants, PlanRuntime
 from sash.engine.query import Query
 from sash.engine.sampling import Sampler
@@ -172,6 +173,11 @@ class Plans:
     def finish(self, queries: list[ContinuousQuery], stream: str) -> None:
         for runtime in self._distinct(queries):
             self._guarded(runtime, partial(runtime.finish, stream))
+
+    @property
+    def observed(self) -> list[Observed]:
+        """What the plans that run have seen of their streams."""
+        return [runtime.observed for runtime in list(self._running.values())]
 
     @property
     def number(self) -> int:

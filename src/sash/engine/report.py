@@ -57,7 +57,7 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
             "stream": ", ".join(query.streams) or query.stream,
             "priority": str(query.priority),
             "lifetime": "unlimited" if query.lifetime is None else format_duration(query.lifetime),
-            "synopsis": query.synopsis or "auto",
+            **({"execution": query.execution} if query.is_continuous else {"synopsis": query.synopsis or "auto"}),
             "answers": str(handle.answered),
             "error": "" if handle.error is None else str(handle.error),
         }

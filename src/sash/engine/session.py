@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,7 @@ from sash.engine.continuous import ContinuousQueries
 from sash.engine.declare import check_name, check_same, checked, declared_stream, duration
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.history import CatalogHistory, query_change, stream_change, stream_of
+from sash.engine.observed import measured
 from sash.engine.onetime import answer_once
 from sash.engine.plans import ContinuousQuery, Plans, StreamPlans
 from sash.engine.query import AnswerMemory, Query
@@ -61,7 +62,8 @@ from sash.language import (
     parse,
     parse_script,
 )
-from sash.plan.strategies import STRATEGIES
+from sash.plan.estimates import Statistics
+from sash.plan.strategies import AUTO, EXECUTIONS
 from sash.transactions import isolation as isolation_named
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ class Session:
         refresh_when_idle: bool = False,
         filter_precision: int = 8,
         executor_rows: int = 500_000,
-        execution: str = "upa",
+        execution: str = AUTO,
         partitions: int | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -122,7 +124,7 @@ class Session:
             executor_rows,
             partitions,
         )
-        self.continuous = ContinuousQueries(self._catalog, self._history, self._plans)
+        self.continuous = ContinuousQueries(self._catalog, self._history, self._plans, self._measured)
         self._table_commands = TableCommands(
             self._catalog, self._history, self._tables, self.continuous, self._running, self._lock
         )
@@ -269,8 +271,8 @@ class Session:
 
     def _set_execution(self, strategy: str) -> None:
         """For continuous queries that are registered from now on."""
-        if strategy not in STRATEGIES:
-            raise SashError(f"unknown execution '{strategy}'; one of {', '.join(STRATEGIES)}")
+        if strategy not in EXECUTIONS:
+            raise SashError(f"unknown execution '{strategy}'; one of {', '.join(EXECUTIONS)}")
         self._execution = strategy
 
     def register(
@@ -312,7 +314,8 @@ class Session:
         return handle
 
     def _register_continuous(self, select: Select, wanted: RegisteredQuery) -> Query:
-        query = self.continuous.compile(select, wanted)
+        restored = wanted.name.lower() in self._restored
+        query = self.continuous.compile(select, wanted, self._catalog.query(wanted.name) if restored else None)
         if (known := self._known(query)) is not None:
             return known
         handle = self._add(query)
@@ -322,6 +325,10 @@ class Session:
             self.drop_query(query.name)
             raise
         return handle
+
+    def _measured(self, streams: Sequence[str]) -> Statistics:
+        """What the optimiser may know about some streams."""
+        return measured([self._running(name).runtime for name in streams], self._plans.observed)
 
     def _known(self, query: RegisteredQuery) -> Query | None:
         """The query of a checkpoint that a program registers again as it was."""
@@ -531,7 +538,7 @@ class Session:
         statement = parse(text)
         if isinstance(statement, Explain | RegisterQuery | SelectStatement):
             if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
-                return explain_continuous(statement.select, self._catalog)
+                return self._explain_continuous(statement.select)
             return self._explain(statement.select, getattr(statement, "synopsis", None))
         raise SashError("EXPLAIN takes a SELECT")
 
@@ -539,9 +546,11 @@ class Session:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
         if not is_continuous(select):
             return self._explain_answers(select, synopsis)
-        return either(
-            lambda: self._explain_answers(select, synopsis), lambda: explain_continuous(select, self._catalog)
-        )
+        return either(lambda: self._explain_answers(select, synopsis), lambda: self._explain_continuous(select))
+
+    def _explain_continuous(self, select: Select) -> str:
+        with self._lock:
+            return explain_continuous(self.continuous.decide(select, self._execution))
 
     def _explain_answers(self, select: Select, synopsis: str | None) -> str:
         with self._lock:

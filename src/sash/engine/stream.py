@@ -23,6 +23,7 @@ from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.executor import Execution
 from sash.engine.group import PaneGroup
+from sash.engine.observed import RateMeter
 from sash.engine.pace import UNHURRIED, Pace
 from sash.engine.settings import Settings
 from sash.engine.statistics import StreamStatistics
@@ -84,6 +85,7 @@ class StreamRuntime:
         self.counted = 0
         self.waiting = 0
         self.statistics = StreamStatistics()
+        self.meter = RateMeter()
         self.unreduced: dict[str, float] = {}
         self._warned_late = False
 
@@ -357,6 +359,7 @@ class StreamRuntime:
 
     def _count(self, batch: BatchFacts) -> None:
         self.statistics.micro_batches += 1
+        self.meter.take(batch.rows, batch.latest)
         self.statistics.tuples += batch.rows
         self.statistics.null_timestamps += batch.null_timestamps
         self.statistics.unparsable += batch.unparsable

@@ -31,7 +31,7 @@ from sash.language.statements import (
     Statement,
 )
 from sash.language.table_changes import parse_delete, parse_insert, parse_update
-from sash.plan.strategies import STRATEGIES
+from sash.plan.strategies import EXECUTIONS
 
 _STATEMENTS = (
     "CREATE STREAM",
@@ -116,9 +116,9 @@ def _command(cursor: Cursor) -> Statement:
         return ShowTables() if tables else ShowQueries()
     if cursor.accept("SET"):
         cursor.expect("EXECUTION")
-        chosen = next((name for name in STRATEGIES if cursor.accept(name.upper())), None)
+        chosen = next((name for name in EXECUTIONS if cursor.accept(name.upper())), None)
         if chosen is None:
-            raise cursor.error(f"expected one of {', '.join(STRATEGIES)} after SET EXECUTION, got {cursor.found()}")
+            raise cursor.error(f"expected one of {', '.join(EXECUTIONS)} after SET EXECUTION, got {cursor.found()}")
         cursor.expect_end()
         return SetExecution(chosen)
     if cursor.accept("DESCRIBE") or cursor.accept("DESC"):

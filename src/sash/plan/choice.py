@@ -31,11 +31,12 @@ def choose(written: Node, statistics: Statistics, execution: str = AUTO) -> Choi
     """The plan and the strategy for a query; `execution` may insist on a strategy."""
     plans = {strategy: optimise(written, statistics, strategy) for strategy in STRATEGIES}
     prices = {strategy: cost(plan, statistics, strategy) for strategy, plan in plans.items()}
-    candidates = _considered(written) if execution == AUTO else (execution,)
+    candidates = considered(written) if execution == AUTO else (execution,)
     strategy = min(candidates, key=prices.__getitem__)
     return Choice(plans[strategy], strategy, prices, candidates)
 
 
-def _considered(written: Node) -> tuple[str, ...]:
+def considered(written: Node) -> tuple[str, ...]:
+    """The strategies that `auto` chooses from."""
     takes_back = written.pattern in (UpdatePattern.STRICT, UpdatePattern.MONOTONIC)
     return (UPA, NT) if takes_back else (UPA,)

@@ -72,8 +72,13 @@ PRICES = Work(tuples=0.49, chunks=28.0, passed=0.022, searched=0.027, remade=0.0
 
 def cost(plan: Node, statistics: Statistics, strategy: str = UPA) -> float:
     """Microseconds of processor time per second of event time, for the whole plan and the keeping of its answer."""
-    amounts = work(plan, statistics, strategy).amounts
-    return sum(price * amount for price, amount in zip(PRICES.amounts, amounts, strict=True))
+    return sum(costs_by_kind(plan, statistics, strategy).values())
+
+
+def costs_by_kind(plan: Node, statistics: Statistics, strategy: str) -> dict[str, float]:
+    """What each kind of work costs, by its name."""
+    done = work(plan, statistics, strategy)
+    return {each.name: getattr(PRICES, each.name) * getattr(done, each.name) for each in fields(done)}
 
 
 def work(plan: Node, statistics: Statistics, strategy: str = UPA) -> Work:

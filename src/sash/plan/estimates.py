@@ -8,7 +8,7 @@ is announced, so an edge brings as many negative tuples as positive ones; otherw
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sash.core.pattern import UpdatePattern
@@ -51,6 +51,21 @@ class Statistics:
     selectivity: float = 0.5
     passes_negation: float = 0.5
     premature: float = 0.4
+
+    @property
+    def measurements(self) -> tuple[tuple[str, str, float], ...]:
+        """All that is not assumed: kind, name and number, as a catalog keeps them."""
+        kinds = {"rate": self.rates, "selectivity": self.selectivities, "distinct": self.distinct}
+        found = [(kind, name, number) for kind, numbers in kinds.items() for name, number in sorted(numbers.items())]
+        return (*found, ("epochs", "", self.epochs)) if self.rates else tuple(found)
+
+    @classmethod
+    def of(cls, measurements: Iterable[tuple[str, str, float]]) -> Statistics:
+        kinds: dict[str, dict[str, float]] = {"rate": {}, "selectivity": {}, "distinct": {}, "epochs": {}}
+        for kind, name, number in measurements:
+            kinds[kind][name] = number
+        epochs = kinds["epochs"].get("", cls.epochs)
+        return cls(kinds["rate"], kinds["selectivity"], kinds["distinct"], epochs)
 
 
 @dataclass(frozen=True)
@@ -162,6 +177,11 @@ def condition_on(stream: str, condition: str) -> str:
     return f"{stream.lower()} where {condition.lower()}"
 
 
+def expression_on(stream: str, expression: str) -> str:
+    """How statistics name an expression over a stream."""
+    return f"{stream}.{expression}".lower()
+
+
 def values_of(node: Node, columns: Sequence[str], known: Statistics) -> float:
     """How many different rows some columns may have: the product of theirs, where all are known."""
     counts = [known.distinct.get(origin(node, column) or "") for column in columns]
@@ -181,7 +201,7 @@ def origin(node: Node, column: str) -> str | None:
     """The expression over a stream that a column is, as statistics name it; None where it is computed above."""
     if isinstance(node, BaseWindow):
         found = next((each for each in node.columns if each.name == column), None)
-        return None if found is None else f"{node.stream}.{found.expression.sql}".lower()
+        return None if found is None else expression_on(node.stream, found.expression.sql)
     if isinstance(node, Map):
         made = dict(node.outputs).get(column)
         return origin(node.input, made.name) if isinstance(made, Field) else None
