@@ -17,7 +17,8 @@ from sash.core.versions import RowVersions
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.base import Epoch
-from sash.operators.distinct import CountingDistinctOp, DeltaStarOp
+from sash.operators.delta_star import DeltaStarOp
+from sash.operators.distinct import CountingDistinctOp
 from sash.operators.matching_kernels import EXCEPT_ALL, shown
 from sash.operators.storing import Storing
 from sash.plan.continuous import (

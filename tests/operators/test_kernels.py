@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.operators.distinct_kernels import _kernel_delta_star, reference_delta_star
+from sash.operators.distinct_kernels import GONE, _kernel_delta_star, reference_delta_star
 from sash.operators.group_by import _trees
 from sash.operators.join_kernels import _kernel_pairs, reference_pairs
 from sash.operators.keys import dense_codes
+from sash.operators.numbering_kernels import _kernel_numbers, reference_numbers
 from sash.operators.replay_kernels import ADD, MAX, MIN, _kernel_replay, reference_replay
 
 lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1, 9)), max_size=12)
@@ -30,14 +31,42 @@ def test_pairs(left: list[tuple[int, int, int]], right: list[tuple[int, int, int
     assert found == set(zip(*(part.tolist() for part in reference_pairs(*arrays(left), *arrays(right))), strict=True))
 
 
-@given(lives)
-def test_delta_star(tuples: list[tuple[int, int, int]]) -> None:
-    codes, ts, exp = arrays(sorted(tuples, key=lambda each: (each[1], -each[2])))
+# Of a value: when what stands for it expires, and how much later its spare duplicate does (None: there is none).
+standing = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 20), st.one_of(st.none(), st.integers(1, 9)))),
+                    min_size=5, max_size=5)  # fmt: skip
+
+
+@given(lives, standing, st.integers(0, 32))
+def test_delta_star(
+    tuples: list[tuple[int, int, int]], standing: list[tuple[int, int | None] | None], high: int
+) -> None:
+    early = [each for each in tuples if each[1] < high]
+    values, ts, exp = arrays(sorted(early, key=lambda each: (each[1], -each[2])))
     results = []
     for function in (_kernel_delta_star, reference_delta_star):
-        shown, spare = np.full(5, -1, dtype=np.int64), np.full(5, -1, dtype=np.int64)
-        places, times = function(codes, ts, exp, shown, spare, 0, 40)
-        results.append(sorted(zip(times.tolist(), codes[places].tolist(), exp[places].tolist(), strict=True)))
+        shown, spare, spare_exp = (np.full(5, empty, dtype=np.int64) for empty in (GONE, -1, GONE))
+        for value, each in enumerate(standing):
+            if each is not None:
+                shown[value] = each[0]
+                spare[value], spare_exp[value] = (-1, GONE) if each[1] is None else (value, each[0] + each[1])
+        every_value, every_exp = np.concatenate([np.arange(5), values]), np.concatenate([spare_exp, exp])
+        expiring = np.flatnonzero((shown > GONE) & (shown < high))
+        places, times = function(values, ts, exp, expiring, shown, spare, spare_exp, 5, high)
+        found = zip(times.tolist(), every_value[places].tolist(), every_exp[places].tolist(), strict=True)
+        results.append((sorted(found), shown.tolist()))
+    assert results[0] == results[1]
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0, 1, -(2**63), 2**63 - 1])), max_size=9)))
+def test_numbers(batches: list[list[tuple[int, int]]]) -> None:
+    results = []
+    for function in (_kernel_numbers, reference_numbers):
+        known, number, slots, found = np.zeros((28, 2), dtype=np.int64), 0, np.full(32, -1, dtype=np.int64), []
+        for batch in batches:
+            rows = np.array(batch, dtype=np.int64).reshape(-1, 2)
+            numbers, number = function(rows, known, number, slots)
+            found.append(numbers.tolist())
+        results.append((found, known[:number].tolist()))
     assert results[0] == results[1]
 
 

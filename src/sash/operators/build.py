@@ -8,8 +8,9 @@ from __future__ import annotations
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow
 from sash.operators.base import Operator
+from sash.operators.delta_star import DeltaStarOp
 from sash.operators.deltas import DeltasOp
-from sash.operators.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
+from sash.operators.distinct import CountingDistinctOp, PlainDistinctOp
 from sash.operators.group_by import GroupByOp
 from sash.operators.growing import GrowingGroupByOp
 from sash.operators.join import WindowJoinOp

@@ -7,65 +7,70 @@ from numba import njit
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
+# When a tuple expires that there is not.
+GONE = int(np.iinfo(np.int64).min)
 
 
 @njit(cache=True)
 def _kernel_delta_star(
-    codes: Int64s, ts: Int64s, exp: Int64s, shown: Int64s, spare: Int64s, low: int, high: int
-) -> tuple[Int64s, Int64s]:
-    """Delta-star over tuples in order of (ts, longest lived first); `shown` and `spare` are changed in place.
+    values: Int64s, ts: Int64s, exp: Int64s, expiring: Int64s, shown: Int64s, spare: Int64s, spare_exp: Int64s,
+    first: int, high: int,
+) -> tuple[Int64s, Int64s]:  # fmt: skip
+    """Delta-star over new tuples in order of (ts, longest lived first) up to `high`.
 
-    `shown[v]` is the place of the tuple that stands for value v (-1: none), `spare[v]` that of the duplicate that
-    expires last. A value's stored tuples come before its new ones. Returns the places that appear, and when.
+    Of value v, shown[v] is when the tuple that stands for it expires (GONE: none does), spare[v] and spare_exp[v] the
+    place and the expiry of the duplicate that expires last, after that one (-1 and GONE: there is none). All three are
+    changed in place. New tuples have the places from `first` on. `expiring` are values whose tuple expires before
+    `high`; those of new tuples need not be among them. Returns the places that appear, and when.
     """
-    places, times = np.empty(2 * len(ts), np.int64), np.empty(2 * len(ts), np.int64)
+    places, times = np.empty(2 * len(ts) + len(expiring), np.int64), np.empty(2 * len(ts) + len(expiring), np.int64)
     found = 0
     for at in range(len(ts)):
-        if ts[at] < low:
-            continue
-        value = codes[at]
-        found = _expire(value, ts[at], exp, shown, spare, places, times, found)
-        if shown[value] < 0:
-            shown[value] = at
-            places[found], times[found] = at, ts[at]
+        value = values[at]
+        found = _expire(value, ts[at], shown, spare, spare_exp, places, times, found)
+        if shown[value] == GONE:
+            shown[value] = exp[at]
+            places[found], times[found] = first + at, ts[at]
             found += 1
-        elif exp[at] > exp[shown[value]] and (spare[value] < 0 or exp[at] >= exp[spare[value]]):
-            spare[value] = at
-    for value in range(len(shown)):
-        found = _expire(value, high - 1, exp, shown, spare, places, times, found)
+        elif exp[at] > shown[value] and exp[at] >= spare_exp[value]:
+            spare[value], spare_exp[value] = first + at, exp[at]
+    for value in expiring:
+        found = _expire(value, high - 1, shown, spare, spare_exp, places, times, found)
+    for value in values:
+        found = _expire(value, high - 1, shown, spare, spare_exp, places, times, found)
     return places[:found], times[:found]
 
 
 @njit(cache=True)
 def _expire(
-    value: int, now: int, exp: Int64s, shown: Int64s, spare: Int64s, places: Int64s, times: Int64s, found: int
+    value: int, now: int, shown: Int64s, spare: Int64s, spare_exp: Int64s, places: Int64s, times: Int64s, found: int
 ) -> int:
     """Let what stands for a value expire up to and with `now`; its spare duplicate takes its place."""
-    while shown[value] >= 0 and exp[shown[value]] <= now:
-        time, shown[value] = exp[shown[value]], -1
-        if spare[value] >= 0 and exp[spare[value]] > time:
-            shown[value] = spare[value]
-            places[found], times[found] = spare[value], time
+    while GONE < shown[value] <= now:
+        if spare[value] >= 0:
+            places[found], times[found] = spare[value], shown[value]
             found += 1
-        spare[value] = -1
+        shown[value] = spare_exp[value]
+        spare[value], spare_exp[value] = -1, GONE
     return found
 
 
 def reference_delta_star(
-    codes: Int64s, ts: Int64s, exp: Int64s, shown: Int64s, spare: Int64s, low: int, high: int
-) -> tuple[Int64s, Int64s]:
-    """The same, instant by instant, from the whole input: no spare duplicates are kept."""
+    values: Int64s, ts: Int64s, exp: Int64s, expiring: Int64s, shown: Int64s, spare: Int64s, spare_exp: Int64s,
+    first: int, high: int,
+) -> tuple[Int64s, Int64s]:  # fmt: skip
+    """The same, instant by instant, from everything that lives: no spare duplicates are kept."""
+    every = [(v, GONE, int(spare_exp[v]), int(spare[v])) for v in range(len(shown)) if spare[v] >= 0]
+    every += zip(values.tolist(), ts.tolist(), exp.tolist(), range(first, first + len(ts)), strict=True)
+    instants = {int(t) for t in shown if t != GONE} | {t for _, come, gone, _ in every for t in (come, gone)}
     found: list[tuple[int, int]] = []
-    instants = sorted({int(t) for t in np.concatenate([ts, exp]) if low <= t < high})
-    for now in instants:
+    for now in sorted(t for t in instants if GONE < t < high):
         for value in range(len(shown)):
-            if shown[value] >= 0 and exp[shown[value]] <= now:
-                shown[value] = -1
-            alive = [at for at in range(len(ts)) if codes[at] == value and ts[at] <= now < exp[at]]
-            if shown[value] < 0 and alive:
-                shown[value] = max(alive, key=lambda at: (exp[at], ts[at]))
-                found.append((int(shown[value]), now))
-    spare[:] = -1
+            if shown[value] <= now:
+                alive = [(gone, place) for v, come, gone, place in every if v == value and come <= now < gone]
+                shown[value], place = max(alive, default=(GONE, -1))
+                found += [(place, now)] if alive else []
+    spare[:], spare_exp[:] = -1, GONE
     places, times = zip(*found, strict=True) if found else ((), ())
     return np.array(places, dtype=np.int64), np.array(times, dtype=np.int64)
 

@@ -41,10 +41,10 @@ def dense_codes(tables: Sequence[pa.Table], columns: Sequence[Sequence[str]], *,
 def join_codes(left: pa.Table, right: pa.Table, keys: Sequence[tuple[str, str]]) -> tuple[Codes, Codes, bool]:
     """Numbers for an equi-join, NULL keys apart; the flag says whether they are the dense ones of `dense_codes`."""
     names = ([one for one, _ in keys], [other for _, other in keys])
-    if len(keys) == 1 and _is_whole(left.schema.field(names[0][0]).type):
+    if len(keys) == 1 and is_whole(left.schema.field(names[0][0]).type):
         parts = (left[names[0][0]], right[names[1][0]])
         if not any(part.null_count for part in parts):
-            one, other = (_whole(part) for part in parts)
+            one, other = (whole(part) for part in parts)
             return one, other, False
     one, other = dense_codes((left, right), names, null_safe=False)
     return one, other, True
@@ -69,11 +69,11 @@ def _numbered(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.bool_]]:
     return np.asarray(encoded.indices, dtype=np.int64), null
 
 
-def _is_whole(type: pa.DataType) -> bool:
+def is_whole(type: pa.DataType) -> bool:
     return pt.is_integer(type) or pt.is_date32(type) or pt.is_timestamp(type)
 
 
-def _whole(column: pa.ChunkedArray) -> Codes:
+def whole(column: pa.ChunkedArray) -> Codes:
     if pt.is_date32(column.type):
         column = column.cast(pa.int32())
     return np.asarray(column.cast(pa.int64()), dtype=np.int64)

@@ -23,9 +23,9 @@ from sash.state.chunk import Chunk, Place, tuples_of
 from sash.state.state import State
 
 Manifest = dict[str, Any]
-# By directory and bucket, the least recently used first: the chunks of its latest state in this process. A worker is
-# not told when a plan ends, so it forgets what it has not used for long.
-_KNOWN: dict[tuple[str, int], dict[Place, Chunk]] = {}
+# By directory and bucket, the least recently used first: the chunks of its latest state in this process, and what
+# operators remember of it. A worker is not told when a plan ends, so it forgets what it has not used for long.
+_KNOWN: dict[tuple[str, int], tuple[dict[Place, Chunk], dict[str, Any]]] = {}
 MOST_KNOWN = 64
 
 
@@ -33,12 +33,12 @@ def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
     """The state that a manifest names; None is the empty one."""
     if manifest is None:
         return State()
-    known = _KNOWN.get((str(directory), bucket), {})
+    known, memory = _KNOWN.get((str(directory), bucket), ({}, {}))
     buffers = {
         name: tuple(_chunk(directory, Place(*place), partition, known) for *place, partition in chunks)
         for name, chunks in manifest["buffers"].items()
     }
-    return State(buffers, manifest["counters"])
+    return State(buffers, manifest["counters"], memory)
 
 
 def store(directory: Path, bucket: int, file: str, state: State, *, durable: bool) -> tuple[State, Manifest]:
@@ -48,12 +48,11 @@ def store(directory: Path, bucket: int, file: str, state: State, *, durable: boo
     if data:
         _write(directory / file, data, durable)
     _KNOWN.pop((str(directory), bucket), None)
-    _KNOWN[str(directory), bucket] = {
-        chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None
-    }
+    known = {chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None}
+    _KNOWN[str(directory), bucket] = (known, state.memory)
     while len(_KNOWN) > MOST_KNOWN:
         del _KNOWN[next(iter(_KNOWN))]
-    return State(buffers, state.counters), _manifest(buffers, state)
+    return State(buffers, state.counters, state.memory), _manifest(buffers, state)
 
 
 def files_of(manifest: Manifest) -> set[str]:

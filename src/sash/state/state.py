@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sash.state.chunk import Chunk
 
 
 @dataclass(frozen=True)
 class State:
-    """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out."""
+    """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out.
+
+    `memory` is what operators made of their buffers to save time, by their names. It is never stored, and handed out
+    once: whoever takes it may change it.
+    """
 
     buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def chunks(self, name: str) -> tuple[Chunk, ...]:
         return self.buffers.get(name, ())
@@ -29,6 +35,8 @@ class Working:
     def __init__(self, state: State) -> None:
         self._buffers = dict(state.buffers)
         self._counters = dict(state.counters)
+        self._recalled = state.memory
+        self._memory: dict[str, Any] = {}
 
     def chunks(self, name: str) -> tuple[Chunk, ...]:
         return self._buffers.get(name, ())
@@ -42,5 +50,16 @@ class Working:
         self._counters[name] = first + more
         return first
 
+    def recalled(self, name: str) -> Any:
+        """What the epoch before remembered, or None: the process has changed, or the epoch is processed again.
+
+        It may belong to another epoch than the buffers do; whoever asks compares.
+        """
+        return self._recalled.pop(name, None)
+
+    def remember(self, name: str, memory: Any) -> None:
+        self._memory[name] = memory
+
     def finished(self) -> State:
-        return State({name: chunks for name, chunks in self._buffers.items() if chunks}, self._counters)
+        buffers = {name: chunks for name, chunks in self._buffers.items() if chunks}
+        return State(buffers, self._counters, self._memory)
