@@ -10,12 +10,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.operators.distinct_kernels import GONE, _kernel_delta_star, reference_delta_star
+from sash.operators.distinct_kernels import (
+    GONE,
+    _kernel_changes_of_presence,
+    _kernel_delta_star,
+    reference_changes_of_presence,
+    reference_delta_star,
+)
 from sash.operators.group_by import _trees
 from sash.operators.join_kernels import _kernel_pairs, reference_pairs
 from sash.operators.keys import dense_codes
+from sash.operators.matching import _by_key, _starts
+from sash.operators.matching_kernels import (
+    EXCEPT_ALL,
+    INTERSECT_ALL,
+    WITH_MATCH,
+    WITHOUT_MATCH,
+    _kernel_matching,
+    reference_matching,
+)
 from sash.operators.numbering_kernels import _kernel_numbers, reference_numbers
-from sash.operators.replay_kernels import ADD, MAX, MIN, _kernel_replay, reference_replay
+from sash.operators.replay_kernels import (
+    ADD,
+    MAX,
+    MIN,
+    _kernel_replay,
+    _kernel_replay_moments,
+    reference_replay,
+    reference_replay_moments,
+)
 
 lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1, 9)), max_size=12)
 
@@ -87,6 +110,68 @@ def test_replay(kind: int, data: st.DataObject) -> None:
     identity = {ADD: 0, MIN: 2**62, MAX: -(2**62)}[kind]
     arguments = (kind, values, np.int64(identity), roots, leaves, active, switched, on, ends, codes[switched])
     assert _kernel_replay(*arguments).tolist() == reference_replay(*arguments).tolist()
+
+
+@given(st.data())
+def test_replay_moments(data: st.DataObject) -> None:
+    number = data.draw(st.integers(1, 10))
+
+    def drawn(values: st.SearchStrategy) -> np.ndarray:
+        return np.array(data.draw(st.lists(values, min_size=number, max_size=number)))
+
+    codes = np.unique(np.sort(drawn(st.integers(0, 2))), return_inverse=True)[1].astype(np.int64)
+    means, squares = drawn(st.floats(-100, 100)), drawn(st.floats(0, 100))
+    counts, active = drawn(st.integers(0, 3)).astype(np.int64), drawn(st.booleans())
+    switched = np.array(
+        sorted(data.draw(st.lists(st.integers(0, number - 1), max_size=12)), key=lambda i: codes[i]), dtype=np.int64
+    )
+    on = np.array(data.draw(st.lists(st.booleans(), min_size=len(switched), max_size=len(switched))), dtype=np.bool_)
+    roots, leaves = _trees(codes)
+    happening = (switched, on, np.arange(1, len(switched) + 1), codes[switched])
+    there = reference_replay(ADD, counts, np.int64(0), roots, leaves, active, *happening) > 0
+    found = _kernel_replay_moments(means, squares, roots, leaves, active, counts, *happening)
+    expected = reference_replay_moments(means, squares, roots, leaves, active, counts, *happening)
+    for one, other in zip(found, expected, strict=True):
+        assert one[there] == pytest.approx(other[there], rel=1e-9, abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.sampled_from([1, -1])), max_size=14))
+def test_changes_of_presence(events: list[tuple[int, int, int]]) -> None:
+    codes, times, steps = np.array(sorted(events), dtype=np.int64).reshape(-1, 3).T
+    results = []
+    for function in (_kernel_changes_of_presence, reference_changes_of_presence):
+        present = np.array([0, 1, 3], dtype=np.int64)
+        results.append([part.tolist() for part in (*function(codes, times, steps, present), present)])
+    assert results[0] == results[1]
+
+
+# Tuples of a key: it, their first instant, how long they would live, and after how long they are taken back, if so.
+matched = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(1, 12), st.one_of(st.none(), st.integers(1, 12))),
+    max_size=14,
+)
+LOW, HIGH = 5, 14
+
+
+@pytest.mark.parametrize("rule", [EXCEPT_ALL, WITHOUT_MATCH, INTERSECT_ALL, WITH_MATCH])
+@given(matched, matched)
+def test_matching(rule: int, left: list[tuple[int, ...]], right: list[tuple[int, ...]]) -> None:
+    codes, ts, exp, out = alive_from(LOW, left)
+    others, right_ts, _, right_out = alive_from(LOW, right)
+    leaving = right_out < HIGH
+    arguments = (
+        rule, _starts(codes, 3), ts, exp, out, np.lexsort((out, codes)), *reversed(_by_key(others, right_ts, 3)),
+        *reversed(_by_key(others[leaving], right_out[leaving], 3)), LOW, HIGH,
+    )  # fmt: skip
+    found, expected = _kernel_matching(*arguments), reference_matching(*arguments)
+    assert sorted(zip(*map(list, found), strict=True)) == sorted(zip(*map(list, expected), strict=True))
+
+
+def alive_from(low: int, tuples: list[tuple[int, int, int, int | None]]) -> list[np.ndarray]:
+    """(key, ts, exp, out) in order, of those that are in their window at `low` - 1 or come later."""
+    lived = [(key, ts, ts + life, ts + min(life, back or life)) for key, ts, life, back in tuples]
+    found = sorted(each for each in lived if each[3] >= low)
+    return [np.array([each[i] for each in found], dtype=np.int64) for i in range(4)]
 
 
 def test_rows_with_lists_are_compared() -> None:

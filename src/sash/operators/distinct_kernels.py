@@ -92,3 +92,18 @@ def _kernel_changes_of_presence(codes: Int64s, times: Int64s, steps: Int64s, pre
             places[found], signs[found] = at - 1, 1 if present[value] > 0 else -1
             found += 1
     return places[:found], signs[:found]
+
+
+def reference_changes_of_presence(
+    codes: Int64s, times: Int64s, steps: Int64s, present: Int64s
+) -> tuple[Int64s, Int64s]:  # fmt: skip
+    """The same, all events of an instant at a time."""
+    places, signs = [], []
+    for value, now in sorted(set(zip(codes.tolist(), times.tolist(), strict=True))):
+        events = np.flatnonzero((codes == value) & (times == now))
+        before = present[value]
+        present[value] += steps[events].sum()
+        if (before > 0) != (present[value] > 0):
+            places.append(int(events[-1]))
+            signs.append(1 if present[value] > 0 else -1)
+    return np.array(places, dtype=np.int64), np.array(signs, dtype=np.int64)

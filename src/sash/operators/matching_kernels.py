@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -50,98 +52,126 @@ def _kernel_matching(
     What is shown are always the youngest: `edge` is the first place of a key that may be shown.
     Returns times, places of left tuples and signs of what appears and what is taken back.
     """
-    size = 16
-    times, places, signs = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    found = 0
+    changes, found = np.empty((16, 3), np.int64), 0
     alive, visible = np.zeros(len(ts), np.bool_), np.zeros(len(ts), np.bool_)
     for key in range(len(starts) - 1):
         first, last = starts[key], starts[key + 1]
-        came, went = first, first
-        right, right_last = right_starts[key], right_starts[key + 1]
+        right_first, right_last = right_starts[key], right_starts[key + 1]
         gone, gone_last = right_went_starts[key], right_went_starts[key + 1]
-        v1, v2, count = 0, 0, 0
-        while came < last and ts[came] < low:
-            alive[came] = True
-            v1 += 1
-            came += 1
-        while right < right_last and right_came[right] < low:
-            v2 += 1
-            right += 1
-        edge = came
+        came, went = _after(ts, first, last, low - 1), first
+        right = _after(right_came, right_first, right_last, low - 1)
+        v1, v2 = came - first, right - right_first
+        alive[first:came] = True
         # What was shown before the epoch is what the counts before it say.
-        target = _shown(rule, v1, v2)
-        while count < target:
-            edge -= 1
-            if alive[edge]:
-                visible[edge] = True
-                count += 1
+        count = _shown(rule, v1, v2)
+        edge, _ = _move_edge(alive, visible, came, first, 0, count, low, changes, found)
         while True:
-            now = high
-            if came < last:
-                now = min(now, ts[came])
+            now = min(_next(ts, came, last, high), _next(right_came, right, right_last, high))
+            now = min(now, _next(right_went, gone, gone_last, high))
             if went < last:
                 now = min(now, out[by_out[went]])
-            if right < right_last:
-                now = min(now, right_came[right])
-            if gone < gone_last:
-                now = min(now, right_went[gone])
             if now >= high:
                 break
-            if found + (last - first) + 1 > size:
-                size = 2 * (size + last - first + 1)
-                times, places, signs = _grown(times, size), _grown(places, size), _grown(signs, size)
+            changes = _with_room(changes, found + last - first)
             while went < last and out[by_out[went]] == now:
                 place = by_out[went]
-                if alive[place]:
-                    alive[place] = False
-                    v1 -= 1
-                    if visible[place]:
-                        visible[place] = False
-                        count -= 1
-                        if now < exp[place]:
-                            times[found], places[found], signs[found] = now, place, -1
-                            found += 1
+                v1 -= alive[place]
+                count -= visible[place]
+                if visible[place] and now < exp[place]:
+                    found = _put(changes, found, now, place, -1)
+                alive[place], visible[place] = False, False
                 went += 1
-            while gone < gone_last and right_went[gone] == now:
-                v2 -= 1
-                gone += 1
-            fresh = came
-            while came < last and ts[came] == now:
-                alive[came], visible[came] = True, True
-                v1 += 1
-                count += 1
-                came += 1
-            while right < right_last and right_came[right] == now:
-                v2 += 1
-                right += 1
-            target = _shown(rule, v1, v2)
-            while count > target:
-                if visible[edge]:
-                    visible[edge] = False
-                    count -= 1
-                    if edge < fresh:
-                        times[found], places[found], signs[found] = now, edge, -1
-                        found += 1
-                edge += 1
+            fresh, right_before, gone_before = came, right, gone
+            came = _after(ts, came, last, now)
+            right = _after(right_came, right, right_last, now)
+            gone = _after(right_went, gone, gone_last, now)
+            v1 += came - fresh
+            v2 += right - right_before - (gone - gone_before)
+            for place in range(fresh, came):
+                alive[place], visible[place] = True, True
+            count += came - fresh
             if count == 0:
                 edge = came
-            while count < target:
-                edge -= 1
-                if alive[edge]:
-                    visible[edge] = True
-                    count += 1
-                    if edge < fresh:
-                        times[found], places[found], signs[found] = now, edge, 1
-                        found += 1
+            target = _shown(rule, v1, v2)
+            edge, found = _move_edge(alive, visible, edge, fresh, count, target, now, changes, found)
             for place in range(max(fresh, edge), came):
                 if visible[place]:
-                    times[found], places[found], signs[found] = now, place, 1
-                    found += 1
-    return times[:found], places[:found], signs[:found]
+                    found = _put(changes, found, now, place, 1)
+            count = target
+    return changes[:found, 0], changes[:found, 1], changes[:found, 2]
 
 
 @njit(cache=True)
-def _grown(array: Int64s, size: int) -> Int64s:
-    larger = np.empty(size, np.int64)
-    larger[: len(array)] = array
+def _move_edge(
+    alive: Any, visible: Any, edge: int, fresh: int, count: int, target: int, now: int, changes: Int64s, found: int
+) -> tuple[int, int]:
+    """Hide the oldest of `count` visible tuples, or show older ones, until there are `target` of them.
+
+    Nobody has seen those from `fresh` on: to hide or to show them is no change.
+    """
+    while count > target:
+        if visible[edge]:
+            visible[edge] = False
+            count -= 1
+            if edge < fresh:
+                found = _put(changes, found, now, edge, -1)
+        edge += 1
+    while count < target:
+        edge -= 1
+        if alive[edge]:
+            visible[edge] = True
+            count += 1
+            if edge < fresh:
+                found = _put(changes, found, now, edge, 1)
+    return edge, found
+
+
+@njit(cache=True)
+def _after(times: Int64s, at: int, last: int, now: int) -> int:
+    """The first place from `at` on whose time is after `now`."""
+    while at < last and times[at] <= now:
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def _next(times: Int64s, at: int, last: int, otherwise: int) -> int:
+    return times[at] if at < last else otherwise
+
+
+@njit(cache=True)
+def _put(changes: Int64s, found: int, time: int, place: int, sign: int) -> int:
+    changes[found, 0], changes[found, 1], changes[found, 2] = time, place, sign
+    return found + 1
+
+
+@njit(cache=True)
+def _with_room(changes: Int64s, number: int) -> Int64s:
+    if number <= len(changes):
+        return changes
+    larger = np.empty((2 * number, 3), np.int64)
+    larger[: len(changes)] = changes
     return larger
+
+
+def reference_matching(
+    rule: int, starts: Int64s, ts: Int64s, exp: Int64s, out: Int64s, by_out: Int64s, right_starts: Int64s,
+    right_came: Int64s, right_went_starts: Int64s, right_went: Int64s, low: int, high: int,
+) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip
+    """The same by comparing what is shown at each instant with what was shown at the one before."""
+    found: list[tuple[int, int, int]] = []
+    for key in range(len(starts) - 1):
+        ours = range(starts[key], starts[key + 1])
+        came = right_came[right_starts[key] : right_starts[key + 1]]
+        went = right_went[right_went_starts[key] : right_went_starts[key + 1]]
+        before: set[int] = set()
+        for now in range(low - 1, high):
+            alive = [place for place in ours if ts[place] <= now < out[place]]
+            number = shown(rule, len(alive), int((came <= now).sum() - (went <= now).sum()))
+            after = set(alive[len(alive) - number :])
+            if now >= low:
+                found += [(now, place, -1) for place in sorted(before - after) if now < exp[place]]
+                found += [(now, place, 1) for place in sorted(after - before)]
+            before = after
+    times, places, signs = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return times, places, signs

@@ -127,3 +127,22 @@ def reference_replay(
             result = _combined.py_func(kind, result, value)
         out.append(result)
     return np.array(out, dtype=values.dtype)
+
+
+def reference_replay_moments(
+    means: Any, squares: Any, roots: Int64s, leaves: Int64s, active: Any, counts: Int64s,
+    switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The same from all that is on, after every instant; 0 where that is nothing."""
+    is_on, change = np.array(active, dtype=bool), 0
+    group_of = np.searchsorted(roots, leaves, side="right") - 1
+    found = np.zeros((2, len(ends)))
+    for instant in range(len(ends)):
+        while change < ends[instant]:
+            is_on[switched[change]] = on[change]
+            change += 1
+        mine = is_on & (group_of == groups[instant]) & (counts > 0)
+        if mine.any():
+            mean = (counts * means)[mine].sum() / counts[mine].sum()
+            found[:, instant] = mean, (squares + counts * (means - mean) ** 2)[mine].sum()
+    return found[0], found[1]
