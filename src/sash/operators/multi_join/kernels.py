@@ -1,0 +1,100 @@
+"""All combinations of one tuple of each input with equal join values that are alive together and are new.
+
+The rule of deltas: with T the touched tuples of an input, U the others and A all of them, the changes are
+
+    T0 A1 A2  +  U0 T1 A2  +  U0 U1 T2
+
+so that each combination with a touched tuple is found once. A combination grows by one input at a time; as soon as its
+members were never alive together, nothing is added to it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from numba import njit
+
+from sash.operators.join_kernels import Int64s
+
+_LATEST = np.iinfo(np.int64).max
+
+
+@njit(cache=True)
+def _kernel_combinations(
+    bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """`bounds` are those of `Groups`; `orders[i]` is the order in which touched tuples of input i meet the others.
+
+    Returns the members' places by input, and when each combination appears, expires, and is taken back. Left out are
+    those that were there before `low` and are not taken back.
+    """
+    inputs, keys = bounds.shape[1], bounds.shape[2]
+    begin, stop, at = np.empty(inputs, np.int64), np.empty(inputs, np.int64), np.empty(inputs, np.int64)
+    picked = np.empty(inputs, np.int64)
+    # Of what is picked before a depth: when all had come, when the first expires, when the first is taken back.
+    came, expires, ends = np.empty(inputs, np.int64), np.empty(inputs, np.int64), np.empty(inputs, np.int64)
+    came[0], expires[0], ends[0] = -_LATEST, _LATEST, _LATEST
+    size, found = 64, 0
+    places = np.empty((inputs, size), np.int64)
+    times = np.empty((3, size), np.int64)
+    for turn in range(inputs):
+        for key in range(keys):
+            every = True
+            for depth in range(inputs):
+                side = orders[turn, depth]
+                begin[depth] = bounds[1, side, key] if side < turn else bounds[0, side, key]
+                stop[depth] = bounds[1, side, key] if side == turn else bounds[2, side, key]
+                every = every and begin[depth] < stop[depth]
+            if not every:
+                continue
+            depth = 0
+            at[0] = begin[0]
+            while depth >= 0:
+                if at[depth] == stop[depth]:
+                    depth -= 1
+                    continue
+                member = at[depth]
+                at[depth] += 1
+                start = max(came[depth], ts[member])
+                until, taken = min(expires[depth], exp[member]), min(ends[depth], end[member])
+                if start >= min(until, taken):
+                    continue
+                picked[orders[turn, depth]] = members[member]
+                if depth + 1 < inputs:
+                    depth += 1
+                    came[depth], expires[depth], ends[depth] = start, until, taken
+                    at[depth] = begin[depth]
+                elif start >= low or taken < until:
+                    if found == size:
+                        size *= 2
+                        places, times = _wider(places, size), _wider(times, size)
+                    for side in range(inputs):
+                        places[side, found] = picked[side]
+                    times[0, found], times[1, found], times[2, found] = start, until, taken
+                    found += 1
+    return places[:, :found], times[0, :found], times[1, :found], times[2, :found]
+
+
+@njit(cache=True)
+def _wider(rows: Int64s, size: int) -> Int64s:
+    found = np.empty((rows.shape[0], size), np.int64)
+    found[:, : rows.shape[1]] = rows
+    return found
+
+
+def reference_combinations(
+    bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
+) -> set[tuple[tuple[int, ...], int, int, int]]:
+    """The same, as a set, by trying every combination of a key whatever its tuples are."""
+    found = set()
+    for key in range(bounds.shape[2]):
+        first, middle, last = bounds[:, :, key]
+        ranges = [range(*limits) for limits in zip(first.tolist(), last.tolist(), strict=True)]
+        for chosen in product(*ranges):
+            picks = list(chosen)
+            start, until, taken = int(ts[picks].max()), int(exp[picks].min()), int(end[picks].min())
+            changes = start < min(until, taken) and (start >= low or taken < until)
+            if changes and any(place < middle[side] for side, place in enumerate(chosen)):
+                found.add((tuple(members[picks].tolist()), start, until, taken))
+    return found
