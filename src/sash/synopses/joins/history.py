@@ -1,0 +1,171 @@
+"""What the join synopses have in common: results wait for their pane to close, then each pane is one update.
+
+    closed                    now   open
+    | pane | pane | pane | pane |  ( pane ) ( pane )        a result is of the younger of its tuples' panes
+
+When a pane closes, the results that were generated in it enter the synopsis: they belong to intervals of all ages,
+because the older tuple of a result may have come long ago. Results that leave every window before their pane closes
+are never in it.
+
+Invariant: after `close(t)` every pair of windows is answered as of t, exactly. What was is gone: an interval takes
+results up after its time, so nothing can be read as of an earlier pane.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.core.time import Micros
+from sash.core.window import TimeWindow
+from sash.storage.keys import KeyDictionary
+from sash.synopses.accumulator import Accumulator, RankedValues
+from sash.synopses.basic_interval import LEAST_COMPACTED, WindowView
+from sash.synopses.joins.pairs import Band, WindowPair
+from sash.synopses.joins.results import Cells, JoinRows, stored_columns
+from sash.synopses.partials import Partial
+
+Needs = Mapping[WindowPair, Sequence[Partial]]
+
+
+class JoinHistory(ABC):
+    """One synopsis of a join's results by group: absorb, close, answer pairs of windows. Not for several threads."""
+
+    def __init__(
+        self, key_types: list[pa.DataType], partials: Iterable[Partial], length: int, band: Band, capacity: int
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"a capacity of {capacity}: a synopsis keeps one interval at least")
+        self.partials = tuple(dict.fromkeys(partials))
+        self.length, self.band, self.capacity = length, band, capacity
+        self._keys = KeyDictionary(key_types)
+        self._ranked = {partial: RankedValues(partial.type) for partial in self.partials if partial.ranked}
+        # The number of the pane that closed last; none before the first.
+        self._now: int | None = None
+        self._pending: dict[int, list[Cells]] = {}
+        self._most_groups = LEAST_COMPACTED
+
+    @property
+    def keys(self) -> KeyDictionary:
+        return self._keys
+
+    @property
+    def groups(self) -> int:
+        return len(self._keys)
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers it stores per component of a partial, counted in groups."""
+
+    # -- filling -------------------------------------------------------------------------------------
+
+    def absorb(self, rows: JoinRows) -> None:
+        """Take results in, of panes that have not closed yet."""
+        if not len(rows):
+            return
+        if rows.length != self.length:
+            raise ValueError(f"results in panes of {rows.length}, the synopsis has panes of {self.length}")
+        codes = self._keys.encode(rows.keys, len(rows))
+        columns = stored_columns(rows, self.partials, self._ranked)
+        every = Cells(rows.first // self.length, rows.second // self.length, codes, columns)
+        younger = np.maximum(every.first, every.second)
+        if self._now is not None and int(younger.min()) <= self._now:
+            raise ValueError(f"results of a pane that has closed: {int(younger.min())} by {self._now}")
+        order = np.argsort(younger, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(younger[order])) + 1):
+            self._pending.setdefault(int(younger[part[0]]), []).append(every.take(part))
+
+    def next_end(self) -> Micros | None:
+        """When the next pane with results ends."""
+        return min(self._pending) * self.length if self._pending else None
+
+    def close(self, until: Micros) -> None:
+        """Close every pane that ends by a time."""
+        last = until // self.length
+        for pane in sorted(pane for pane in self._pending if pane <= last):
+            self._advance(pane)
+            for cells in self._pending.pop(pane):
+                self._enter(cells)
+        self._advance(last)
+        self._forget_groups()
+
+    def _advance(self, pane: int) -> None:
+        if self._now is not None and pane > self._now:
+            self._slide(pane - self._now)
+        self._now = pane if self._now is None else max(self._now, pane)
+
+    def _enter(self, cells: Cells) -> None:
+        """The results of the pane that closes, as far as they are in some window at its end."""
+        assert self._now is not None
+        ages, leads = self.band.place(self._now - cells.first, self._now - cells.second)
+        inside = np.flatnonzero(ages < self.capacity)
+        if len(inside):
+            self._insert(ages[inside], leads[inside], cells if len(inside) == len(ages) else cells.take(inside))
+
+    @abstractmethod
+    def _slide(self, panes: int) -> None:
+        """Every interval is so many panes older."""
+
+    @abstractmethod
+    def _insert(self, ages: NDArray[np.int64], leads: NDArray[np.int64], cells: Cells) -> None:
+        """Results that enter intervals of some ages."""
+
+    # -- groups that have vanished -------------------------------------------------------------------
+
+    def _forget_groups(self) -> None:
+        """Looked at whenever the dictionary is twice as large as after the last look, so the cost is amortised."""
+        if len(self._keys) <= self._most_groups:
+            return
+        live = self._live()
+        for cells in (cells for waiting in self._pending.values() for cells in waiting):
+            live[cells.codes] = True
+        if 2 * int(live.sum()) <= len(live):
+            kept, remap = self._keys.compacted(live)
+            self._recode(remap, len(kept))
+            self._keys = kept
+            for pane, waiting in self._pending.items():
+                self._pending[pane] = [
+                    Cells(cells.first, cells.second, remap[cells.codes], cells.columns) for cells in waiting
+                ]
+        self._most_groups = max(LEAST_COMPACTED, 2 * len(self._keys))
+
+    @abstractmethod
+    def _live(self) -> NDArray[np.bool_]:
+        """Which groups have results in some interval."""
+
+    @abstractmethod
+    def _recode(self, remap: NDArray[np.int32], groups: int) -> None:
+        """Groups have other codes: each old code's new one, -1 for those that are gone; so many are left."""
+
+    # -- answering -----------------------------------------------------------------------------------
+
+    def why_not(self, pair: WindowPair) -> str | None:
+        """Why it cannot answer a pair, or None if it can."""
+        return self.band.why_not(pair, self.capacity)
+
+    def views(self, needs: Needs) -> Iterator[tuple[WindowPair, WindowView]]:
+        """Every pair of windows as of the last pane that closed, in no order."""
+        for pair in needs:
+            if (why := self.why_not(pair)) is not None:
+                raise ValueError(why)
+        for pair, accumulator in self._answers(needs):
+            yield pair, self._view(pair, accumulator, needs[pair])
+
+    @abstractmethod
+    def _answers(self, needs: Needs) -> Iterator[tuple[WindowPair, Accumulator]]: ...
+
+    def _view(self, pair: WindowPair, accumulator: Accumulator, partials: Sequence[Partial]) -> WindowView:
+        present = [accumulator.slots[partial, 0] for partial in partials if partial.kind == "rows"]
+        empty = not any((rows > 0).any() for rows in present)
+        window = TimeWindow(pair.first * self.length)
+        since: dict[Partial, Micros | None] = dict.fromkeys(self.partials)
+        return WindowView(window, empty, accumulator, self._keys, 0, since, _no_later)
+
+
+def _no_later(since: Micros) -> Accumulator:
+    raise AssertionError("all partials of a join synopsis are of one time")

@@ -1,0 +1,69 @@
+"""Join results on their way into a synopsis: put together by the panes of their two tuples, and by group.
+
+    result (ts 121, ts 135, group x, value 41)     panes of 10     ─►     (130, 140), x: count 1, max 41
+
+Which pane each tuple came in is all that windows of whole panes ask. What is inserted per pane is few rows, however
+many results the join has: Spark computes them in the job that joins, as it computes the partials of panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.storage.keys import Codes
+from sash.synopses.accumulator import RankedValues, Slot, counted
+from sash.synopses.partials import Combine, Component, Partial
+
+
+@dataclass(frozen=True)
+class JoinRows:
+    """What one micro-batch brings: rows of (first tuple's pane, second tuple's pane, group), in no order.
+
+    Panes are given by their ends. The younger of a row's panes is the one in which its results were generated.
+    """
+
+    length: int
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    keys: list[pa.Array]
+    lifted: Mapping[Partial, list[pa.Array]]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows with codes for groups and components of partials. Panes are numbered."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    codes: Codes
+    columns: Mapping[Slot, Component]
+
+    def take(self, places: NDArray[np.int64]) -> Cells:
+        columns = {slot: column[places] for slot, column in self.columns.items()}
+        return Cells(self.first[places], self.second[places], self.codes[places], columns)
+
+
+def stored_columns(
+    rows: JoinRows, partials: Sequence[Partial], ranked: Mapping[Partial, RankedValues]
+) -> dict[Slot, Component]:
+    """The components of freshly lifted columns."""
+    found: dict[Slot, Component] = {}
+    for partial in partials:
+        columns = rows.lifted[partial]
+        if partial.ranked:
+            found[partial, 0] = ranked[partial].store(columns[0], int(partial.identity()))
+            continue
+        counts = None
+        if partial.combine is Combine.MOMENTS:
+            counts = np.asarray(rows.lifted[counted(partial)][0], dtype=np.int64)
+        for i, column in enumerate(partial.store(columns, counts)):
+            found[partial, i] = column
+    return found
