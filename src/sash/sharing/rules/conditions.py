@@ -48,15 +48,25 @@ def _why_unequal(query: QueryDescription, synopsis: SynopsisDescription) -> str 
     the first window's oldest tuples, those without the second's) are exact only for lengths one interval apart.
     """
     lengths = [window // synopsis.s for window in query.windows]
+    joined = f"a join of windows of {listed(map(str, lengths))} panes"
+    if synopsis.differences is not None:
+        return _why_beyond(lengths[0] - lengths[-1], synopsis.differences, f"{joined} is not kept by {synopsis.id}")
     if len(set(lengths)) == 1:
         return None
-    joined = f"a join of windows of {listed(map(str, lengths))} panes"
     if min(lengths) < synopsis.b - synopsis.g:
         exact = f"the {synopsis.g} oldest of its {synopsis.b} panes" if synopsis.g else "no pane"
         return f"{joined} is not kept by {synopsis.id}, which tells windows apart in {exact}"
     if max(lengths) - min(lengths) > 1:
         return f"{joined} is not kept by {synopsis.id}, whose windows may differ by one pane"
     return None
+
+
+def _why_beyond(difference: int, answered: tuple[int, int], what: str) -> str | None:
+    low, high = answered
+    if low <= difference <= high:
+        return None
+    kept = f"{low}" if low == high else f"{low} to {high}"
+    return f"{what}, whose windows differ by {kept}, the first less the second"
 
 
 def why_not_aligned(synopses: Synopses) -> str | None:

@@ -60,7 +60,11 @@ class QueryDescription:
 
 @dataclass(frozen=True)
 class SynopsisDescription:
-    """`b` intervals of length `s`, updated at phase + i * s; the `g` oldest of a join synopsis hold three values."""
+    """`b` intervals of length `s`, updated at phase + i * s; the `g` oldest of a join synopsis hold three values.
+
+    A join synopsis that keeps more apart than that, or something else, says which `differences` between the lengths of
+    its windows, in intervals, it answers: from the least to the greatest.
+    """
 
     id: str
     kind: Kind
@@ -73,6 +77,7 @@ class SynopsisDescription:
     where: Disjunction = EVERYTHING
     phase: int = 0
     by_rows: bool = False
+    differences: tuple[int, int] | None = None
 
 
 Queries = Sequence[QueryDescription]

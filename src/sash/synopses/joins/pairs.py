@@ -128,8 +128,8 @@ class Band:
 class Reading(NamedTuple):
     """So many of the youngest intervals whole, and results of the `next` ones that lead by enough on one side.
 
-    `side` is 1 where the first tuple has to be older, -1 where the second has. The least lead is `least` in the first of
-    these intervals, and one more in each that follows.
+    `side` is 1 where the first tuple has to be older, -1 where the second has. The least lead is `least` in the first
+    of these intervals, and one more in each that follows.
     """
 
     whole: int

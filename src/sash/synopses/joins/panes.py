@@ -22,10 +22,11 @@ intervals' leads for each unequal pair. Space: b x (1 + differences) x groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
@@ -33,7 +34,7 @@ from sash.storage.keys import Codes
 from sash.synopses.accumulator import Accumulator, RankedValues, Rows, Slot, scan
 from sash.synopses.basic_interval import LEAST_COMPACTED, MOST_SCANNED
 from sash.synopses.joins.history import JoinHistory, Needs
-from sash.synopses.joins.pairs import Reading, WindowPair
+from sash.synopses.joins.pairs import Band, Reading, WindowPair
 from sash.synopses.joins.results import Cells
 from sash.synopses.partials import Component, Partial
 
@@ -121,8 +122,10 @@ class JoinPanes(JoinHistory):
 
     kind = "basic"
 
-    def __init__(self, *args: object, **more: object) -> None:
-        super().__init__(*args, **more)  # type: ignore[arg-type]
+    def __init__(
+        self, key_types: list[pa.DataType], partials: Iterable[Partial], length: int, band: Band, capacity: int
+    ) -> None:
+        super().__init__(key_types, partials, length, band, capacity)
         self._whole, self._apart = (RowStore(self.partials, self._ranked) for _ in range(2))
         self._most_values: dict[Partial, int] = {}
 
@@ -209,14 +212,13 @@ class JoinPanes(JoinHistory):
 
     def _with_leads(self, whole: Accumulator, reading: Reading, partials: Sequence[Partial]) -> Accumulator:
         """What a scan found, and the results of the next intervals that are in the longer window alone."""
-        rows, groups = self._rows(self._apart), len(self._keys)
-        ages = (self._now or 0) - rows.intervals
-        into = ages - reading.whole
-        inside = (into >= 0) & (into < reading.next) & (rows.leads * reading.side >= reading.least + into)
+        rows, groups, youngest = self._rows(self._apart), len(self._keys), (self._now or 0) - reading.whole
+        first, last = np.searchsorted(rows.intervals, [youngest - reading.next + 1, youngest + 1])
+        leads = rows.leads[first:last] * reading.side
+        places = first + np.flatnonzero(leads >= reading.least + youngest - rows.intervals[first:last])
         found = Accumulator(groups, partials, self._ranked)
         found.fold(partials, np.arange(groups, dtype=np.int32), lambda slot: whole.stored(slot[0])[slot[1]])
-        more = rows.where(inside)
-        found.fold(partials, more.codes, more.columns.__getitem__)
+        found.fold(partials, rows.codes[places], lambda slot: rows.columns[slot][places])
         return found
 
 
