@@ -72,6 +72,8 @@ class _Progress:
     ended: list[str] = field(default_factory=list)
     manifests: dict[str, files.Manifest] = field(default_factory=dict)
     late: int = 0
+    # Of each stream's last micro-batch, how many tuples came too late: asked for again when it is replayed.
+    missed: dict[str, int] = field(default_factory=dict)
     failed: str | None = None
 
 
@@ -121,6 +123,10 @@ class PlanRuntime:
     @property
     def late(self) -> int:
         return self._progress.late
+
+    def missed(self, stream: str) -> int:
+        """How many tuples of a stream's last micro-batch came too late."""
+        return 0 if self.failed is not None else self._progress.missed.get(stream.lower(), 0)
 
     @property
     def failed(self) -> str | None:
@@ -186,8 +192,9 @@ class PlanRuntime:
     def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> _Progress:
         p = self._progress
         after = _Progress(
-            p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late
-        )
+            p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late,
+            dict(p.missed),
+        )  # fmt: skip
         for times, time in ((after.latest, latest), (after.watermarks, watermark)):
             if time is not None:
                 times[name] = max(time, times.get(name, BEGINNING))
@@ -217,11 +224,20 @@ class PlanRuntime:
         tables = self._tables(before.low, high)
         epoch = Epoch(after.number, before.low, high, late)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables)
-        after.low, after.late = high, before.late + outcome.late
+        after.low = high
+        self._count_late(outcome.late, after)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
         self._deliver(outcome.changes, Instants(before.low, high - 1), False)
         self._commit(after, outcome.changes)
         self._remove_files(before, after)
+
+    def _count_late(self, late: tuple[int, ...], after: _Progress) -> None:
+        """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""
+        for name in self.streams:
+            mine = [n for n, window in zip(late, self._windows, strict=True) if window.stream.lower() == name]
+            if after.taken.get(name) != self._progress.taken.get(name):
+                after.missed[name] = max(mine)
+                after.late += max(mine)
 
     def fail(self, why: str) -> None:
         """The plan cannot go on: one of its own expressions raised."""

@@ -130,13 +130,18 @@ class Plans:
     def of(self, query: ContinuousQuery) -> PlanRuntime | None:
         return self._running.get(query.digest)
 
-    def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> None:
-        """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along."""
+    def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> int:
+        """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along.
+
+        Gives how many tuples came too late, by the plan that misses the most.
+        """
         if not batch.tuples and self.is_near(batch.number):
             scanned = self.scan(queries, stream, batch.rows, batch.epoch)
             batch = batch if scanned is None else replace(batch, tuples=scanned[0])
-        for runtime in self._distinct(queries):
+        plans = self._distinct(queries)
+        for runtime in plans:
             self._guarded(runtime, partial(runtime.take, stream, batch))
+        return max((runtime.missed(stream) for runtime in plans), default=0)
 
     def is_near(self, number: int) -> bool:
         """So many tuples are processed in the Sash process."""
@@ -297,8 +302,8 @@ class StreamPlans:
             return None
         return self._plans.scan(self._queries_at(version), self._stream, rows, epoch)
 
-    def take(self, version: int, batch: Batch) -> None:
-        self._plans.take(self._queries_at(version), self._stream, batch)
+    def take(self, version: int, batch: Batch) -> int:
+        return self._plans.take(self._queries_at(version), self._stream, batch)
 
     def advance(self, watermark: Micros) -> None:
         self._plans.advance(self._queries_at(None), self._stream, watermark)

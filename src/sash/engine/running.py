@@ -187,7 +187,7 @@ class RunningStream:
         if entry.kind == "batch":
             facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
             self.runtime.reprice(entry.facts.get("prices", {}))
-            return self.runtime.apply(facts, numbered, _repeated(entry))
+            return self.runtime.apply(facts, numbered, _repeated(entry), entry.facts.get("missed", 0))
         if entry.kind == "heartbeat":
             return self.runtime.advance(entry.facts["watermark"], numbered)
         return self.runtime.finish(numbered)
@@ -233,11 +233,12 @@ class RunningStream:
         with self._isolation.slide():
             self._synchronise(seen)
         tuples, (table, counted, pending) = self._read(seen, rows, epoch)
+        missed = 0
         if self._plans is not None:
             batch = self._facts(table)
             self._last_rows = batch.rows
             reached = self.runtime.next_watermark(batch)
-            self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached, tuples))
+            missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached, tuples))
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started, live = time.perf_counter(), self.interval is not None
         prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
@@ -245,13 +246,13 @@ class RunningStream:
             with self._isolation.slide():
                 self.runtime.reprice(prices)
                 numbered = self._numbered(counted, pending)
-                progress = self.runtime.apply(self._facts(table), numbered, self._pace(began))
+                progress = self.runtime.apply(self._facts(table), numbered, self._pace(began), missed)
                 self._pending = pending
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
             self._report_failures(failed, reported=False)
             tables = _present(batch=table, counted=counted, pending=pending)
-            facts = {"failed": failed, "prices": prices, "services": progress.services}
+            facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
 
     def _pace(self, began: float) -> Pace:

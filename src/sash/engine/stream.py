@@ -206,17 +206,20 @@ class StreamRuntime:
 
     # -- data ------------------------------------------------------------------------------------------
 
-    def apply(self, batch: BatchFacts, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
+    def apply(
+        self, batch: BatchFacts, numbered: Numbered | None = None, pace: Pace = UNHURRIED, missed: int = 0
+    ) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
-        `numbered` is for row-based windows: what the new watermark has passed.
+        `numbered` is for row-based windows: what the new watermark has passed. `missed` is how many tuples came too
+        late for continuous plans.
         """
         self._count(batch)
         late, unnumbered = self._absorb(batch, by_rows=False), 0
         if numbered is not None:
             came = batch.rows - batch.null_timestamps - batch.unparsable
             unnumbered = came + self.waiting - numbered.facts.rows - numbered.waiting
-        self._report_late(late, unnumbered)
+        self._report_late(late, unnumbered, missed)
         if batch.latest is None:
             return Progress()
         self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
@@ -364,15 +367,18 @@ class StreamRuntime:
         self.statistics.null_timestamps += batch.null_timestamps
         self.statistics.unparsable += batch.unparsable
 
-    def _report_late(self, late: int, unnumbered: int) -> None:
-        """Tuples too late for their panes, which LATE REVISE merges, and too late to be numbered, which it cannot."""
-        self.statistics.late_tuples += max(late, unnumbered)
-        dropped = unnumbered if self.stream.late_revise else max(late, unnumbered)
+    def _report_late(self, late: int, unnumbered: int, missed: int) -> None:
+        """Tuples too late for their panes, which LATE REVISE merges; to be numbered, which it cannot; for plans."""
+        self.statistics.late_tuples += max(late, unnumbered, missed)
+        dropped = unnumbered if self.stream.late_revise else max(late, unnumbered, missed)
         if not dropped or self._warned_late:
             return
         self._warned_late = True
-        once = "row-based windows number tuples once and for all"
-        remedy = once if unnumbered >= late else "LATE REVISE merges them"
+        remedy = "LATE REVISE merges them"
+        if unnumbered >= max(late, missed):
+            remedy = "row-based windows number tuples once and for all"
+        elif missed >= late:
+            remedy = "continuous queries do not go back in time"
         logger.warning(
             "stream %s: late tuples dropped (%d); a longer DELAY waits for them, %s (said once; stats() counts on)",
             self.stream.name,

@@ -36,7 +36,7 @@ from sash.state.files import Manifest
 _REPORT, _BUCKET = "_report", "_bucket"
 # With so many tuples an epoch takes about as long in the Sash process as a job with an exchange costs at least.
 NEAR = 500_000
-# Of a bucket: its number, how many of its tuples were too late, and its new manifest.
+# Of a bucket: its number, how many tuples of each window were too late, and its new manifest.
 Report = dict[str, Any]
 
 
@@ -52,11 +52,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an epoch gave: changes, the buckets' new manifests, and how many tuples were too late."""
+    """What an epoch gave: changes, the buckets' new manifests, and how many tuples of each window were too late."""
 
     changes: Changes
     manifests: dict[int, Manifest]
-    late: int
+    late: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,14 @@ class _Job:
         _, manifest = files.store(directory, bucket, name, after, durable=self.durable)
         return changes, {"bucket": bucket, "late": late, "manifest": manifest}
 
-    def _arrivals(self, stage: Stage, table: pa.Table) -> tuple[dict[int, Arrivals], int]:
-        """The tuples of each window in order of arrival, without those that are too late."""
+    def _arrivals(self, stage: Stage, table: pa.Table) -> tuple[dict[int, Arrivals], list[int]]:
+        """The tuples of each window in order of arrival, without those that are too late, and how many these are."""
         leaf, ts = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", "_t"))
         arrival = np.asarray(table["_arrival"], dtype=np.int64)
-        found, late = {}, 0
+        found, late = {}, list[int]()
         for place, schema in enumerate(stage.schemas):
             mine = np.flatnonzero(leaf == place)
-            late += int((ts[mine] < self.epoch.late[place]).sum())
+            late.append(int((ts[mine] < self.epoch.late[place]).sum()))
             mine = mine[ts[mine] >= self.epoch.late[place]]
             mine = mine[np.argsort(arrival[mine], kind="stable")]
             columns = [table[f"s{slot}"].take(pa.array(mine)) for slot in self.layout.places[place]]
@@ -223,4 +223,5 @@ def _changes(rows: pa.Table, schema: pa.Schema) -> Changes:
 
 def _outcome(changes: Changes, reports: list[Report]) -> Outcome:
     manifests = {report["bucket"]: report["manifest"] for report in reports}
-    return Outcome(changes, manifests, sum(report["late"] for report in reports))
+    late = tuple(map(sum, zip(*(report["late"] for report in reports), strict=True)))
+    return Outcome(changes, manifests, late)
