@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import pytest
 
 import sash
 from sash.catalog import Catalog, Stream
-from sash.core.errors import SashError
+from sash.core.errors import NotSupportedError, SashError
 from sash.core.time import SECOND
 from sash.engine.answer import Answer
-from sash.engine.compiler import as_select, compile_select
+from sash.engine.compiler import as_select, compile_question, compile_select
 from sash.engine.declare import checked
 from sash.engine.onetime import answer_once
 from tests.engine.test_session import create, seconds, write
@@ -77,6 +78,37 @@ def ask(feed: Feed, text: str) -> pa.Table:
     catalog = Catalog()
     catalog.add_stream(feed.declared)
     return answer_once(compile_select(as_select(text), catalog, "(one-time)", one_time=True), feed.runtime)
+
+
+BY_REGISTRATION = {
+    "SELECT DISTINCT k FROM s [RANGE 5 sec]": "SELECT DISTINCT",
+    "SELECT k, v FROM s [RANGE 5 sec]": "a SELECT without aggregates",
+    "SELECT s.k FROM s [RANGE 5 sec], t [RANGE 5 sec] WHERE s.k = t.k": "joins of streams",
+    "SELECT k FROM s [RANGE 5 sec] WHERE NOT EXISTS (SELECT 1 FROM t [RANGE 2 sec] WHERE t.k = s.k)": "EXISTS",
+    "SELECT k FROM s [RANGE 5 sec] WHERE k NOT IN (SELECT k FROM t [RANGE 2 sec])": "IN",
+    "SELECT k FROM s [RANGE 5 sec] EXCEPT SELECT k FROM t [RANGE 5 sec]": "EXCEPT",
+    "SELECT k FROM s [RANGE 5 sec] UNION ALL SELECT k FROM t [RANGE 5 sec]": "UNION",
+}
+
+
+@pytest.mark.parametrize(("text", "what"), BY_REGISTRATION.items())
+def test_a_question_that_only_a_continuous_query_answers_names_the_way(text: str, what: str) -> None:
+    with pytest.raises(NotSupportedError, match=r"REGISTER QUERY \.\. AS this SELECT") as refused:
+        compile_question(as_select(text), two_streams())
+    assert what in refused.value.what and (refused.value.line, str(refused.value).count("REGISTER")) == (1, 1)
+
+
+def test_what_cannot_be_registered_either_is_not_sent_there() -> None:
+    with pytest.raises(SashError) as refused:
+        compile_question(as_select("SELECT DISTINCT nothing FROM s [RANGE 5 sec]"), two_streams())
+    assert "REGISTER" not in str(refused.value)
+
+
+def two_streams() -> Catalog:
+    catalog = Catalog()
+    for name in ("s", "t"):
+        catalog.add_stream(replace(stream(), name=name))
+    return catalog
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import CqlError, SashError
-from sash.engine.compiler import CompiledQuery, compile_select
+from sash.engine.compiler import CompiledQuery, compile_question, compile_select
 from sash.engine.continuous import unmeasured
 from sash.engine.declare import declared_stream
 from sash.engine.explain import compile_for_explain
@@ -148,7 +148,7 @@ class Rehearsal:
                 stream = self.catalog.stream(name).name
                 self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
             case SelectStatement(select=select):
-                self.questions.append((statement, compile_select(select, self.catalog, one_time=True)))
+                self.questions.append((statement, compile_question(select, self.catalog)))
             case SetExecution(strategy=strategy):
                 self.execution = strategy
             case Explain():

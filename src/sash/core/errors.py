@@ -56,6 +56,7 @@ class NotSupportedError(CqlError):
 
     def __init__(self, what: str, text: str = "", span: Span | None = None) -> None:
         super().__init__(f"not supported yet: {what}", text, span)
+        self.what = what
 
 
 class CatalogError(SashError):

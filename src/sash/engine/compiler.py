@@ -8,10 +8,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery
-from sash.core.errors import CqlError, SashError, Span
+from sash.core.errors import CqlError, NotSupportedError, SashError, Span
 from sash.core.time import Micros
 from sash.core.window import Window
-from sash.language import Select, SelectStatement, bind, parse
+from sash.language import Select, SelectStatement, bind, bind_continuous, is_continuous, parse
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
@@ -110,6 +110,30 @@ def compile_select(
     except SashError as error:
         raise CqlError(str(error), select.script, _word(select, str(error))) from None
     return compiled
+
+
+def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
+    """A SELECT that is asked once. What only a continuous query can answer is refused with the way to that."""
+    try:
+        return compile_select(select, catalog, "(one-time)", one_time=True)
+    except CqlError as error:
+        if "REGISTER QUERY" in error.reason or not _can_be_registered(select, catalog):
+            raise
+        way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
+        raise _with(error, way_out) from None
+
+
+def _can_be_registered(select: Select, catalog: Catalog) -> bool:
+    try:
+        return is_continuous(select) and bind_continuous(select, catalog) is not None
+    except CqlError:
+        return False
+
+
+def _with(error: CqlError, way_out: str) -> CqlError:
+    if isinstance(error, NotSupportedError):
+        return NotSupportedError(f"{error.what}; {way_out}", error.text, error.span)
+    return CqlError(f"{error.reason}; {way_out}", error.text, error.span)
 
 
 def _word(select: Select, reason: str) -> Span:

@@ -23,7 +23,7 @@ from sash.core.errors import CatalogError, CheckpointError, NotSupportedError, Q
 from sash.core.time import Micros, to_micros
 from sash.engine import explain as explaining
 from sash.engine.checkpoint import Checkpoint
-from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_select
+from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_question, compile_select
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.declare import check_name, check_same, checked, declared_stream, duration
 from sash.engine.explain_continuous import either, explain_continuous
@@ -526,7 +526,7 @@ class Session:
     def _query(self, select: Select) -> pa.Table:
         self._check_open()
         with self._lock:
-            compiled = compile_select(select, self._catalog, "(one-time)", one_time=True)
+            compiled = compile_question(select, self._catalog)
             running = self._streams[compiled.stream.lower()]
         while True:
             with self._isolation.read():
