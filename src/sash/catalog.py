@@ -91,7 +91,8 @@ class RegisteredQuery:
     `synopsis` is the kind that its user insists on; None leaves the choice to the optimiser. `streams` are all the
     streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are what was known of
-    its streams when its plan was chosen: a restart comes to the same plan, whatever is known by then.
+    its streams when its plan was chosen: a restart comes to the same plan, whatever is known by then. `state` is where
+    its plan keeps what it stores (engine/plans.py).
     """
 
     name: str
@@ -105,6 +106,7 @@ class RegisteredQuery:
     execution: str = "upa"
     tables: tuple[str, ...] = ()
     measurements: tuple[tuple[str, str, float], ...] = ()
+    state: str = ""
 
     @property
     def is_continuous(self) -> bool:

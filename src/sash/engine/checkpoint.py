@@ -5,7 +5,7 @@ owner.lock       who writes here (storage/fence.py)
 catalog.jsonl    the catalog's history
 streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N tells streams of one name apart
 spark/NAME-N/    Spark's own offsets and commits
-plans/DIGEST/    a continuous plan: its log and its state files (engine/plan_runtime.py)
+plans/DIGEST-N/  a continuous plan: its log and its state files (engine/plans.py, engine/plan_runtime.py)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
 from sash.storage.files import write_json
 
-FORMAT = 3
+FORMAT = 4
 
 
 class Checkpoint:

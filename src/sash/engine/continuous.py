@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.changes import Changes
-from sash.core.errors import NotSupportedError, SashError
+from sash.core.errors import CheckpointError, NotSupportedError, SashError
 from sash.core.time import Micros, to_datetime
 from sash.engine.compiler import as_select
 from sash.engine.history import CatalogHistory
@@ -76,6 +76,7 @@ class ContinuousQueries:
         decided = self.decide(select, wanted.execution, before if before and before.text == wanted.text else None)
         strategy = decided.choice.strategy
         found = ContinuousQuery(wanted.name, decided.choice.plan, wanted.serial, strategy)
+        found = replace(found, state=self._state_of(found))
         query = replace(
             wanted,
             stream=found.streams[0],
@@ -83,9 +84,15 @@ class ContinuousQueries:
             tables=found.tables,
             execution=strategy,
             measurements=decided.statistics.measurements,
+            state=found.state,
         )
         self._compiled[query] = found
         return query
+
+    def _state_of(self, query: ContinuousQuery) -> str:
+        """The directory of the same plan, where another query has it; else a new one."""
+        same = (other.state for other in self._catalog.queries if other.state.startswith(f"{query.digest}-"))
+        return next(same, f"{query.digest}-{query.serial}")
 
     def decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
@@ -118,7 +125,9 @@ class ContinuousQueries:
         return self._plans.attach(self._found(query))
 
     def detach(self, query: RegisteredQuery) -> None:
-        self._plans.detach(self._found(query))
+        """Of a query that the catalog does not have any more."""
+        last = all(other.state != query.state for other in self._catalog.queries)
+        self._plans.detach(query.state, query.serial, last=last)
         self._compiled.pop(query, None)
         self._written.pop(query, None)
 
@@ -137,8 +146,19 @@ class ContinuousQueries:
         if query not in self._compiled:
             written = bind_continuous(as_select(query.text), self._catalog)
             plan = optimise(written, Statistics.of(query.measurements), query.execution)
-            self._compiled[query] = ContinuousQuery(query.name, plan, query.serial, query.execution)
+            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state)
+            if query.state.rpartition("-")[0] != found.digest:
+                raise CheckpointError(
+                    f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
+                    f"it; go on with the version that wrote the checkpoint, or DROP QUERY {query.name} and register it "
+                    "again: it then begins with empty windows"
+                )
+            self._compiled[query] = found
         return self._compiled[query]
+
+    def check(self, query: RegisteredQuery) -> None:
+        """What is stored for a query can be continued; CheckpointError where it cannot."""
+        self._found(query)
 
     # -- what users look at ----------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
-"""Checks on streams as users declare them, and against what a checkpoint knows of them."""
+"""Checks on streams and queries as users declare them, and against what a checkpoint knows of them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import Stream
+from sash.catalog import RegisteredQuery, Stream
 from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
 from sash.core.time import Micros, format_duration, parse_duration
 from sash.language import CreateStream
@@ -74,6 +75,23 @@ def check_same(stream: Stream, known: Stream) -> None:
             f"stream '{stream.name}' has other columns here ({', '.join(stream.schema.names)}) than in the checkpoint "
             f"({', '.join(known.schema.names)}); use another checkpoint"
         )
+
+
+def check_same_query(query: RegisteredQuery, known: RegisteredQuery) -> None:
+    """The query that a program registers again must be the one that the checkpoint knows; else say what differs."""
+    for name in ("text", "priority", "lifetime", "synopsis", "execution"):
+        ours, theirs = (_shown(name, getattr(each, name)) for each in (query, known))
+        if ours != theirs:
+            raise CatalogError(
+                f"a query named '{known.name}' is registered already, by the checkpoint: its {name} is {theirs} there "
+                f"and {ours} here; register it as it was, or DROP QUERY {known.name} first, or choose another name"
+            )
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    return format_duration(value) if name == "lifetime" else str(value)
 
 
 def _place(stream: Stream) -> str:

@@ -10,15 +10,25 @@
 A plan has a log of its own, beside those of its streams. A stream commits a micro-batch after its plans have taken it,
 so a crash between the two replays the micro-batch and the plan skips it. A crash before 5 replays the epoch: its
 changes may be seen again, state never counts them twice.
+
+Two locks, because subscribers are called in the middle of an epoch and may say anything to their session:
+
+    _turn    one epoch after the other; held while subscribers are called. Only the threads of streams take it.
+    _state   what is committed and who reads it; held for a moment, and nobody is called under it.
+
+The order of all locks is: a stream's, a plan's turn, the session's (or the isolation level's), that of all plans
+(plans.py), a plan's state. A thread that registers, looks at a view or asks for statistics comes from the session's
+lock and goes on to a plan's state; it never waits for a turn, so no callback can wait for it in vain.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -85,8 +95,16 @@ class Instants:
     now: Micros
 
 
+class Reader(Protocol):
+    """A query that has the plan."""
+
+    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> None: ...
+
+    def fail(self, why: str, *, reported: bool) -> None: ...
+
+
 class PlanRuntime:
-    """One plan with all the queries that have it. `deliver` gets the changes of each epoch, with its instants.
+    """One plan with all the queries that have it, its readers by their serial numbers.
 
     `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process.
     """
@@ -98,7 +116,6 @@ class PlanRuntime:
         bucketed: BucketedPlan,
         directory: Path,
         log: EpochLog | None,
-        deliver: Callable[[Changes, Instants, bool], None],
         tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
     ) -> None:
         self.plan = plan
@@ -108,10 +125,15 @@ class PlanRuntime:
         self._bucketed = bucketed
         self._directory = directory
         self._log = log
-        self._deliver = deliver
         self._tables = tables
         self._progress = _Progress()
-        self._lock = threading.RLock()
+        self._turn = threading.Lock()
+        self._state = threading.Lock()
+        self._readers: dict[int, Reader] = {}
+        # While a stream's thread is in its turn, files are its own; what is to be done when it leaves.
+        self._worker: int | None = None
+        self._afterwards: Callable[[], None] | None = None
+        self._gone = False
         self._windows = windows(plan)
         self.observed = Observed(self._windows, self.leaves.layout.places)
 
@@ -142,14 +164,64 @@ class PlanRuntime:
 
     def rows(self) -> tuple[Changes, Micros]:
         """The answer's rows, and the instant for which they stand."""
-        with self._lock:
+        with self._state:
             return self.view.rows(self.now), self.now
+
+    # -- readers ---------------------------------------------------------------------------------------
+
+    def is_read_by(self, serial: int) -> bool:
+        return serial in self._readers
+
+    def join(self, serial: int, reader: Reader) -> None:
+        """A query comes: it gets the rows that stand, and every change after them."""
+        with self._state:
+            self._readers[serial] = reader
+            rows = self.view.rows(self.now)
+            if len(rows):
+                reader.take(rows, Instants(None, self.now), delivered=True)
+        if self.failed is not None:
+            reader.fail(self.failed, reported=True)
+
+    def leave(self, serial: int, afterwards: Callable[[], None]) -> bool:
+        """A query goes. The last one takes the plan with it: True, and `afterwards` is done when nobody works on it."""
+        with self._state:
+            self._readers.pop(serial, None)
+            if self._readers:
+                return False
+            self._gone = True
+            if self._worker is not None:
+                self._afterwards = afterwards
+                return True
+        afterwards()
+        return True
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        with self._turn:
+            with self._state:
+                self._worker = threading.get_ident()
+            try:
+                yield
+            finally:
+                with self._state:
+                    self._worker = None
+                if self._afterwards is not None:
+                    self._afterwards()
+
+    @property
+    def is_in_turn(self) -> bool:
+        """The calling thread is the one that works on the plan: a subscriber's callback, say."""
+        return self._worker == threading.get_ident()
+
+    @property
+    def _rests(self) -> bool:
+        return self._gone or self.failed is not None
 
     # -- time and tuples -------------------------------------------------------------------------------
 
     def take(self, stream: str, batch: Batch) -> None:
         """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
-        with self._lock:
+        with self._in_turn():
             name = stream.lower()
             if not self.wants(name, batch.epoch):
                 return
@@ -164,27 +236,27 @@ class PlanRuntime:
 
     def wants(self, stream: str, epoch: int) -> bool:
         """The plan goes on and has not taken this micro-batch of a stream yet."""
-        return self._progress.failed is None and epoch > self._progress.taken.get(stream.lower(), -1)
+        return not self._rests and epoch > self._progress.taken.get(stream.lower(), -1)
 
     def advance(self, stream: str, watermark: Micros) -> None:
         """A heartbeat: no tuple of this stream with an earlier time is to come."""
-        with self._lock:
+        with self._in_turn():
             after = self._moved(stream.lower(), None, watermark)
-            if self._progress.failed is None and self._reached(after) > self._progress.low:
+            if not self._rests and self._reached(after) > self._progress.low:
                 self._step(None, 0, after)
 
     def begin(self, stream: str) -> None:
         """A stream runs (again): its tuples are to be waited for."""
-        with self._lock:
+        with self._in_turn():
             self._progress.ended = [name for name in self._progress.ended if name != stream.lower()]
 
     def finish(self, stream: str) -> None:
         """A stream has ended, or is idle: it holds nobody back, and its own last instant is over."""
-        with self._lock:
+        with self._in_turn():
             name = stream.lower()
             after = self._moved(name, None, None)
             after.ended = sorted({*after.ended, name})
-            if self._progress.failed is None and self._reached(after) > self._progress.low:
+            if not self._rests and self._reached(after) > self._progress.low:
                 self._step(None, 0, after)
             else:
                 self._progress.ended = after.ended
@@ -227,9 +299,21 @@ class PlanRuntime:
         after.low = high
         self._count_late(outcome.late, after)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
-        self._deliver(outcome.changes, Instants(before.low, high - 1), False)
-        self._commit(after, outcome.changes)
+        self._tell_and_commit(outcome.changes, Instants(before.low, high - 1), after)
         self._remove_files(before, after)
+
+    def _tell_and_commit(self, changes: Changes, instants: Instants, after: _Progress) -> None:
+        """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
+        told = set[int]()
+        while True:
+            with self._state:
+                untold = {serial: reader for serial, reader in self._readers.items() if serial not in told}
+                if not untold:
+                    self._commit(after, changes)
+                    return
+            for serial, reader in untold.items():
+                reader.take(changes, instants, delivered=False)
+                told.add(serial)
 
     def _count_late(self, late: tuple[int, ...], after: _Progress) -> None:
         """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""
@@ -241,10 +325,14 @@ class PlanRuntime:
 
     def fail(self, why: str) -> None:
         """The plan cannot go on: one of its own expressions raised."""
-        with self._lock:
+        with self._in_turn():
             after = self._moved("", None, None)
             after.failed = why
-            self._commit(after, Changes.none(self.plan.schema))
+            with self._state:
+                self._commit(after, Changes.none(self.plan.schema))
+                readers = list(self._readers.values())
+            for reader in readers:
+                reader.fail(why, reported=False)
 
     # -- commit and recovery ---------------------------------------------------------------------------
 
@@ -267,13 +355,20 @@ class PlanRuntime:
             self._progress = _Progress(**snapshot.state)
             rows = _read(snapshot.tables[0])
             self.view.add(rows, self.now)
-            self._deliver(rows, Instants(None, self.now), True)
+            self._remind(rows, Instants(None, self.now))
         for entry in self._log.entries():
             low, self._progress = self._progress.low, _Progress(**entry.facts)
             changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
             self.view.add(changes, self.now)
-            self._deliver(changes, Instants(low, self.now), True)
+            self._remind(changes, Instants(low, self.now))
         self._remove_files(None, self._progress)
+        if self.failed is not None:
+            for reader in self._readers.values():
+                reader.fail(self.failed, reported=True)
+
+    def _remind(self, changes: Changes, instants: Instants) -> None:
+        for reader in self._readers.values():
+            reader.take(changes, instants, delivered=True)
 
     def _remove_files(self, before: _Progress | None, after: _Progress) -> None:
         """State files that no manifest names: of chunks that have expired, or left by a crash."""

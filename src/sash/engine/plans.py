@@ -1,6 +1,9 @@
 """The continuous plans of a session: queries with the same plan share its execution.
 
-A plan runs while a query has it. Its files are named by the plan itself, so after a restart the same query finds them.
+A plan runs while a query has it. Its directory is named DIGEST-N: by the plan itself and by the query that came first
+with it. The name is part of the registration. So after a restart a query finds what was stored for it; a plan that
+this version of Sash would make differently is noticed (`CheckpointError`) instead of beginning with empty windows; and
+a query that is registered anew never finds what a dropped one has left.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import logging
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,17 +23,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.changes import Changes
-from sash.core.errors import CheckpointError, QueryFailedError
-from sash.core.time import Micros, to_datetime
-from sash.engine.answer import Answer
+from sash.core.errors import CheckpointError, SashError
+from sash.core.time import Micros
 from sash.engine.observed import Observed
-from sash.engine.plan_runtime import Batch, Instants, PlanRuntime
+from sash.engine.plan_reader import PlanReader
+from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.query import Query
-from sash.engine.sampling import Sampler
 from sash.engine.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins
-from sash.plan.streams import sampling_of
 from sash.state import files
 from sash.storage.epochs import EpochLog
 from sash.storage.files import write_json
@@ -43,12 +43,13 @@ logger = logging.getLogger("sash.engine")
 
 @dataclass(frozen=True)
 class ContinuousQuery:
-    """A registered query with its plan."""
+    """A registered query with its plan; `state` is the name of the plan's directory."""
 
     name: str
     plan: Node
     serial: int = 0
     execution: str = "upa"
+    state: str = ""
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -60,6 +61,7 @@ class ContinuousQuery:
 
     @property
     def digest(self) -> str:
+        """Of what the stored state depends on: the plan as it is executed, and the strategy."""
         return hashlib.sha256(f"{self.execution} {self.plan!r}".encode()).hexdigest()[:24]
 
 
@@ -90,8 +92,6 @@ class Plans:
         self._running: dict[str, PlanRuntime] = {}
         # After a restart several streams may be the first to ask for a plan.
         self._lock = threading.RLock()
-        self._users: dict[str, dict[int, ContinuousQuery]] = {}
-        self._samplers: dict[int, Sampler] = {}
 
     def attach(self, query: ContinuousQuery) -> PlanRuntime:
         """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it."""
@@ -99,36 +99,28 @@ class Plans:
             return self._attached(query)
 
     def _attached(self, query: ContinuousQuery) -> PlanRuntime:
-        digest = query.digest
-        users = self._users.setdefault(digest, {})
-        if query.serial in users:
-            return self._running[digest]
-        if digest not in self._running:
-            users[query.serial] = query
-            self._running[digest] = self._open(query)
-            self._running[digest].recover()
-            self._report_failure(query, self._running[digest].failed)
-        else:
-            users[query.serial] = query
-            rows, now = self._running[digest].rows()
-            if len(rows):
-                self._give(query, rows, Instants(None, now), delivered=False)
-        return self._running[digest]
+        runtime = self._running.get(query.state)
+        if runtime is not None and runtime.is_read_by(query.serial):
+            return runtime
+        reader = PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
+        if runtime is not None:
+            runtime.join(query.serial, reader)
+            return runtime
+        runtime = self._open(query)
+        runtime.join(query.serial, reader)
+        runtime.recover()
+        self._running[query.state] = runtime
+        return runtime
 
-    def detach(self, query: ContinuousQuery) -> None:
-        """A query was dropped. The last one takes its plan's state with it."""
-        users = self._users.get(query.digest, {})
-        users.pop(query.serial, None)
-        self._samplers.pop(query.serial, None)
-        if users or query.digest not in self._running:
-            return
-        del self._running[query.digest]
-        directory = self._directory(query.digest)
-        files.forget(directory / "state")
-        shutil.rmtree(directory, ignore_errors=True)
-
-    def of(self, query: ContinuousQuery) -> PlanRuntime | None:
-        return self._running.get(query.digest)
+    def detach(self, state: str, serial: int, *, last: bool) -> None:
+        """A query was dropped. The `last` one of its plan takes the stored state with it, also if it never ran here."""
+        remove = partial(_remove, self._directory(state)) if last else _nothing
+        with self._lock:
+            runtime = self._running.get(state)
+            if runtime is None:
+                remove()
+            elif runtime.leave(serial, remove):
+                del self._running[state]
 
     def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> int:
         """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along.
@@ -194,12 +186,18 @@ class Plans:
             self._scratch.cleanup()
 
     def _distinct(self, queries: list[ContinuousQuery]) -> list[PlanRuntime]:
-        return list({query.digest: self.attach(query) for query in queries}.values())
+        """The plans of some queries; one that was dropped a moment ago does not come back."""
+        with self._lock:
+            here = [query for query in queries if self._handle(query.name, query.serial) is not None]
+            plans = list({query.state: self.attach(query) for query in here}.values())
+        if any(runtime.is_in_turn for runtime in plans):
+            raise SashError("a subscriber cannot let time go on under the changes that it is told of; do it afterwards")
+        return plans
 
     def _open(self, query: ContinuousQuery) -> PlanRuntime:
         from sash.spark.buckets import BucketedPlan
 
-        directory = self._directory(query.digest)
+        directory = self._directory(query.state)
         state = directory / "state"
         state.mkdir(parents=True, exist_ok=True)
         session, durable = self._spark(), self._root is not None
@@ -215,49 +213,21 @@ class Plans:
             partitions=self._partitions,
         )
         log = EpochLog(directory / "log") if durable else None
-        digest = query.digest
-
-        def deliver(changes: Changes, instants: Instants, delivered: bool) -> None:
-            for user in list(self._users.get(digest, {}).values()):
-                self._give(user, changes, instants, delivered=delivered)
-
         streams = [self._stream(name) for name in query.streams]
         read = partial(self._tables.read, columns_of_tables(query.plan))
-        return PlanRuntime(query.plan, streams, bucketed, state, log, deliver, read)
+        return PlanRuntime(query.plan, streams, bucketed, state, log, read)
 
-    def _directory(self, digest: str) -> Path:
+    def _directory(self, state: str) -> Path:
         if self._root is not None:
-            return self._root / digest
+            return self._root / state
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="sash-plans-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name) / digest
-
-    def _give(self, query: ContinuousQuery, changes: Changes, instants: Instants, *, delivered: bool) -> None:
-        for as_of, table in self._answers(query, changes, instants):
-            handle = self._handle(query.name, query.serial)
-            if handle is None:
-                return
-            answer = Answer(query.name, to_datetime(as_of), True, True, table)
-            handle._remember(answer)
-            if not delivered:
-                handle._deliver(answer)
-
-    def _answers(
-        self, query: ContinuousQuery, changes: Changes, instants: Instants
-    ) -> Iterator[tuple[Micros, pa.Table]]:
-        """An epoch's changes as one table, or an answer at each multiple of SLIDE."""
-        if sampling_of(query.plan) is None:
-            if len(changes):
-                yield instants.now, changes.to_table()
-            return
-        sampler = self._samplers.setdefault(query.serial, Sampler(query.plan))
-        if instants.low is None:
-            sampler.stand(changes)
-        else:
-            yield from sampler.answers(changes, instants.low, instants.now)
+        return Path(self._scratch.name) / state
 
     def _guarded(self, runtime: PlanRuntime, step: Callable[[], None]) -> None:
         """What an expression raises fails the plan's queries; a damaged or unwritable state stops the stream."""
+        from sash.spark.sources import first_line
+
         try:
             step()
         except (OSError, CheckpointError):
@@ -265,23 +235,7 @@ class Plans:
         except Exception as error:
             if "CheckpointError" in str(error):
                 raise
-            self._fail(runtime, error)
-
-    def _fail(self, runtime: PlanRuntime, error: Exception) -> None:
-        from sash.spark.sources import first_line
-
-        why = first_line(error)
-        runtime.fail(why)
-        for users in self._users.values():
-            for user in users.values():
-                if self.of(user) is runtime:
-                    logger.error("query %s failed: %s", user.name, why)
-                    self._report_failure(user, why)
-
-    def _report_failure(self, query: ContinuousQuery, why: str | None) -> None:
-        handle = self._handle(query.name, query.serial)
-        if why is not None and handle is not None:
-            handle.error = QueryFailedError(f"query '{query.name}' failed: {why}")
+            runtime.fail(first_line(error))
 
 
 class StreamPlans:
@@ -322,6 +276,15 @@ def columns_of_tables(plan: Node) -> dict[str, list[str]]:
         known = found.setdefault(node.table.name, [])
         known += [column for _, column in node.columns if column not in known]
     return found
+
+
+def _nothing() -> None:
+    pass
+
+
+def _remove(directory: Path) -> None:
+    files.forget(directory / "state")
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _buckets(path: Path, wanted: int) -> int:

@@ -25,7 +25,7 @@ from sash.engine import explain as explaining
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_question, compile_select
 from sash.engine.continuous import ContinuousQueries
-from sash.engine.declare import check_name, check_same, checked, declared_stream, duration
+from sash.engine.declare import check_name, check_same, check_same_query, checked, declared_stream, duration
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.history import CatalogHistory, query_change, stream_change, stream_of
 from sash.engine.observed import measured
@@ -335,8 +335,9 @@ class Session:
         if query.name.lower() not in self._restored:
             return None
         known = self._catalog.query(query.name)
-        if replace(known, serial=query.serial) != query:
-            return None
+        check_same_query(query, known)
+        if known.is_continuous:
+            self.continuous.check(known)
         self._restored.discard(query.name.lower())
         return self.queries[known.name]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.operators.keys import NO_KEY, Codes, _is_whole, _whole, dense_codes
+from sash.operators.keys import NO_KEY, Codes, is_whole, whole, dense_codes
 
 
 def join_values(
@@ -21,8 +21,8 @@ def join_values(
     [array([7, 8]), array([8])]
     """
     columns = [table[own[0]] for table, own in zip(tables, names, strict=True)]
-    if len(names[0]) == 1 and all(_is_whole(column.type) and not column.null_count for column in columns):
-        whole = [_whole(column) for column in columns]
+    if len(names[0]) == 1 and all(is_whole(column.type) and not column.null_count for column in columns):
+        whole = [whole(column) for column in columns]
         return whole, [np.ones(len(codes), dtype=np.bool_) for codes in whole]
     dense = dense_codes(tables, names, null_safe=False)
     return dense, [codes != NO_KEY for codes in dense]
