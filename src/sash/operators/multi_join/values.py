@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.operators.keys import NO_KEY, Codes, is_whole, whole, dense_codes
+from sash.operators.keys import NO_KEY, Codes, dense_codes, is_whole, whole
 
 
 def join_values(
@@ -22,7 +22,7 @@ def join_values(
     """
     columns = [table[own[0]] for table, own in zip(tables, names, strict=True)]
     if len(names[0]) == 1 and all(is_whole(column.type) and not column.null_count for column in columns):
-        whole = [whole(column) for column in columns]
-        return whole, [np.ones(len(codes), dtype=np.bool_) for codes in whole]
+        numbers = [whole(column) for column in columns]
+        return numbers, [np.ones(len(codes), dtype=np.bool_) for codes in numbers]
     dense = dense_codes(tables, names, null_safe=False)
     return dense, [codes != NO_KEY for codes in dense]
