@@ -5,6 +5,7 @@ owner.lock       who writes here (storage/fence.py)
 catalog.jsonl    the catalog's history
 streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N tells streams of one name apart
 spark/NAME-N/    Spark's own offsets and commits
+unwritten/NAME-N/  answers that wait for a sink (engine/outlet.py)
 plans/DIGEST-N/  a continuous plan: its log and its state files (engine/plans.py, engine/plan_runtime.py)
 """
 
@@ -70,6 +71,13 @@ class Checkpoint:
     @property
     def plans(self) -> Path:
         return self._root / "plans"
+
+    def unwritten(self, query: str, serial: int, sink: str) -> Path:
+        """Where answers wait that a sink would not take."""
+        return self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
+
+    def forget_unwritten(self, query: str, serial: int) -> None:
+        shutil.rmtree(self._root / "unwritten" / f"{query.lower()}-{serial}", ignore_errors=True)
 
     def forget(self, stream: Stream) -> None:
         """A dropped stream's files are of no use to a later one of the same name."""

@@ -54,4 +54,4 @@ class PlanReader:
             logger.error("query %s failed: %s", self._name, why)
         handle = self._handle()
         if handle is not None:
-            handle.error = QueryFailedError(f"query '{self._name}' failed: {why}")
+            handle.failure = QueryFailedError(f"query '{self._name}' failed: {why}")

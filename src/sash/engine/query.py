@@ -6,13 +6,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, SashError
 from sash.engine.answer import Answer
+from sash.engine.outlet import Outlet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,11 +92,18 @@ class Query:
         self.text = query.text
         self.serial = query.serial
         self.is_continuous = query.is_continuous
-        self.error: SashError | None = None
+        self.failure: SashError | None = None
+        self._outlets: list[Outlet] = []
         self._answers: deque[Answer] = deque(maxlen=keep)
         self._subscribers: list[Callable[[Answer], None]] = []
         self.answered = 0
         self.subscriber_errors = 0
+
+    @property
+    def error(self) -> SashError | None:
+        """Why the query has failed, or what keeps its answers from a sink; None while all is well."""
+        unwritten = (outlet.error for outlet in self._outlets)
+        return self.failure or next((error for error in unwritten if error is not None), None)
 
     def answers(self) -> list[Answer]:
         """The answers so far, oldest first: the last 1,000 by default."""
@@ -131,12 +139,25 @@ class Query:
     def write_to(self, format: str, **options: str) -> None:
         """Write each answer, or batch of changes, to a Spark sink from now on: `write_to("parquet", path="out")`.
 
-        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again.
+        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again. What cannot
+        be written waits, in order, and is tried again (engine/outlet.py); `error` and `stats()` say so.
         """
         from sash.spark.sinks import Sink
+        from sash.spark.sources import first_line
 
         sink = Sink(self._session.spark, format, options)
-        self.subscribe(lambda answer: sink.write(answer.as_of, answer.table, answer.rows))
+        outlet = Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line)
+        self._outlets.append(outlet)
+        self.subscribe(outlet.take)
+        outlet.flush()
+
+    def sinks(self) -> list[dict[str, Any]]:
+        """Each sink of `write_to`: how much was written, how much waits, and why."""
+        return [outlet.statistics() for outlet in self._outlets]
+
+    def _flush(self) -> None:
+        for outlet in self._outlets:
+            outlet.flush()
 
     def subscribe(self, callback: Callable[[Answer], None]) -> None:
         """Call back with each answer from now on. After a crash an answer may come again; it is never left out."""
@@ -158,6 +179,8 @@ class Query:
 
     def _dropped(self) -> None:
         self._memory.forget(self._answers)
+        for outlet in self._outlets:
+            outlet.drop()
 
     def _deliver(self, answer: Answer) -> None:
         """A subscriber that raises is reported; the others are still served."""
@@ -169,5 +192,5 @@ class Query:
                 logger.exception("a subscriber of query %s raised; the others are still served", self.name)
 
     def __repr__(self) -> str:
-        state = f"failed: {self.error}" if self.error else f"{self.answered} answers"
+        state = f"failed: {self.failure}" if self.failure else f"{self.answered} answers"
         return f"<Query {self.name}: {state}>"

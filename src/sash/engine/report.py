@@ -26,7 +26,7 @@ def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
             {
                 "name": query.name,
                 "stream": ", ".join(query.streams) or query.stream,
-                "state": "failed" if handle.error else "registered",
+                "state": _state(handle),
                 "answers": handle.answered,
                 "last_as_of": None if latest is None else latest.as_of,
                 "query": query.text,
@@ -35,6 +35,12 @@ def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
     fields = [("name", pa.string()), ("stream", pa.string()), ("state", pa.string()), ("answers", pa.int64())]
     schema = pa.schema([*fields, ("last_as_of", pa.timestamp("us", "UTC")), ("query", pa.string())])
     return pa.Table.from_pylist(rows, schema)
+
+
+def _state(handle: Query) -> str:
+    if handle.failure is not None:
+        return "failed"
+    return "registered" if handle.error is None else "cannot write"
 
 
 def show_tables(catalog: Catalog, sizes: dict[str, int]) -> pa.Table:
@@ -89,6 +95,7 @@ def session_statistics(
                 "answers": query.answered,
                 "error": None if query.error is None else str(query.error),
                 "subscriber_errors": query.subscriber_errors,
+                "sinks": query.sinks(),
                 "lateness": _lateness(query.name, streams) / max(1, query.answered),
                 **continuous.statistics(query),
             }

@@ -362,11 +362,14 @@ class Session:
             query = self._catalog.drop_query(name)
             self._history.append({"change": "drop query", "name": query.name})
             self._restored.discard(query.name.lower())
-            if (handle := self.queries.pop(query.name, None)) is not None:
-                handle._dropped()
+            handle = self.queries.pop(query.name, None)
             self._compiled.pop(query, None)
             if query.is_continuous:
                 self.continuous.detach(query)
+        if handle is not None:
+            handle._dropped()
+        if self._checkpoint is not None:
+            self._checkpoint.forget_unwritten(query.name, query.serial)
 
     def _continuous_at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
         with self._lock:
@@ -394,7 +397,7 @@ class Session:
             if not delivered:
                 logger.error("query %s failed: %s", name, why)
             if (handle := self._handle(name, progress)) is not None:
-                handle.error = QueryFailedError(f"query '{name}' failed: {why}")
+                handle.failure = QueryFailedError(f"query '{name}' failed: {why}")
         for name in progress.outcome.ended:
             logger.info("query %s has reached the end of its lifetime", name)
             if not delivered and self._handle(name, progress) is not None:
@@ -430,6 +433,7 @@ class Session:
         """Drain finite sources, deterministically, then close the last panes and return."""
         self._check_open()
         self._runner.drain(self._ready())
+        self._write_what_waits()
 
     def start(self, trigger: str = "1 second") -> None:
         """Run live: a micro-batch per trigger interval, until `stop`."""
@@ -443,6 +447,20 @@ class Session:
     def stop(self) -> None:
         """Stop live streams after the micro-batch in flight; the session can be started again."""
         self._runner.stop()
+        self._write_what_waits()
+
+    def _write_what_waits(self) -> None:
+        """Sinks that failed get another chance."""
+        for handle in list(self.queries.values()):
+            handle._flush()
+
+    def _report_unwritten(self) -> None:
+        for handle in list(self.queries.values()):
+            if handle.failure is None and handle.error is not None:
+                logger.error("the session closes: %s", handle.error)
+
+    def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
+        return None if self._checkpoint is None else self._checkpoint.unwritten(query.name, query.serial, sink)
 
     def _ready(self) -> list[RunningStream]:
         """The streams that some query reads, in the order of their names."""
@@ -465,6 +483,8 @@ class Session:
         if any(running.in_batch for running in self._streams.values()):
             raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
         self._runner.close()
+        self._write_what_waits()
+        self._report_unwritten()
         self._plans.close()
         self._closed = True
         if self._own is not None:
@@ -557,7 +577,7 @@ class Session:
         with self._lock:
             compiled = explaining.compile_for_explain(select, self._catalog, synopsis)
             neighbours = [
-                query for query in self._queries_at(compiled.stream) if self.queries[query.name].error is None
+                query for query in self._queries_at(compiled.stream) if self.queries[query.name].failure is None
             ]
             stream = self._catalog.stream(compiled.stream)
             runtime = self._streams[compiled.stream.lower()].runtime

@@ -7,27 +7,37 @@ answer that comes again is written again.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 from sash.core.changes import INSTANT
-from sash.core.errors import SashError
+from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
+from sash.spark.sources import first_line
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
+_KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")
 
 
 class Sink:
-    """`options` are those of Spark's writer."""
+    """`options` are those of Spark's writer. `name` is for people, `digest` tells it from others."""
 
     def __init__(self, session: SparkSession, format: str, options: Mapping[str, str]) -> None:
         self._session = session
         self._format = format
         self._options = {name: value for name, value in options.items() if name != "path"}
         self._path = options.get("path")
+        self.name = format if self._path is None else f"{format} {self._path}"
+        self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
+        _check_format(session, format)
         if format.lower() in _FILES and self._path is None:
             raise SashError(f"write_to('{format}') needs a path: write_to('{format}', path='out')")
 
@@ -45,6 +55,18 @@ class Sink:
         place = f"{self._path}/as_of={to_micros(as_of)}" + ("" if rows is None else f"/rows={rows}")
         writer = self._session.createDataFrame(table).coalesce(1).write.format(self._format).mode("overwrite")
         writer.options(**self._options).save(place)
+
+
+def _check_format(session: SparkSession, format: str) -> None:
+    """Spark looks a format up when it first writes: too late for a word that is wrong."""
+    java: Any = session
+    try:
+        finder = java._jvm.org.apache.spark.sql.execution.datasources.DataSource
+        finder.lookupDataSource(format, java._jsparkSession.sessionState().conf())
+    except Py4JJavaError:
+        raise SashError(f"Spark knows no format '{format}' to write to{nearest(format, _KNOWN)}") from None
+    except CapturedException as error:
+        raise SashError(f"Spark cannot write to '{format}': {first_line(error)}") from None
 
 
 def to_frame(session: SparkSession, tables: list[tuple[datetime, pa.Table]], schema: pa.Schema) -> DataFrame:
