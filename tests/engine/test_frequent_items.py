@@ -374,3 +374,25 @@ def test_sub_windows_that_panes_cannot_tell_apart_are_not_claimed_to_be_known() 
             {"v": 1, "count": 4},
         ]
     )
+
+
+def test_of_equally_frequent_items_none_is_frequent_for_certain() -> None:
+    """Seven items in turn, a hundred tuples a second: what is reported must truly occur more than delta times.
+
+    With sub-windows of SLIDE, delta is greater than any count: no answer but the empty one keeps that promise. With
+    shorter ones delta is less.
+    """
+    table = to_table([(START + i * SECOND // 100, i % 7, None, None, None, None) for i in range(1, 6_001)])
+    texts = {slide: f"SELECT FREQUENT(3, k) FROM s [WINDOW 10 sec SLIDE {slide} sec]" for slide in ("5", "1")}
+    found = answers_of(stream(), texts, [table])
+    tuples = [(to_micros(row["ts"]), row["k"]) for row in table.select(["ts", "k"]).to_pylist()]
+    for slide, answers in found.items():
+        for answer in (each for each in answers if each.complete):
+            now, length = to_micros(answer.as_of), int(slide) * SECOND
+            ends = range(now - 10 * SECOND + length, now + 1, length)
+            parts = [Counter(k for ts, k in tuples if end - length < ts <= end) for end in ends]
+            expected, delta = algorithm6(parts, 3)
+            true = sum(parts, Counter[Any]())
+            assert {row["k"]: row["count"] for row in answer.table.to_pylist()} == expected
+            assert all(true[item] > delta for item in expected)
+            assert (max(true.values()) > delta) == bool(expected) == (slide == "1")

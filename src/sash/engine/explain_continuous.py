@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sash.core.errors import CqlError
+from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.continuous import Decision
 from sash.plan.continuous import Node, explain, streams_of, windows
 from sash.plan.costs import cost, costs_by_kind
 from sash.plan.partitioning import spread
 from sash.plan.strategies import AUTO, NT, UPA
-from sash.plan.streams import sampling_of
+from sash.plan.streams import is_stream, sampling_of
 
 _PATTERNS = (
     "  MON  never expires",
@@ -50,7 +51,14 @@ def explain_continuous(decision: Decision) -> str:
 def explain_plan(plan: Node) -> list[str]:
     shown = [f"  {line}" for line in explain(plan)]
     used = [line for line in _PATTERNS if any(each.endswith(f"-> {line.split()[0]}") for each in shown)]
-    return [_title(plan), "Plan, each edge with its update pattern", *shown, *used, f"On Spark: {_spread(plan)}"]
+    title = [_title(plan), "Plan, each edge with its update pattern"]
+    return [*title, *shown, *used, *_growth(plan), f"On Spark: {_spread(plan)}"]
+
+
+def _growth(plan: Node) -> list[str]:
+    if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC:
+        return []
+    return ["View: grows for ever, because no result expires; Istream(..) has the results without a view"]
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------
