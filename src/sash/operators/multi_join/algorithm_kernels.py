@@ -83,6 +83,9 @@ def _probe(
     inputs = len(turn)
     wanted, bucket = value[group[0]], value[group[0]] % heads.shape[1]
     at, picked = np.empty(inputs, np.int64), np.empty(inputs, np.int64)
+    # Of what is picked up to a depth: when all had come, when the first expires.
+    came, expires = np.empty(inputs, np.int64), np.empty(inputs, np.int64)
+    came[0], expires[0] = -1, _NEVER
     depth = 1
     at[1] = heads[turn[1], bucket]
     while depth > 0:
@@ -98,24 +101,24 @@ def _probe(
         if value[place] != wanted:
             continue
         picked[turn[depth]] = place
+        came[depth], expires[depth] = max(came[depth - 1], ts[place]), min(expires[depth - 1], exp[place])
         if depth + 1 < inputs:
             depth += 1
             at[depth] = heads[turn[depth], bucket]
             continue
         for each in group:
-            picked[turn[0]] = each
-            start, until = ts[picked[0]], exp[picked[0]]
-            for stream in range(1, inputs):
-                start, until = max(start, ts[picked[stream]]), min(until, exp[picked[stream]])
+            start, until = max(came[depth], ts[each]), min(expires[depth], exp[each])
             if together and start >= until:
                 continue
-            if keep:
-                found = counts[_FOUND]
-                if found == members.shape[1]:
-                    members, times = _wider(members, 2 * found), _wider(times, 2 * found)
-                for stream in range(inputs):
-                    members[stream, found] = picked[stream]
-                times[0, found], times[1, found], times[2, found], times[3, found] = now, start, until, sign
+            found = counts[_FOUND]
+            if keep and found == members.shape[1]:
+                members, times = _wider(members, 2 * found), _wider(times, 2 * found)
+            # Results that nobody wants to keep are returned all the same, one over the other.
+            slot = found if keep else found % members.shape[1]
+            picked[turn[0]] = each
+            for stream in range(inputs):
+                members[stream, slot] = picked[stream]
+            times[0, slot], times[1, slot], times[2, slot], times[3, slot] = now, start, until, sign
             counts[_FOUND] += 1
     return members, times
 

@@ -1,0 +1,28 @@
+"""The benchmark of multi-way joins at a small size: what it counts is what the cost model predicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.draw_joins import bars, lines, verdicts
+from benchmarks.run_joins import BUCKETS, INTERVAL, ORDERS, intervals, measure, orders, stream
+from sash.operators.multi_join.algorithms import ALGORITHMS
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("buckets", [1, BUCKETS])
+def test_tuples_probed_are_as_predicted(algorithm: str, buckets: int) -> None:
+    given = [stream(20_000, seed) for seed in range(2)]
+    cells = [measure(algorithm, order, INTERVAL, buckets, given) for order in ORDERS[:3]]
+    for cell in cells:
+        assert cell["probed"] == pytest.approx(cell["predicted"], rel=0.2)
+    assert sorted(cells, key=lambda cell: cell["probed"]) == sorted(cells, key=lambda cell: cell["printed_model"])
+    assert cells[0]["found"] == cells[1]["found"] == cells[2]["found"] > 0
+
+
+def test_the_figures_have_their_parts() -> None:
+    given = [stream(2_000, 0)]
+    results = {"figure5_2": orders(given), "figure5_3": intervals(given, (1,)), "figure5_4": intervals(given, (2, 5))}
+    assert len(bars(results)) == 1 + 2 * len(ALGORITHMS)
+    assert len(lines(results["figure5_3"])) == 3 and len(lines(results["figure5_4"])) == 6
+    assert verdicts(results)[1].startswith("orders rank by tuples probed")
