@@ -14,7 +14,7 @@ from sash.plan.outputs import (
     Sampled,
     Stamped,
 )
-from sash.plan.partitioning import spread
+from sash.plan.stages import StagePlan, stages
 from sash.plan.streams import is_stream, sampling_of
 from tests.plan.test_update_patterns import two
 
@@ -38,14 +38,7 @@ def test_expiries_of_external_tuples_end_results() -> None:
     assert mixed.schema.names == ["S.a", "S.b", "S exp", "T.a", "T.b"]
     results = Outliving(mixed, ("S exp",))
     assert results.schema.names == ["S.a", "S.b", "T.a", "T.b"] and results.pattern is UpdatePattern.WEAK
-    assert spread(results) == {0: "S.a", 1: "T.b"}
-
-
-def test_rows_of_results_are_counted_in_one_bucket() -> None:
-    results = Outliving(JOIN)
-    assert spread(Deltas(JOIN, ISTREAM)) == spread(ResultWindow(results, TimeWindow(3))) == {0: "S.a", 1: "T.b"}
-    assert spread(ResultWindow(results, RowWindow(3))) is None
-    assert spread(ResultWindow(results, RowWindow(3), ("S.a",))) == {0: "S.a", 1: "T.b"}
+    assert stages(results) == (StagePlan("", {0: "S.a", 1: "T.b"}),)
 
 
 def test_a_stream_is_no_relation() -> None:

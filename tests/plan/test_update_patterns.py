@@ -32,7 +32,6 @@ from sash.plan.continuous import (
     explain,
 )
 from sash.plan.expressions import Field, Literal, RowExpression
-from sash.plan.partitioning import spread
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "update_patterns.json"
 EXAMPLES = {
@@ -149,40 +148,9 @@ def test_explain_shows_the_pattern_of_every_edge() -> None:
     assert [line.rpartition(" ")[2] for line in shown] == ["STR", "WK", "WKS", "WKS", "WKS", "WKS", "WKS"]
 
 
-# -- buckets ----------------------------------------------------------------------------------------------------
-
-
 def two(name: str, kind: TimeWindow | RowWindow | None = None, partition: tuple[str, ...] = ()) -> BaseWindow:
     columns = tuple(Column(f"{name}.{c}", RowExpression(c, pa.int64(), (c,))) for c in "ab")
     return BaseWindow(name, name, kind or TimeWindow(9), columns, partition=partition)
-
-
-def test_a_join_is_spread_by_its_key() -> None:
-    joined = Join(two("S"), two("T"), (("S.a", "T.b"),))
-    assert spread(joined) == {0: "S.a", 1: "T.b"}
-    # Through a projection, and with a group-by on the other side's key.
-    grouped = GroupBy(Map(joined, (("x", Field("T.b", pa.int64())),)), ("x",), ())
-    assert spread(grouped) == {0: "S.a", 1: "T.b"}
-
-
-def test_operators_without_a_common_key_have_one_bucket() -> None:
-    joined = Join(two("S"), two("T"), (("S.a", "T.b"),))
-    assert spread(GroupBy(joined, ("S.b",), ())) is None
-    assert spread(two("S", RowWindow(3))) is None
-    assert spread(two("S", RowWindow(3), ("S.b",))) == {0: "S.b"}
-    assert spread(GroupBy(two("S"), (), ())) is None
-
-
-def test_a_union_is_spread_by_columns_at_the_same_place() -> None:
-    assert spread(Distinct(Union((two("S"), two("T"))))) == {0: "S.a", 1: "T.a"}
-    assert spread(Negation(Union((two("S"), two("T"))), two("U"), (("S.b", "U.a"),))) == {0: "S.b", 1: "T.b", 2: "U.a"}
-
-
-def test_a_join_with_a_table_is_spread_as_its_input() -> None:
-    joined = with_table(RelationJoin, Join(two("S"), two("T"), (("S.a", "T.b"),)))
-    assert spread(joined) == {0: "S.a", 1: "T.b"}
-    assert spread(GroupBy(joined, ("n.name",), ())) is None
-    assert spread(GroupBy(joined, ("n.id",), ())) == {0: "S.a", 1: "T.b"}
 
 
 def test_explain_names_the_table() -> None:

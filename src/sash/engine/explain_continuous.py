@@ -1,17 +1,17 @@
-"""EXPLAIN of a continuous query: its plan, the update pattern of every edge, how it is spread, what it stores, and what
-it is expected to cost under each execution strategy."""
+"""EXPLAIN of a continuous query: its plan, the update pattern of every edge, its stages, what it stores, and what it is
+expected to cost under each execution strategy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from sash.core.errors import CqlError
 from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.continuous import Decision
-from sash.plan.continuous import Node, explain, streams_of, windows
+from sash.plan.continuous import Node, inputs, path_below, streams_of
 from sash.plan.costs import cost, costs_by_kind
-from sash.plan.partitioning import spread
+from sash.plan.stages import StagePlan, stages
 from sash.plan.strategies import AUTO, NT, UPA
 from sash.plan.streams import is_stream, sampling_of
 
@@ -49,10 +49,22 @@ def explain_continuous(decision: Decision) -> str:
 
 
 def explain_plan(plan: Node) -> list[str]:
-    shown = [f"  {line}" for line in explain(plan)]
+    every = stages(plan)
+    exchanges = {path: f"Exchange {_by([column])}" for stage in every for path, column in stage.lower.items()}
+    shown = [f"  {'  ' * depth}{line}" for depth, line in _tree(plan, "", 0, exchanges)]
     used = [line for line in _PATTERNS if any(each.endswith(f"-> {line.split()[0]}") for each in shown)]
     title = [_title(plan), "Plan, each edge with its update pattern"]
-    return [*title, *shown, *used, *_growth(plan), f"On Spark: {_spread(plan)}"]
+    return [*title, *shown, *used, *_growth(plan), *_on_spark(every)]
+
+
+def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Iterator[tuple[int, str]]:
+    """The plan from the answer down, each node with the pattern of the edge above it; and the exchanges."""
+    if path in exchanges:
+        yield depth, exchanges[path]
+        depth += 1
+    yield depth, f"{node.describe()}  -> {node.pattern.label}"
+    for place, below in enumerate(inputs(node)):
+        yield from _tree(below, path_below(path, place), depth + 1, exchanges)
 
 
 def _growth(plan: Node) -> list[str]:
@@ -131,9 +143,20 @@ def _title(plan: Node) -> str:
     return "Continuous: every arrival and every expiry changes the answer"
 
 
-def _spread(plan: Node) -> str:
-    columns = spread(plan)
-    if columns is None:
-        return "one bucket, because no column is the key of all operators"
-    names = sorted({columns[place] for place in range(len(windows(plan)))})
-    return f"buckets by {', '.join(names)}"
+def _on_spark(every: Sequence[StagePlan]) -> list[str]:
+    """By what each stage is spread over buckets, from the windows up."""
+    if len(every) == 1:
+        reason = "" if every[0].spread else ", because no column is a key of all that is compared"
+        return [f"On Spark: {_buckets(every[0])}{reason}"]
+    numbered = enumerate(every, 1)
+    return [f"On Spark: {len(every)} stages", *(f"  {number}  {_buckets(stage)}" for number, stage in numbered)]
+
+
+def _buckets(stage: StagePlan) -> str:
+    columns = [*stage.windows.values(), *stage.lower.values()]
+    return f"buckets {_by(columns)}" if stage.spread else "one bucket"
+
+
+def _by(columns: Sequence[str | None]) -> str:
+    named = sorted({column for column in columns if column is not None})
+    return f"by {', '.join(named)}" if named else "into one bucket"

@@ -5,6 +5,6 @@ each instant first what expires, then what arrives. What comes out is the net ef
 depend on how the input is cut into micro-batches.
 """
 
-from sash.operators.stage import Arrivals, Stage
+from sash.operators.stage import Arrivals, Bucket, Stage
 
-__all__ = ["Arrivals", "Stage"]
+__all__ = ["Arrivals", "Bucket", "Stage"]

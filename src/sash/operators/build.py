@@ -37,6 +37,7 @@ from sash.plan.continuous import (
     RelationJoin,
     Union,
     inputs,
+    path_below,
     windows,
 )
 from sash.plan.outputs import Deltas, Outliving, OutputNode, Sampled, Snapshots, Stamped
@@ -68,7 +69,7 @@ class _Builder:
         asks = self._must_know(node) or (named and self._passes_names(node))
         strategy = self._strategy
         self._strategy = strategy_below(node, strategy)
-        widths = [self.visit(input, f"{path}{place}", named=asks) for place, input in enumerate(inputs(node))]
+        widths = [self.visit(input, path_below(path, place), named=asks) for place, input in enumerate(inputs(node))]
         self._strategy = strategy
         operator = self._operator(node, path, self._width(node, widths) if named else 0)
         self.operators[path] = operator
@@ -159,7 +160,7 @@ class _Builder:
         return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
 
     def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[Storing, Storing]:
-        left, right = (self._storing(input, f"{path}{place}") for place, input in enumerate(inputs(node)))
+        left, right = (self._storing(input, path_below(path, place)) for place, input in enumerate(inputs(node)))
         return left, right
 
     def _storing(self, node: Node, path: str) -> Storing:

@@ -70,5 +70,5 @@ def appended(rows: pa.Table, ts: Int64s, state: Working, name: str, width: int) 
     number = len(ts)
     ids = np.zeros((number, width), dtype=np.int64)
     if width:
-        ids[:, 0] = state.count(name, number) + np.arange(number)
+        ids[:, 0] = state.numbers(name, number)
     return Changes(rows, ts, np.full(number, NEVER, dtype=np.int64), np.ones(number, dtype=np.int8), ids)

@@ -31,7 +31,7 @@ class Identities:
         stored = [*Fifo(state.chunks(self._name)).tuples(), Changes.none(self._schema, 1)][0]
         numbers = np.full((len(found), 1), -1, dtype=np.int64)
         appears = found.sign > 0
-        numbers[appears, 0] = state.count(self._name, int(appears.sum())) + np.arange(int(appears.sum()))
+        numbers[appears, 0] = state.numbers(self._name, int(appears.sum()))
         every = in_sequence([stored, Changes(found.rows, found.ts, found.exp, found.sign, numbers)])
         codes = self._codes(every.rows)
         order = np.lexsort((every.sign, every.ts, codes))

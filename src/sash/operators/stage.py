@@ -1,9 +1,11 @@
-"""A stage: the operators of a plan over one bucket of its tuples, epoch by epoch.
+"""A stage: operators of a plan over one bucket of their tuples, epoch by epoch.
 
-    arrivals per window ──► wait for the watermark ──► numbered ──► window ──► .. ──► changes
-                            (`pending`)                                 (state in between)
+    arrivals per window ──► wait for the watermark ──► numbered ──► window ──┐
+                            (`pending`)                                      ├──► .. ──► changes
+    changes of the stages below, those of the epoch ─────────────────────────┘ (state in between)
 
-A join with a table has the table as one more input: the versions of its rows that this epoch needs come along with it.
+Most plans are one stage; `StagePlan` says which part of a plan it is. A join with a table has the table as one more
+input: the versions of its rows that this epoch needs come along with it.
 
 A stage is a value: it has no state of its own. An epoch takes the bucket's state and what arrived, and gives the
 changes and the state after. The same code runs in the Sash process and on Spark's executors.
@@ -11,7 +13,7 @@ changes and the state after. The same code runs in the Sash process and on Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -26,10 +28,12 @@ from sash.operators.build import build
 from sash.operators.lifetimes import in_sequence
 from sash.operators.net import net
 from sash.operators.table_join import table_input
-from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, windows
+from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, path_below, windows
+from sash.plan.stages import StagePlan
 from sash.state import Chunk, Fifo, State, Working
 
 NO_TABLES: Mapping[str, RowVersions] = MappingProxyType({})
+NO_CHANGES: Mapping[str, Changes] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -41,47 +45,81 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class _Given:
-    """An epoch's input: the tuples of the windows from left to right, and the tables."""
+class Bucket:
+    """One of several buckets of a stage. Ids that they give out are different."""
 
-    arrived: Iterator[Arrivals | None]
+    number: int = 0
+    of: int = 1
+
+
+ONLY = Bucket()
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An epoch's input: the tuples of the windows by their places, changes of the stages below, and the tables."""
+
+    arrived: Mapping[int, Arrivals]
+    exchanged: Mapping[str, Changes]
     tables: Mapping[str, RowVersions]
 
 
 class Stage:
-    """`plan` is a whole plan; its windows are numbered from left to right.
+    """`plan` is a whole plan; its windows are numbered from left to right. `part` is what runs here, by default all.
 
     `named` keeps the ids of results. Equal rows are then told apart, so one that replaces another is a change.
     """
 
     def __init__(
-        self, plan: Node, partitions: int | None = None, strategy: str = "upa", *, named: bool = False
+        self,
+        plan: Node,
+        partitions: int | None = None,
+        strategy: str = "upa",
+        *,
+        named: bool = False,
+        part: StagePlan | None = None,
     ) -> None:
         self.plan = plan
         self.schemas = [window.schema for window in windows(plan)]
+        # All operators, also those of other stages: what is above says how the results of this one are announced.
         self._operators = build(plan, partitions, strategy, named=named)
-        self._named = named
+        self._nodes = dict(_paths(plan, ""))
+        self._places = {path: place for place, path in enumerate(_windows(self._nodes))}
+        self._root = "" if part is None else part.path
+        self._lower = frozenset(() if part is None else part.lower)
+        self._nets = self._root == "" and not named
+
+    def schema_of(self, path: str) -> pa.Schema:
+        """The columns of the results of the node at a path."""
+        return self._nodes[path].schema
+
+    def width_of(self, path: str) -> int:
+        """How many ids the results of the node at a path have."""
+        return self._operators[path].width
 
     def step(
         self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
         tables: Mapping[str, RowVersions] = NO_TABLES,
+        *, exchanged: Mapping[str, Changes] = NO_CHANGES, bucket: Bucket = ONLY,
     ) -> tuple[Changes, State]:  # fmt: skip
         """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
 
         `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
+        `exchanged` has the changes of the epoch from the stages below, by their paths.
         """
-        working, epoch = Working(state), Epoch(low, high)
-        waiting = iter([arrived.get(place) for place in range(len(self.schemas))])
-        found = self._run(self.plan, "", working, epoch, _Given(waiting, tables))
-        return found if self._named else net(found).nameless(), working.finished()
+        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high)
+        found = self._run(self._root, working, epoch, _Given(arrived, exchanged, tables))
+        return net(found).nameless() if self._nets else found, working.finished()
 
-    def _run(self, node: Node, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
+    def _run(self, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
+        node = self._nodes[path]
+        if path in self._lower:
+            return given.exchanged.get(path, Changes.none(node.schema, self.width_of(path)))
         if isinstance(node, BaseWindow):
-            taken = [self._take(node, path, state, epoch, next(given.arrived))]
+            taken = [self._take(node, path, state, epoch, given.arrived.get(self._places[path]))]
         else:
-            taken = [
-                self._run(input, f"{path}{place}", state, epoch, given) for place, input in enumerate(inputs(node))
-            ]
+            below = [path_below(path, place) for place in range(len(inputs(node)))]
+            taken = [self._run(each, state, epoch, given) for each in below]
         if isinstance(node, TableJoin):
             taken.append(table_input(node, given.tables.get(node.table.name), epoch))
         return self._operators[path].step(taken, state, epoch)
@@ -101,7 +139,7 @@ class Stage:
         if arrived is not None and len(arrived.ts):
             waited.append(_as_changes(arrived).where(arrived.ts >= epoch.low))
         if not waited:
-            return Changes.none(window.schema, self._width(path))
+            return Changes.none(window.schema, self.width_of(path))
         every = in_sequence(waited)
         ready = every.ts < epoch.high
         buffer.add(every.where(~ready))
@@ -110,14 +148,21 @@ class Stage:
         return self._numbered(found.take(np.argsort(found.ts, kind="stable")), path, state)
 
     def _numbered(self, ready: Changes, path: str, state: Working) -> Changes:
-        width = self._width(path)
+        width = self.width_of(path)
         ids = np.zeros((len(ready), width), dtype=np.int64)
         if width:
-            ids[:, 0] = state.count(path, len(ready)) + np.arange(len(ready))
+            ids[:, 0] = state.numbers(path, len(ready))
         return Changes(ready.rows, ready.ts, ready.exp, ready.sign, ids)
 
-    def _width(self, path: str) -> int:
-        return self._operators[path].width
+
+def _paths(node: Node, path: str) -> list[tuple[str, Node]]:
+    """All nodes with their paths, windows from left to right."""
+    below = [pair for place, input in enumerate(inputs(node)) for pair in _paths(input, path_below(path, place))]
+    return [*below, (path, node)]
+
+
+def _windows(nodes: Mapping[str, Node]) -> list[str]:
+    return [path for path, node in nodes.items() if isinstance(node, BaseWindow)]
 
 
 def _as_changes(arrived: Arrivals) -> Changes:

@@ -347,8 +347,17 @@ def with_inputs(node: Node, below: tuple[Node, ...]) -> Node:
 def edges(plan: Node, path: str = "") -> Iterator[tuple[str, Node]]:
     """Every node, inputs before the node itself; the path is the inputs' positions from the answer down."""
     for place, node in enumerate(inputs(plan)):
-        yield from edges(node, f"{path}{place}")
+        yield from edges(node, path_below(path, place))
     yield path or "root", plan
+
+
+def path_below(path: str, place: int) -> str:
+    """The path of a node's input.
+
+    >>> path_below("01", 2), path_below("01", 10)
+    ('012', '01(10)')
+    """
+    return f"{path}{place}" if place < 10 else f"{path}({place})"
 
 
 def windows(plan: Node) -> list[BaseWindow]:

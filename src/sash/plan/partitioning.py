@@ -1,18 +1,25 @@
-"""By which column a continuous plan's tuples may be spread over buckets.
+"""By which columns the operators of a continuous plan may be spread over buckets.
 
 A bucket must hold everything that an operator compares. A join on a = b may be spread by a and b, a group-by by any
-of its keys, a duplicate elimination by any column; filters and unions by whatever their inputs allow, and so does a
-join with a table: every bucket gets the whole table. A plan whose operators have no column in common, or that counts
-rows of a whole stream, has one bucket.
+of its keys, a duplicate elimination by any column. What looks at one row at a time (filters, projections, unions, a
+join with a table, of which every bucket has a copy) may be spread as its inputs are, be it by a column that it leaves
+out. An operator that compares everything with everything, or counts rows of a whole stream, has one bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.types as pt
 
 from sash.core.window import RowWindow
 from sash.plan.continuous import (
     BaseWindow,
+    Distinct,
+    Filter,
     GroupBy,
     Intersection,
     Join,
@@ -21,70 +28,104 @@ from sash.plan.continuous import (
     Node,
     TableJoin,
     Union,
-    windows,
+    edges,
+    inputs,
 )
 from sash.plan.expressions import Field
-from sash.plan.outputs import ResultWindow
-
-# For every window of the plan (by its place among them) the column that decides its tuple's bucket.
-Spread = Mapping[int, str]
+from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 
 
-def spread(plan: Node) -> Spread | None:
-    """The columns to spread by, or None where everything must be in one bucket."""
-    return next(iter(_Candidates(plan).of(plan).values()), None)
+class Kept(Enum):
+    """How tuples are spread where no column of theirs tells."""
+
+    SOMEHOW = "by a column that is not among them any more"
+    TOGETHER = "all in one bucket"
 
 
-class _Candidates:
-    """A node's columns by which it may be spread, each with what that means for the windows below."""
+# By what tuples are spread: a column's value, or otherwise.
+Spread = str | Kept
 
-    def __init__(self, plan: Node) -> None:
-        self._next = iter(range(len(windows(plan))))
 
-    def of(self, node: Node) -> dict[str, Spread]:
-        if isinstance(node, BaseWindow):
-            place = next(self._next)
-            counted = isinstance(node.window, RowWindow)
-            names = node.partition if counted else node.schema.names
-            return {name: {place: name} for name in names}
-        if isinstance(node, Join):
-            return self._joined(node.left, node.right, node.keys, both=True)
-        if isinstance(node, Negation | Intersection):
-            return self._joined(node.left, node.right, node.keys, both=False)
-        if isinstance(node, Union):
-            return self._united(node)
-        below = self.of(node.input)
-        if isinstance(node, Map):
-            renamed = ((name, made) for name, made in node.outputs if isinstance(made, Field))
-            return {name: below[made.name] for name, made in renamed if made.name in below}
-        if isinstance(node, GroupBy):
-            return {key: below[key] for key in node.keys if key in below}
-        if isinstance(node, TableJoin):
-            return {**below, **{other: below[one] for one, other in node.keys if one in below}}
-        if isinstance(node, ResultWindow) and isinstance(node.window, RowWindow):
-            return {key: below[key] for key in node.partition if key in below}
-        return below
+@dataclass(frozen=True)
+class Way:
+    """How an operator may run in buckets: by what each of its inputs is spread, and by what its results then are."""
 
-    def _joined(self, left: Node, right: Node, keys: tuple[tuple[str, str], ...], *, both: bool) -> dict[str, Spread]:
-        lefts, rights = self.of(left), self.of(right)
-        found: dict[str, Spread] = {}
-        for one, other in keys:
-            if one in lefts and other in rights:
-                together = {**lefts[one], **rights[other]}
-                found[one] = together
-                if both:
-                    found[other] = together
-        return found
+    inputs: tuple[Spread, ...]
+    results: tuple[Spread, ...]
 
-    def _united(self, node: Union) -> dict[str, Spread]:
-        below = [self.of(input) for input in node.inputs]
-        columns = zip(*(input.schema.names for input in node.inputs), strict=True)
-        found: dict[str, Spread] = {}
-        for names in columns:
-            if all(name in part for name, part in zip(names, below, strict=True)):
-                found[names[0]] = {
-                    place: column
-                    for name, part in zip(names, below, strict=True)
-                    for place, column in part[name].items()
-                }
-        return found
+
+def spreads(type: pa.DataType) -> bool:
+    """Whether values of a type have a hash that Spark and Sash compute alike."""
+    plain = pt.is_boolean(type) or pt.is_signed_integer(type) or pt.is_float32(type) or pt.is_float64(type)
+    texts = pt.is_string(type) or pt.is_large_string(type) or pt.is_binary(type) or pt.is_large_binary(type)
+    return plain or texts or pt.is_date32(type) or pt.is_timestamp(type) or pt.is_decimal128(type)
+
+
+def ways(node: Node) -> list[Way]:
+    """All ways, the preferred first; there is always one."""
+    found = [Way(way.inputs, (*way.results, Kept.SOMEHOW)) for way in _keyed(node)]
+    number = len(inputs(node))
+    if takes_rows_singly(node) and number:
+        found.append(Way((Kept.SOMEHOW,) * number, (Kept.SOMEHOW,)))
+    if not found or takes_rows_singly(node) or _has_one_row(node):
+        found.append(Way((Kept.TOGETHER,) * number, (Kept.TOGETHER,)))
+    return found
+
+
+def takes_rows_singly(node: Node) -> bool:
+    """Whether what becomes of a row does not depend on any other row."""
+    if isinstance(node, BaseWindow | ResultWindow):
+        return not isinstance(node.window, RowWindow)
+    if isinstance(node, Outliving):
+        return not _compares_groups(node)
+    return isinstance(node, Filter | Map | Union | TableJoin | Stamped | Sampled | Snapshots)
+
+
+def _compares_groups(node: Outliving) -> bool:
+    """A group's row that is replaced by an equal one is no result, so equal rows must be together."""
+    return any(isinstance(part, GroupBy) for _, part in edges(node))
+
+
+def _has_one_row(node: Node) -> bool:
+    """Whether it makes a row or two of the single row of an aggregate without GROUP BY: an exchange gains nothing."""
+    if isinstance(node, GroupBy):
+        return not node.keys or _has_one_row(node.input)
+    return isinstance(node, Filter | Map | Distinct | Deltas) and _has_one_row(node.input)
+
+
+def _keyed(node: Node) -> Iterator[Way]:
+    """The ways by a column. Its name may change on the way up, and it may have several."""
+    if isinstance(node, BaseWindow):
+        names = node.partition if isinstance(node.window, RowWindow) else node.schema.names
+        yield from (Way((), (name,)) for name in names if spreads(node.schema.field(name).type))
+        return
+    for columns, names in _columns(node):
+        first, *others = (input.schema.field(column).type for input, column in zip(inputs(node), columns, strict=True))
+        # Equal values of different types have different hashes.
+        if spreads(first) and all(other == first for other in others):
+            yield Way(columns, names)
+
+
+def _columns(node: Node) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Columns of the inputs that are compared with each other, with the names of the results' columns."""
+    if isinstance(node, Union):
+        for names in zip(*(input.schema.names for input in node.inputs), strict=True):
+            yield names, names[:1]
+    elif isinstance(node, Join):
+        yield from (((one, other), (one, other)) for one, other in node.keys)
+    elif isinstance(node, Map):
+        for field in node.input.schema:
+            same = Field(field.name, field.type)
+            yield (field.name,), tuple(name for name, made in node.outputs if made == same)
+    elif isinstance(node, TableJoin):
+        for column in node.input.schema.names:
+            yield (column,), (column, *(other for one, other in node.keys if one == column))
+    elif isinstance(node, GroupBy):
+        yield from (((key,), (key,)) for key in node.keys)
+    elif isinstance(node, ResultWindow) and isinstance(node.window, RowWindow):
+        yield from (((key,), (key,)) for key in node.partition)
+    elif isinstance(node, Negation | Intersection):
+        yield from (((one, other), (one,)) for one, other in node.keys)
+    else:
+        for column in inputs(node)[0].schema.names:
+            yield (column,), (column,) if column in node.schema.names else ()

@@ -18,8 +18,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sash.catalog import Stream
+from sash.operators.exchange import numbers_of_buckets
 from sash.plan.continuous import BaseWindow, Node, windows
-from sash.plan.partitioning import Spread, spread
+from sash.plan.stages import StagePlan
 from sash.spark.lanes import CORRUPT_COLUMN, event_micros
 from sash.spark.sources import type_name
 
@@ -61,13 +62,24 @@ class Layout:
 
 
 class Leaves:
-    """Rows of a plan's windows from the micro-batches of its streams."""
+    """Rows of a plan's windows from the micro-batches of its streams, with their buckets in the stages that read them.
 
-    def __init__(self, plan: Node, buckets: int) -> None:
+    `buckets` is how many a stage has that may be spread; `numbers` how many each of them has.
+    """
+
+    def __init__(self, plan: Node, stages: Sequence[StagePlan], buckets: int) -> None:
         self._windows = windows(plan)
         self.layout = Layout.of([window.schema.types for window in self._windows])
-        self._spread: Spread | None = spread(plan)
-        self.buckets = buckets if self._spread is not None else 1
+        self.numbers = numbers_of_buckets(stages, buckets)
+        self._spread = {
+            place: (column, number)
+            for stage, number in zip(stages, self.numbers, strict=True)
+            for place, column in stage.windows.items()
+        }
+
+    @property
+    def buckets(self) -> int:
+        return max(self.numbers)
 
     def of(self, batch: DataFrame, stream: Stream) -> DataFrame:
         """The tuples of the windows on a stream."""
@@ -87,10 +99,12 @@ class Leaves:
         }
 
     def _bucket(self, place: int, window: BaseWindow) -> str:
-        if self._spread is None:
+        name, buckets = self._spread[place]
+        if name is None:
             return "0"
-        key = next(column for column in window.columns if column.name == self._spread[place])
-        return f"CAST(pmod(xxhash64({key.expression.sql}), {self.buckets}) AS INT)"
+        column = next(column for column in window.columns if column.name == name)
+        key = f"CAST({column.expression.sql} AS {type_name(column.type)})"
+        return f"CAST(pmod(xxhash64({key}), {buckets}) AS INT)"
 
 
 def timed(batch: DataFrame, stream: Stream) -> DataFrame:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sash.state.chunk import Chunk
 
 
@@ -30,13 +33,18 @@ class State:
 
 
 class Working:
-    """A state while an epoch works on it: operators replace their buffers, the old state stays as it was."""
+    """A state while an epoch works on it: operators replace their buffers, the old state stays as it was.
 
-    def __init__(self, state: State) -> None:
+    It is that of one of several buckets, whose numbers may meet in another stage.
+    """
+
+    def __init__(self, state: State, bucket: int = 0, buckets: int = 1) -> None:
         self._buffers = dict(state.buffers)
         self._counters = dict(state.counters)
         self._recalled = state.memory
         self._memory: dict[str, Any] = {}
+        self._bucket = bucket
+        self._buckets = buckets
 
     def chunks(self, name: str) -> tuple[Chunk, ...]:
         return self._buffers.get(name, ())
@@ -44,11 +52,15 @@ class Working:
     def store(self, name: str, chunks: list[Chunk]) -> None:
         self._buffers[name] = tuple(chunks)
 
-    def count(self, name: str, more: int) -> int:
-        """Give out `more` numbers; the first of them."""
+    def numbers(self, name: str, more: int) -> NDArray[np.int64]:
+        """Give out `more` numbers, in order, that neither an epoch before nor another bucket gives out.
+
+        >>> Working(State(), bucket=2, buckets=5).numbers("0", 3).tolist()
+        [2, 7, 12]
+        """
         first = self._counters.get(name, 0)
         self._counters[name] = first + more
-        return first
+        return np.arange(first, first + more) * self._buckets + self._bucket
 
     def recalled(self, name: str) -> Any:
         """What the epoch before remembered, or None: the process has changed, or the epoch is processed again.

@@ -1,0 +1,205 @@
+"""A plan's stages on the executors: one Spark job, with an exchange by bucket below each stage.
+
+    tuples of the windows of stage 1 ──► exchange ──► mapInArrow: stage 1 ──┐
+    tuples of the windows of stage 2 ───────────────────────────────────────┴──► exchange ──► mapInArrow: stage 2 ──►
+
+Over an exchange go rows of one layout: tuples of windows as `leaves` has them; changes of the stages below, with the
+bucket that they came from and their place there, so that they can be put in order again; and the reports of buckets,
+which the stages above pass on. The last stage gives the answer's changes, and all reports.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from sash.core.changes import EXP, SIGN, TS, Changes
+from sash.operators import Bucket, Stage
+from sash.operators.exchange import answer, consumers, targets_of
+from sash.spark.leaves import Layout
+from sash.spark.steps import BUCKET, Job, Report
+
+_REPORT, _FROM = "_report", "_from"
+
+
+def run_on_executors(session: SparkSession, job: Job, tuples: DataFrame) -> tuple[Changes, list[Report]]:
+    """All stages of an epoch: the changes of the answer, and the reports of all buckets."""
+    wire = Wire.of(job)
+    frames: dict[str, DataFrame] = {}
+    for place, (stage, buckets) in enumerate(zip(job.stages, job.buckets, strict=True)):
+        marks = marks_of(job.layout, buckets)
+        leaves = ", ".join(map(str, stage.windows))
+        own = [tuples if len(job.stages) == 1 else tuples.where(f"_leaf IN ({leaves})")] if leaves else []
+        marked = session.createDataFrame(marks, from_arrow_schema(marks.schema))
+        parts = [marked, *own, *(frames.pop(path) for path in stage.lower)]
+        frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+        frame = frame.repartitionById(buckets, BUCKET) if buckets > 1 else frame.repartition(1)
+        task = _Task(job, wire, place)
+        frames[stage.path] = frame.mapInArrow(task, from_arrow_schema(task.schema))
+    table = frames[""].toArrow()
+    reported = table[_REPORT].is_valid()
+    reports = [json.loads(text) for text in table[_REPORT].filter(reported).to_pylist()]
+    found = _answer_of(table.filter(pc.invert(reported)), job.plan.schema)
+    return answer(found, job.buckets[-1]), reports
+
+
+def marks_of(layout: Layout, buckets: int) -> pa.Table:
+    """A row per bucket, so that every bucket's time advances: also of those that get no tuple."""
+    columns = {
+        "_leaf": pa.array([-1] * buckets, pa.int32()),
+        "_t": pa.array([0] * buckets, pa.int64()),
+        "_arrival": pa.array([0] * buckets, pa.int64()),
+        BUCKET: pa.array(range(buckets), pa.int32()),
+    }
+    empty = {f"s{slot}": pa.nulls(buckets, type) for slot, type in enumerate(layout.slots)}
+    return pa.table({**columns, **empty})
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How changes lie in the rows of an exchange.
+
+    `leaves` says by which number each stage is known beside the windows, `layout` where its columns lie; `ids` is how
+    many ids a row has at most.
+    """
+
+    layout: Layout
+    leaves: Mapping[str, int]
+    ids: int
+
+    @classmethod
+    def of(cls, job: Job) -> Wire:
+        stage = job.stage(0)
+        lower = [each.path for each in job.stages[:-1]]
+        leaves = {path: len(stage.schemas) + place for place, path in enumerate(lower)}
+        layout = Layout.of([schema.types for schema in (*stage.schemas, *map(stage.schema_of, lower))])
+        return cls(layout, leaves, max(map(stage.width_of, lower), default=0))
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields: list[tuple[str, pa.DataType]] = [
+            ("_leaf", pa.int32()), ("_t", pa.int64()), ("_arrival", pa.int64()), (BUCKET, pa.int32()),
+            (EXP, pa.int64()), (SIGN, pa.int8()), (_FROM, pa.int32()),
+        ]  # fmt: skip
+        fields += [(f"_id{place}", pa.int64()) for place in range(self.ids)]
+        fields += [(f"s{slot}", type) for slot, type in enumerate(self.layout.slots)]
+        return pa.schema([*fields, (_REPORT, pa.string())])
+
+    def written(self, changes: Changes, path: str, bucket: int, targets: Any) -> pa.Table:
+        """Changes of a bucket of the stage at a path."""
+        number, leaf = len(changes), self.leaves[path]
+        columns = {
+            "_leaf": np.full(number, leaf), "_t": changes.ts, "_arrival": np.arange(number), BUCKET: targets,
+            EXP: changes.exp, SIGN: changes.sign, _FROM: np.full(number, bucket),
+        }  # fmt: skip
+        columns |= {f"_id{place}": changes.ids[:, place] for place in range(changes.ids.shape[1])}
+        columns |= dict(zip((f"s{slot}" for slot in self.layout.places[leaf]), changes.rows.columns, strict=True))
+        return _table(columns, self.schema, number)
+
+    def read(self, table: pa.Table, path: str, schema: pa.Schema, width: int) -> Changes:
+        """What all buckets of the stage at a path have written into some rows."""
+        leaf = self.leaves[path]
+        mine = np.flatnonzero(np.asarray(table["_leaf"], dtype=np.int64) == leaf)
+        place, bucket = (np.asarray(table[name].fill_null(0), dtype=np.int64) for name in ("_arrival", _FROM))
+        mine = mine[np.lexsort((place[mine], bucket[mine]))]
+        rows = table.take(pa.array(mine))
+        slots = [rows[f"s{slot}"] for slot in self.layout.places[leaf]]
+        columns = [column.cast(field.type) for column, field in zip(slots, schema, strict=True)]
+        ts, exp = (np.asarray(rows[name], dtype=np.int64) for name in ("_t", EXP))
+        ids = [np.asarray(rows[f"_id{each}"], dtype=np.int64) for each in range(width)]
+        stacked = np.stack(ids, axis=1) if ids else np.zeros((len(mine), 0), dtype=np.int64)
+        sign = np.asarray(rows[SIGN], dtype=np.int8)
+        return Changes(pa.table(columns, schema=schema), ts, exp, sign, stacked).in_order()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What an executor does for its buckets of the stage at a place."""
+
+    job: Job
+    wire: Wire
+    place: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.wire.schema if self._path else _schema_of_answer(self.job.plan.schema)
+
+    @property
+    def _path(self) -> str:
+        return self.job.stages[self.place].path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrived = [batch for batch in batches if batch.num_rows]
+        if not arrived:
+            return
+        table = pa.Table.from_batches(arrived)
+        if _REPORT in table.schema.names:
+            reported = table[_REPORT].is_valid()
+            yield from self._passed_on(table[_REPORT].filter(reported).to_pylist()).to_batches()
+            table = table.filter(pc.invert(reported))
+        stage, buckets = self.job.stage(self.place), np.asarray(table[BUCKET], dtype=np.int64)
+        for number in np.unique(buckets).tolist():
+            for part in self._run(stage, number, table.filter(pa.array(buckets == number))):
+                yield from part.combine_chunks().to_batches()
+
+    def _run(self, stage: Stage, number: int, table: pa.Table) -> Iterator[pa.Table]:
+        job, bucket = self.job, Bucket(number, self.job.buckets[self.place])
+        exchanged = {
+            path: self.wire.read(table, path, stage.schema_of(path), stage.width_of(path))
+            for path in job.stages[self.place].lower
+        }
+        changes, report = job.step(stage, self.place, bucket, table, exchanged)
+        yield self._passed_on([json.dumps(report)])
+        if not self._path:
+            yield _written_answer(changes)
+        else:
+            upper = consumers(job.stages)[self._path]
+            targets = targets_of(changes, job.stages[upper].lower[self._path], job.buckets[upper])
+            yield self.wire.written(changes, self._path, number, targets)
+
+    def _passed_on(self, reports: list[str]) -> pa.Table:
+        """Reports as rows of their own; they go to the first bucket of the next stage."""
+        columns: dict[str, Any] = {_REPORT: reports}
+        if self._path:
+            columns[BUCKET] = np.zeros(len(reports))
+        return _table(columns, self.schema, len(reports))
+
+
+def _schema_of_answer(schema: pa.Schema) -> pa.Schema:
+    columns = [(f"c{place}", field.type) for place, field in enumerate(schema)]
+    return pa.schema([*columns, (TS, pa.int64()), (EXP, pa.int64()), (SIGN, pa.int8()), (_REPORT, pa.string())])
+
+
+def _written_answer(changes: Changes) -> pa.Table:
+    columns: dict[str, Any] = {f"c{place}": column for place, column in enumerate(changes.rows.columns)}
+    columns |= {TS: changes.ts, EXP: changes.exp, SIGN: changes.sign}
+    return _table(columns, _schema_of_answer(changes.rows.schema), len(changes))
+
+
+def _answer_of(rows: pa.Table, schema: pa.Schema) -> Changes:
+    """What `_written_answer` wrote."""
+    ts, exp = (np.asarray(rows[name], dtype=np.int64) for name in (TS, EXP))
+    columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
+    ids = np.zeros((len(ts), 0), dtype=np.int64)
+    return Changes(pa.table(columns, schema=schema), ts, exp, np.asarray(rows[SIGN], dtype=np.int8), ids).in_order()
+
+
+def _table(columns: Mapping[str, Any], schema: pa.Schema, number: int) -> pa.Table:
+    """Some columns of a schema; the others are NULL."""
+    made = []
+    for field in schema:
+        column = columns.get(field.name)
+        if column is None:
+            made.append(pa.nulls(number, field.type))
+        else:
+            made.append(column if isinstance(column, pa.ChunkedArray) else pa.array(column, field.type))
+    return pa.table(made, schema=schema)

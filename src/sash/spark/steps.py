@@ -1,0 +1,108 @@
+"""One step of one bucket: from its state before an epoch and what arrived, to its changes and its state after.
+
+A job is a value with everything that its buckets need: the plan and its stages, the manifests of the buckets, the
+epoch, what this epoch needs of the tables that are joined. It may run twice (a lost executor, speculation): it reads
+what the last committed epoch left and writes files named by this one, so the second run does the same.
+
+The buckets of all stages are numbered through: stage 1 has the first ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.core.changes import Changes
+from sash.core.versions import RowVersions
+from sash.operators import Arrivals, Bucket, Stage
+from sash.operators.exchange import run_stages
+from sash.plan.continuous import Node
+from sash.plan.stages import StagePlan
+from sash.spark.leaves import Layout
+from sash.state import files
+from sash.state.files import Manifest
+
+BUCKET = "_bucket"
+# Of a bucket: its number, how many tuples of each of the plan's windows were too late, and its new manifest.
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Instants low <= t < high; `late` are the times before which a window's tuples are too late, by its place."""
+
+    number: int
+    low: int
+    high: int
+    late: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """An epoch of a plan; `buckets` is how many each stage has."""
+
+    plan: Node
+    stages: tuple[StagePlan, ...]
+    buckets: tuple[int, ...]
+    layout: Layout
+    directory: str
+    epoch: Epoch
+    manifests: Mapping[int, Manifest]
+    tables: Mapping[str, RowVersions]
+    durable: bool
+    strategy: str
+    partitions: int | None
+
+    def run(self, table: pa.Table) -> tuple[Changes, list[Report]]:
+        """All buckets of all stages in this process, over the tuples of all windows."""
+        stages = [self.stage(place) for place in range(len(self.stages))]
+        reports: list[Report] = []
+        leaf, buckets = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", BUCKET))
+
+        def step(place: int, bucket: Bucket, exchanged: Mapping[str, Changes]) -> Changes:
+            mine = (buckets == bucket.number) & np.isin(leaf, list(self.stages[place].windows))
+            arrived = table.filter(pa.array(mine))
+            changes, report = self.step(stages[place], place, bucket, arrived, exchanged)
+            reports.append(report)
+            return changes
+
+        return run_stages(self.stages, self.buckets, step), reports
+
+    def stage(self, place: int) -> Stage:
+        return Stage(self.plan, self.partitions, self.strategy, part=self.stages[place])
+
+    def step(
+        self, stage: Stage, place: int, bucket: Bucket, table: pa.Table, exchanged: Mapping[str, Changes]
+    ) -> tuple[Changes, Report]:
+        """One bucket of the stage at a place, with the tuples of its windows and the changes from the stages below."""
+        directory, epoch = Path(self.directory), self.epoch
+        number = sum(self.buckets[:place]) + bucket.number
+        state = files.load(directory, number, self.manifests.get(number))
+        arrivals, late = self._arrivals(stage, place, table)
+        advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
+        changes, after = advance(exchanged=exchanged, bucket=bucket)
+        name = f"{epoch.number:09d}-{number}.arrow"
+        _, manifest = files.store(directory, number, name, after, durable=self.durable)
+        return changes, {"bucket": number, "late": late, "manifest": manifest}
+
+    def _arrivals(self, stage: Stage, at: int, table: pa.Table) -> tuple[dict[int, Arrivals], list[int]]:
+        """The tuples of each window in order of arrival, without those that are too late, and how many these are."""
+        leaf, ts = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", "_t"))
+        arrival = np.asarray(table["_arrival"], dtype=np.int64)
+        found, late = {}, [0] * len(stage.schemas)
+        for place in self.stages[at].windows:
+            schema = stage.schemas[place]
+            mine = np.flatnonzero(leaf == place)
+            late[place] = int((ts[mine] < self.epoch.late[place]).sum())
+            mine = mine[ts[mine] >= self.epoch.late[place]]
+            mine = mine[np.argsort(arrival[mine], kind="stable")]
+            columns = [table[f"s{slot}"].take(pa.array(mine)) for slot in self.layout.places[place]]
+            columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+            found[place] = Arrivals(pa.table(columns, schema=schema), ts[mine])
+        return found, late

@@ -1,0 +1,29 @@
+"""EXPLAIN of continuous plans in stages."""
+
+from __future__ import annotations
+
+from sash.core.window import RowWindow, TimeWindow
+from sash.engine.explain_continuous import explain_plan
+from sash.plan.continuous import Aggregated, GroupBy, Join
+from tests.support.plans import INT, window
+
+COUNT = (Aggregated("n", "count", None, INT),)
+JOIN = Join(window("S", TimeWindow(5)), window("T", TimeWindow(5)), (("S.a", "T.a"),))
+
+
+def test_exchanges_are_shown_where_they_are() -> None:
+    shown = explain_plan(GroupBy(JOIN, ("T.b",), COUNT))
+    assert shown[2:5] == [
+        "  GroupBy T.b: COUNT(*)  -> STR",
+        "    Exchange by T.b",
+        "      Join on S.a = T.a  -> WK",
+    ]
+    assert shown[-3:] == ["On Spark: 2 stages", "  1  buckets by S.a, T.a", "  2  buckets by T.b"]
+
+
+def test_one_bucket_says_so() -> None:
+    total = explain_plan(GroupBy(JOIN, (), COUNT))
+    assert "    Exchange into one bucket" in total and total[-1] == "  2  one bucket"
+    assert explain_plan(JOIN)[-1] == "On Spark: buckets by S.a, T.a"
+    alone = "On Spark: one bucket, because no column is a key of all that is compared"
+    assert explain_plan(window("S", RowWindow(3)))[-1] == alone

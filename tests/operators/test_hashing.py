@@ -1,0 +1,78 @@
+"""The hash that spreads tuples over buckets, against a plain version and against Spark's."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.operators.hashing import SEED, buckets_of, hashes, reference_hash_bytes
+from sash.plan.partitioning import spreads
+
+NUMBERS = [0, 1, -1, 7, None, 100, -128, 127]
+FLOATS = [0.0, -0.0, 1.5, -2.25, math.nan, -math.nan, math.inf, -math.inf, None, 1e-30]
+TEXTS = ["", "a", "abcd", "abcdefgh", "twelve bytes", "é" * 9, "x" * 31, "y" * 32, "z" * 33, "w" * 200, None]
+BIG = [Decimal(number) for number in (0, 1, -1, 127, 128, -128, -129, 255, 256, 2**63, -(2**63), 10**37, -(10**37))]
+NOON = datetime(2024, 1, 2, 12, 0, 0, 678901, UTC)
+
+CASES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "BOOLEAN": (pa.bool_(), [True, False, None]),
+    "TINYINT": (pa.int8(), NUMBERS),
+    "SMALLINT": (pa.int16(), [*NUMBERS, 30_000]),
+    "INT": (pa.int32(), [*NUMBERS, 2**31 - 1, -(2**31)]),
+    "BIGINT": (pa.int64(), [*NUMBERS, 2**63 - 1, -(2**63)]),
+    "FLOAT": (pa.float32(), FLOATS),
+    "DOUBLE": (pa.float64(), FLOATS),
+    "STRING": (pa.string(), TEXTS),
+    "BINARY": (pa.binary(), [None if text is None else text.encode() for text in TEXTS]),
+    "DATE": (pa.date32(), [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29), None]),
+    "TIMESTAMP": (pa.timestamp("us", "UTC"), [NOON, NOON.replace(year=1960), None]),
+    "TIMESTAMP_NTZ": (pa.timestamp("us"), [NOON.replace(tzinfo=None), None]),
+    "DECIMAL(9, 2)": (pa.decimal128(9, 2), [Decimal("1.25"), Decimal("-3.10"), Decimal(0), None]),
+    "DECIMAL(18, 0)": (pa.decimal128(18, 0), [Decimal(10**17), Decimal(-(10**17)), None]),
+    "DECIMAL(38, 0)": (pa.decimal128(38, 0), [*BIG, None]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_sliced_and_in_chunks_has_the_same_hash(name: str) -> None:
+    type, values = CASES[name]
+    assert spreads(type)
+    whole, half = pa.array(values, type), len(values) // 2
+    chunks = pa.chunked_array([whole.slice(0, half), whole.slice(half)])
+    assert hashes(chunks).tolist() == hashes(pa.chunked_array([whole])).tolist()
+    assert hashes(chunks.slice(half)).tolist() == hashes(chunks).tolist()[half:]
+    assert [number == SEED for number in hashes(chunks)] == [value is None for value in values]
+    assert hashes(chunks.slice(0, 0)).tolist() == []
+    assert set(buckets_of(chunks, 3).tolist()) <= {0, 1, 2} and not buckets_of(chunks, 1).any()
+
+
+def test_zeros_are_one_and_nans_are_one() -> None:
+    for type in (pa.float32(), pa.float64()):
+        odd = np.array([0x7FF8000000000001], dtype=np.uint64).view(np.float64)
+        values = pa.array(np.array([0.0, -0.0, math.nan, *odd]).astype(type.to_pandas_dtype()), type)
+        found = hashes(pa.chunked_array([values])).tolist()
+        assert found[0] == found[1] and found[2] == found[3] and found[0] != found[2]
+
+
+@given(st.lists(st.binary(max_size=90), min_size=1))
+def test_bytes(values: list[bytes]) -> None:
+    found = hashes(pa.chunked_array([pa.array(values, pa.binary())])).view(np.uint64)
+    assert found.tolist() == [reference_hash_bytes(value) for value in values]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", CASES)
+def test_spark_has_the_same_hash(spark: Any, name: str) -> None:
+    type, values = CASES[name]
+    table = pa.table({"place": pa.array(range(len(values)), pa.int32()), "value": pa.array(values, type)})
+    frame = spark.createDataFrame(table).selectExpr("place", f"xxhash64(CAST(value AS {name})) AS hash")
+    expected = frame.orderBy("place").toArrow()["hash"].to_pylist()
+    assert hashes(table["value"]).tolist() == expected
