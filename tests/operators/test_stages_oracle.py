@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sash.core.changes import Changes, together
 from sash.core.window import RowWindow, TimeWindow
 from sash.operators import Arrivals, Bucket, Stage
-from sash.operators.build import STRATEGIES
 from sash.operators.exchange import exchanged, numbers_of_buckets, run_stages
 from sash.operators.hashing import buckets_of
 from sash.plan.continuous import Aggregated, Distinct, GroupBy, Join, Negation, Node, windows
 from sash.plan.stages import stages
+from sash.plan.strategies import STRATEGIES
 from sash.state import State
 from tests.operators.test_plans_oracle import END, needed, restored
 from tests.operators.test_plans_oracle import run as run_in_one_stage
