@@ -55,7 +55,7 @@ def test_explain_says_what_was_chosen_and_why(spark: Any, tmp_path: Path) -> Non
         assert "less for sorting" in before and "expected per second of event time: upa" in before
         assert "s 1,000 tuples per second (assumed), t 1,000 tuples per second (assumed)" in before
         assert "1 micro-batches per second (assumed)" in before
-        assert "Execution: upa, because nothing that it stores is ever taken back" in session.explain(
+        assert "Execution: upa, because nothing of its answer is ever taken back" in session.explain(
             f"REGISTER QUERY q AS {JOIN}"
         )
         session.sql("SET EXECUTION direct")

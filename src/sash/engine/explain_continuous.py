@@ -101,7 +101,7 @@ def _why(decision: Decision) -> str:
     if decision.execution != AUTO:
         return "because SET EXECUTION says so"
     if NT not in decision.choice.candidates:
-        return "because nothing that it stores is ever taken back"
+        return "because nothing of its answer is ever taken back"
     return f"the cheaper of upa and nt: {_difference(decision)}"
 
 
