@@ -1,10 +1,10 @@
 """A program that runs a stream with a checkpoint and may be killed at any of its own steps.
 
-    python -m tests.support.victim DATA CHECKPOINT OUT [KILL_AT]
+    python -m tests.support.victim DATA CHECKPOINT OUT EXECUTOR_ROWS [KILL_AT]
 
 Every answer is appended to OUT as a JSON line. With KILL_AT the process kills itself (SIGKILL) at that step; steps are
 the writes and renames of the checkpoint, the start and end of each Spark action, each delivered answer. Without it the
-number of steps is the last line.
+number of steps is the last line. Micro-batches with more than EXECUTOR_ROWS tuples go through Spark's executors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 import sash
+from sash.core.time import SECOND, to_micros
 from sash.engine.history import CatalogHistory
 from sash.spark.pipeline import Pipeline
+from tests.support.streams import START
 
 QUERIES = {
     "totals": "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM s [WINDOW 10 sec SLIDE 2 sec] GROUP BY k",
@@ -30,11 +32,19 @@ CONTINUOUS = {
     "pairs": "SELECT a.v, b.v AS w FROM s [RANGE 1 sec] a, s [RANGE 1 sec] b WHERE a.k = b.k AND a.v < b.v - 90",
     "lonely": "SELECT k, v FROM s [RANGE 3 sec] WHERE v > 60 AND NOT EXISTS "
     "(SELECT 1 FROM s [RANGE 2 sec] t WHERE t.k = s.k AND t.v = s.v - 60)",
+    "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS hi FROM s [RANGE 2 sec] GROUP BY k",
+    "last": "SELECT k, v FROM s [PARTITION BY k ROWS 3] WHERE v > 30",
+    "labelled": "SELECT s.v, l.label FROM s [RANGE 1 sec], labels l WHERE s.k = l.k AND s.v > 50",
+    "sampled": "SELECT a.v, b.v AS w FROM s [RANGE 1 sec SLIDE 3 sec] a, s [RANGE 2 sec SLIDE 3 sec] b "
+    "WHERE a.k = b.k AND a.v < b.v - 90",
+    "kinds": "SELECT DISTINCT k, g FROM s [RANGE 1 sec]",
 }
+# How a row of the table changes, by the seconds of event time after which it is said.
+LABELS = {15: "one", 30: "uno", 45: "eins"}
 LATER = "SELECT k, AVG(v) AS mean FROM s [WINDOW 6 sec SLIDE 2 sec] WHERE v % 2 = 0 GROUP BY k"
 
 
-def main(data: str, checkpoint: str, out: str, kill_at: int | None) -> None:
+def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int | None) -> None:
     steps = itertools.count(1)
 
     def step() -> None:
@@ -62,11 +72,13 @@ def main(data: str, checkpoint: str, out: str, kill_at: int | None) -> None:
             file.write(json.dumps(line, default=str) + "\n")
             file.flush()
 
-        session = sash.connect(checkpoint=checkpoint)
+        session = sash.connect(checkpoint=checkpoint, executor_rows=executor_rows)
         session.sql(
             f"CREATE STREAM s (ts TIMESTAMP, k INT, g STRING, v INT) FROM parquet "
             f"OPTIONS (path '{data}', maxFilesPerTrigger '1') TIMESTAMP ts DELAY 1 sec"
         )
+        session.sql("CREATE TABLE labels (k INT PRIMARY KEY, label STRING)")
+        session.sql("INSERT INTO labels VALUES (1, 'first'), (2, 'second'), (3, 'third')")
         for name, text in {**QUERIES, **CONTINUOUS}.items():
             session.register(text, name=name).subscribe(record)
         if "later" in session.queries:
@@ -76,11 +88,17 @@ def main(data: str, checkpoint: str, out: str, kill_at: int | None) -> None:
             if answer.as_of.second >= 40 and "later" not in session.queries:
                 session.register(LATER, name="later").subscribe(record)
 
+        def change_label(answer: sash.Answer) -> None:
+            said = [label for second, label in LABELS.items() if to_micros(answer.as_of) >= START + second * SECOND]
+            if said:
+                session.update_table("labels", [{"k": 1, "label": said[-1]}, {"k": 4, "label": said[-1]}])
+
         session.queries["totals"].subscribe(register_later)
+        session.queries["totals"].subscribe(change_label)
         session.run()
         session.close()
     print(next(steps) - 1)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]) if len(sys.argv) > 4 else None)
+    main(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]) if len(sys.argv) > 5 else None)
