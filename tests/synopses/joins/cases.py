@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.plan.expressions import RowExpression
-from sash.synopses.joins import JoinRows, WindowPair
+from sash.synopses.joins import JoinRows, WindowPair, lifted_columns
 from sash.synopses.partials import Partial
 from tests.synopses.raw import Row, column, lift_rows
 
@@ -29,7 +29,7 @@ def lift_results(
     ]
     lifted = lift_rows(tuples, 1, [*keys, _FIRST, _SECOND], list(partials))
     *columns, first, second = lifted.keys
-    return JoinRows(length, _numbers(first), _numbers(second), columns, lifted.lifted)
+    return JoinRows(length, _numbers(first), _numbers(second), columns, lifted_columns(lifted.lifted))
 
 
 def pane_end(ts: int, length: int) -> int:

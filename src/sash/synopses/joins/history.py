@@ -80,12 +80,13 @@ class JoinHistory(ABC):
         for part in np.split(order, np.flatnonzero(np.diff(younger[order])) + 1):
             self._pending.setdefault(int(younger[part[0]]), []).append(every.take(part))
 
-    def next_end(self) -> Micros | None:
-        """When the next pane with results ends."""
-        return min(self._pending) * self.length if self._pending else None
+    @property
+    def next_pane(self) -> int | None:
+        """The number of the next pane with results; pane p ends by (p + 1) x length, wherever multiples begin."""
+        return min(self._pending, default=None)
 
     def close(self, until: Micros) -> None:
-        """Close every pane that ends by a time."""
+        """Close every pane that ends by the end of one."""
         last = until // self.length
         for pane in sorted(pane for pane in self._pending if pane <= last):
             self._advance(pane)

@@ -25,16 +25,32 @@ class JoinRows:
     """What one micro-batch brings: rows of (first tuple's pane, second tuple's pane, group), in no order.
 
     Panes are given by their ends. The younger of a row's panes is the one in which its results were generated.
+    `columns` are the components of the partials; of ranked extremes, the values.
     """
 
     length: int
     first: NDArray[np.int64]
     second: NDArray[np.int64]
     keys: list[pa.Array]
-    lifted: Mapping[Partial, list[pa.Array]]
+    columns: Mapping[Slot, Component | pa.Array]
 
     def __len__(self) -> int:
         return len(self.first)
+
+
+def lifted_columns(lifted: Mapping[Partial, list[pa.Array]]) -> dict[Slot, Component | pa.Array]:
+    """Columns as Spark's aggregate functions lift them."""
+    found: dict[Slot, Component | pa.Array] = {}
+    for partial, columns in lifted.items():
+        if partial.ranked:
+            found[partial, 0] = columns[0]
+            continue
+        counts = None
+        if partial.combine is Combine.MOMENTS:
+            counts = np.asarray(lifted[counted(partial)][0], dtype=np.int64)
+        for i, column in enumerate(partial.store(columns, counts)):
+            found[partial, i] = column
+    return found
 
 
 @dataclass(frozen=True)
@@ -54,16 +70,12 @@ class Cells:
 def stored_columns(
     rows: JoinRows, partials: Sequence[Partial], ranked: Mapping[Partial, RankedValues]
 ) -> dict[Slot, Component]:
-    """The components of freshly lifted columns."""
+    """The components as a synopsis keeps them: values of ranked extremes have codes of its own."""
     found: dict[Slot, Component] = {}
     for partial in partials:
-        columns = rows.lifted[partial]
         if partial.ranked:
-            found[partial, 0] = ranked[partial].store(columns[0], int(partial.identity()))
+            found[partial, 0] = ranked[partial].store(rows.columns[partial, 0], int(partial.identity()))
             continue
-        counts = None
-        if partial.combine is Combine.MOMENTS:
-            counts = np.asarray(rows.lifted[counted(partial)][0], dtype=np.int64)
-        for i, column in enumerate(partial.store(columns, counts)):
-            found[partial, i] = column
+        for i in range(len(partial.dtypes)):
+            found[partial, i] = np.asarray(rows.columns[partial, i])
     return found

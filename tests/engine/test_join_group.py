@@ -1,0 +1,256 @@
+"""Aggregates over one join that share it, against their own plans and against the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.catalog import Catalog, Stream
+from sash.core.changes import Changes
+from sash.engine.join_group import JoinAnswer, JoinGroup, same_join
+from sash.engine.sampling import Sampler
+from sash.language import SelectStatement, bind_continuous, parse
+from sash.operators import Arrivals, Stage
+from sash.plan.continuous import Node, windows
+from sash.plan.rewrites import optimise
+from sash.plan.shared_joins import JoinedAggregate, joined_aggregate, shared_rows
+from sash.sharing.choose_join import JoinLoad
+from sash.state import State
+from tests.support.relational import answer
+
+SEC = 1_000_000
+TYPES = {"a": pa.int32(), "b": pa.int32(), "c": pa.string(), "d": pa.float64(), "e": pa.int64()}
+Tuple = tuple[int, dict[str, Any]]
+Tuples = dict[str, list[Tuple]]
+END = 40
+
+
+def catalog(offset: int = 0) -> Catalog:
+    known = Catalog()
+    for name in ("s", "t"):
+        fields = [("ts", pa.timestamp("us", "UTC")), *TYPES.items()]
+        known.add_stream(Stream(name, pa.schema(fields), "ts", offset=offset))
+    return known
+
+
+def plan_of(text: str, offset: int = 0) -> Node:
+    statement = parse(text)
+    assert isinstance(statement, SelectStatement)
+    return bind_continuous(statement.select, catalog(offset))
+
+
+def query_of(text: str, offset: int = 0) -> JoinedAggregate:
+    found = joined_aggregate(plan_of(text, offset))
+    assert found is not None, text
+    return found
+
+
+def arrivals(plan: Node, tuples: Tuples, low: int, high: int) -> dict[int, Arrivals]:
+    """Base windows ask for columns of their streams; what is computed is Spark's business."""
+    found = {}
+    for place, window in enumerate(windows(plan)):
+        batch = [(ts, row) for ts, row in tuples[window.stream] if low <= ts < high]
+        columns = [pa.array([row[column.expression.sql] for _, row in batch], column.type) for column in window.columns]
+        stamps = np.array([ts for ts, _ in batch], dtype=np.int64)
+        found[place] = Arrivals(pa.table(columns, schema=window.schema), stamps)
+    return found
+
+
+def epochs(plan: Node, tuples: Tuples, cuts: list[int]) -> Iterator[tuple[Changes, int, int]]:
+    stage, state, low = Stage(plan, 3), State(), 0
+    for high in cuts:
+        changes, state = stage.step(state, arrivals(plan, tuples, low, high), low, high, {})
+        yield changes, low, high
+        low = high
+
+
+def shared(
+    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int
+) -> list[JoinAnswer]:
+    group = JoinGroup({name: query_of(text, offset) for name, text in texts.items()}, load)
+    found = []
+    for changes, _, high in epochs(group.plan, tuples, cuts):
+        # As buckets would bring them: some results here, some there.
+        for half in (slice(0, None, 2), slice(1, None, 2)):
+            group.absorb(group.rows(changes.take(np.arange(len(changes))[half])))
+        found += list(group.advance(high - 1))
+    assert not group.failed
+    return found
+
+
+def alone(text: str, tuples: Tuples, cuts: list[int], offset: int) -> list[tuple[int, list[Any]]]:
+    """The answers of a query's own plan."""
+    plan = optimise(plan_of(text, offset))
+    sampler = Sampler(plan)
+    found = []
+    for changes, low, high in epochs(plan, tuples, cuts):
+        found += [(at, listed(table)) for at, table in sampler.answers(changes, low, high - 1)]
+    return found
+
+
+def listed(table: pa.Table) -> list[Any]:
+    rows = [tuple(round(v, 9) if isinstance(v, float) else v for v in row.values()) for row in table.to_pylist()]
+    return sorted(rows, key=repr)
+
+
+def check(
+    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None = None, offset: int = 0
+) -> None:
+    ours = shared(texts, tuples, cuts, load, offset)
+    assert [each.as_of for each in ours] == sorted(each.as_of for each in ours)
+    for name, text in texts.items():
+        mine = [(each.as_of, listed(each.table)) for each in ours if each.query == name]
+        theirs = alone(text, tuples, cuts, offset)
+        if "GROUP BY" not in text:
+            # A row for no results is there from the first result on; ours from the first that is seen.
+            first = mine[0][0] if mine else END * SEC
+            assert all(not results(text, tuples, at, offset) for at, _ in theirs if at < first)
+            theirs = [each for each in theirs if each[0] >= first]
+        assert mine == theirs, text
+
+
+def results(text: str, tuples: Tuples, now: int, offset: int) -> int:
+    """How many results the join has by definition."""
+    query = query_of(text, offset)
+    join = query.join
+    given = [
+        [(ts, tuple(row[column.expression.sql] for column in window.columns)) for ts, row in tuples[window.stream]]
+        for window in windows(join)
+    ]
+    return sum(answer(join, given, now).values())
+
+
+SELECTS = [
+    ("MAX(s.a) AS x", ""),
+    ("COUNT(*) AS n, SUM(s.e) AS x, AVG(t.a) AS y", "GROUP BY s.b"),
+    ("t.c, MIN(s.c) AS x, COUNT(s.a) AS n", "GROUP BY t.c"),
+    ("s.b, SUM(s.a + t.a) AS x", "GROUP BY s.b HAVING COUNT(*) < 3"),
+    ("COUNT(*) AS n, SUM(t.a) AS x", ""),
+    ("VARIANCE(s.a) AS v, SUM(t.d) AS d, MIN(t.d) AS m", "GROUP BY t.b, s.c"),
+]
+CONDITIONS = ["s.b = t.b", "s.b = t.b AND s.a < t.a", "s.b = t.b AND s.a + t.a > 0"]
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> dict[str, str]:
+    """Queries over one join that differ in windows, SLIDEs and what they ask."""
+    condition = draw(st.sampled_from(CONDITIONS))
+    found = {}
+    for name in ("q1", "q2", "q3", "q4")[: draw(st.integers(1, 4))]:
+        first, second, slide = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4)))
+        asked, groups = draw(st.sampled_from(SELECTS))
+        source = f"s [WINDOW {first} sec SLIDE {slide} sec], t [WINDOW {second} sec SLIDE {slide} sec]"
+        found[name] = f"SELECT {asked} FROM {source} WHERE {condition} {groups}".strip()
+    return found
+
+
+rows = st.fixed_dictionaries(
+    {
+        "a": st.none() | st.integers(-5, 5),
+        "b": st.sampled_from([1, 1, 2, None]),
+        "c": st.sampled_from(["x", "yy", None]),
+        "d": st.none() | st.integers(-50, 50).map(float),
+        "e": st.none() | st.integers(-(2**50), 2**50),
+    }
+)
+# Some tuples come at the very end of a pane, some at its beginning.
+stamps = st.builds(lambda second, past: second * SEC + past, st.integers(0, END - 8), st.sampled_from([0, 1, 500_000]))
+cuts = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(
+    lambda each: [cut * SEC for cut in (*sorted(each), END)]
+)
+streams = st.lists(st.tuples(stamps, rows), max_size=12).map(lambda each: sorted(each, key=lambda pair: pair[0]))
+
+
+@given(
+    texts=workloads(),
+    tuples=st.fixed_dictionaries({"s": streams, "t": streams}),
+    cuts=st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(
+        lambda each: [c * SEC for c in (*sorted(each), END)]
+    ),
+    load=st.sampled_from([None, JoinLoad(groups=1000, density=1.0)]),
+    offset=st.sampled_from([0, SEC, 250_000]),
+)
+@settings(max_examples=120, deadline=None)
+def test_sharing_changes_no_answer(
+    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int
+) -> None:
+    check(texts, tuples, cuts, load, offset)
+
+
+def test_the_query_of_the_thesis_over_many_windows() -> None:
+    """MAX over (7, 8) and all others up to it: one join, and one synopsis in two dimensions."""
+    texts = {
+        f"q{first}_{second}": f"SELECT MAX(s.a) AS x FROM s [WINDOW {first} sec SLIDE 1 sec], "
+        f"t [WINDOW {second} sec SLIDE 1 sec] WHERE s.b = t.b GROUP BY s.b"
+        for first in range(1, 8)
+        for second in range(1, 9)
+    }
+    blank = {"c": None, "d": None, "e": None}
+    tuples: Tuples = {
+        "s": [(i * 333_333, {"a": (i * i) % 23, "b": i % 3, **blank}) for i in range(60)],
+        "t": [(i * 700_000, {"a": i % 5, "b": i % 3, **blank}) for i in range(40)],
+    }
+    check(texts, tuples, [3 * SEC, 11 * SEC, END * SEC])
+    group = JoinGroup({name: query_of(text) for name, text in texts.items()})
+    (choice,) = group.choices.values()
+    assert sum(len(part.pairs) for part in choice.parts) == 56
+    assert len(windows(group.plan)) == 2
+
+
+def test_which_plans_are_aggregates_over_a_join() -> None:
+    slides = "s [WINDOW 2 sec SLIDE 1 sec], t [WINDOW 3 sec SLIDE 1 sec] WHERE s.b = t.b"
+    assert query_of(f"SELECT COUNT(*) FROM {slides}").windows == (2 * SEC, 3 * SEC)
+    others = [
+        f"SELECT s.a FROM {slides}",
+        "SELECT COUNT(*) FROM s [WINDOW 2 sec], t [WINDOW 3 sec] WHERE s.b = t.b",
+        f"SELECT COUNT(*) FROM s [WINDOW 1 sec SLIDE 1 sec] u, {slides} AND u.b = t.b",
+        f"SELECT DISTINCT COUNT(*) FROM {slides}",
+    ]
+    for text in others:
+        assert joined_aggregate(plan_of(text)) is None, text
+
+
+def test_who_shares_a_join() -> None:
+    def asked(select: str, first: int, where: str) -> JoinedAggregate:
+        return query_of(
+            f"SELECT {select} FROM s [WINDOW {first} sec SLIDE 1 sec], t [WINDOW 3 sec SLIDE 1 sec] WHERE {where}"
+        )
+
+    queries = {
+        "a": asked("COUNT(*)", 2, "s.b = t.b"),
+        "b": asked("MAX(t.a)", 5, "s.b = t.b"),
+        "c": asked("COUNT(*)", 2, "s.a = t.a"),
+        "d": asked("COUNT(*)", 2, "s.b = t.b AND s.a = 1"),
+        "e": asked("SUM(s.a + t.a)", 2, "s.b = t.b"),
+    }
+    assert [list(group) for group in same_join(queries)] == [["a", "b", "e"], ["c"], ["d"]]
+    together = shared_rows([queries[name] for name in "abe"])
+    assert together is not None
+    assert [window.window.length for window in windows(together)] == [5 * SEC, 3 * SEC]
+    with pytest.raises(ValueError, match="different joins"):
+        JoinGroup(queries)
+
+
+def test_a_query_that_fails_leaves_the_others_alone() -> None:
+    """A sum that overflows is an error of the query that asks for it."""
+    joined = "s [WINDOW 2 sec SLIDE 1 sec], t [WINDOW 2 sec SLIDE 1 sec] WHERE s.b = t.b"
+    texts = {"sum": f"SELECT SUM(s.e) FROM {joined}", "count": f"SELECT COUNT(s.e) AS n FROM {joined}"}
+    group = JoinGroup({name: query_of(text) for name, text in texts.items()})
+    row = {"a": 1, "b": 1, "c": None, "d": None, "e": 2**62}
+    tuples: Tuples = {"s": [(SEC, row)] * 2, "t": [(SEC, row)]}
+    answers = []
+    for changes, _, high in epochs(group.plan, tuples, [4 * SEC]):
+        group.absorb(group.rows(changes))
+        answers += list(group.advance(high - 1))
+    assert set(group.failed) == {"sum"}
+    assert [(each.query, each.table.to_pylist()) for each in answers] == [
+        ("count", [{"n": 2}]),
+        ("count", [{"n": 2}]),
+        ("count", [{"n": 0}]),
+    ]
