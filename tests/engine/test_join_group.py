@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,13 +74,18 @@ def epochs(plan: Node, tuples: Tuples, cuts: list[int]) -> Iterator[tuple[Change
 def shared(
     texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int
 ) -> list[JoinAnswer]:
-    group = JoinGroup({name: query_of(text, offset) for name, text in texts.items()}, load)
-    found = []
-    for changes, _, high in epochs(group.plan, tuples, cuts):
+    queries = {name: query_of(text, offset) for name, text in texts.items()}
+    group, found = JoinGroup(queries, load), []
+    for number, (changes, _, high) in enumerate(epochs(group.plan, tuples, cuts)):
         # As buckets would bring them: some results here, some there.
         for half in (slice(0, None, 2), slice(1, None, 2)):
             group.absorb(group.rows(changes.take(np.arange(len(changes))[half])))
         found += list(group.advance(high - 1))
+        if number % 2:
+            # As after a crash.
+            state, saved = group.save()
+            group = JoinGroup(queries, load)
+            group.load(json.loads(json.dumps(state)), saved)
     assert not group.failed
     return found
 

@@ -12,8 +12,9 @@ gives the answers that are due at the end of each: a scan of a synopsis is share
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -180,6 +181,31 @@ class JoinGroup:
             each.had_rows = table.num_rows > 0
             # Without keys there is a row for no results, too.
             each.is_awake = each.had_rows or not view.empty or not each.query.query.keys
+
+    # -- recovery ------------------------------------------------------------------------------------
+
+    def save(self) -> tuple[dict[str, Any], list[pa.Table]]:
+        """What a checkpoint keeps: a few numbers, and a table per synopsis."""
+        synopses = [synopsis for table in self._tables.values() for synopsis in table.synopses]
+        queries = {each.name: [each.has_begun, each.had_rows, each.is_awake] for each in self._asked}
+        state = {
+            "now": self._now,
+            "looked_at": self._looked_at,
+            "queries": queries,
+            "panes": [synopsis.now for synopsis in synopses],
+            "failed": {name: str(error) for name, error in self.failed.items()},
+        }
+        return state, [synopsis.to_table() for synopsis in synopses]
+
+    def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> None:
+        """The inverse of `save`, into a group of the same queries and the same load that has nothing yet."""
+        self._now, self._looked_at = state["now"], state["looked_at"]
+        for each in self._asked:
+            each.has_begun, each.had_rows, each.is_awake = state["queries"][each.name]
+        self.failed = {name: QueryFailedError(text) for name, text in state["failed"].items()}
+        synopses = (synopsis for table in self._tables.values() for synopsis in table.synopses)
+        for synopsis, table, pane in zip(synopses, tables, state["panes"], strict=True):
+            synopsis.load(table, pane)
 
 
 def same_join(queries: Mapping[str, JoinedAggregate]) -> list[dict[str, JoinedAggregate]]:

@@ -72,6 +72,15 @@ def check(
             check_answer(each, Finisher(each).answer(view, found), rows)
 
 
+def restarted(
+    kind: str, synopsis: JoinHistory, queries: list[PeriodicAggregate], wanted: list[WindowPair]
+) -> JoinHistory:
+    """One with the same contents, from what the other saved."""
+    fresh = made(kind, queries, wanted)
+    fresh.load(synopsis.to_table(), synopsis.now)
+    return fresh
+
+
 @pytest.mark.parametrize("kind", JOIN_KINDS)
 @given(data=st.data(), all=results, wanted=st.lists(pairs, min_size=1, max_size=4, unique=True))
 @settings(max_examples=80)
@@ -87,6 +96,8 @@ def test_pane_by_pane(kind: str, data: st.DataObject, all: list[Result], wanted:
         new = [result for result in all if now < max(result[:2]) <= until]
         for half in (new[::2], new[1::2]):
             synopsis.absorb(lift_results(half, LENGTH, keys, needed(queries)))
+            if data.draw(st.booleans()):
+                synopsis = restarted(kind, synopsis, queries, wanted)
         synopsis.close(now := until)
         check(synopsis, queries, wanted, [result for result in all if max(result[:2]) <= now], now)
 

@@ -27,8 +27,11 @@ from sash.synopses.accumulator import Accumulator, RankedValues
 from sash.synopses.basic_interval import LEAST_COMPACTED, WindowView
 from sash.synopses.joins.pairs import Band, WindowPair
 from sash.synopses.joins.results import Cells, JoinRows, stored_columns
+from sash.synopses.joins.snapshot import Saved, from_table, to_table
 from sash.synopses.partials import Partial
 
+# The part of a saved table that has the results of panes that have not closed.
+_PENDING = 0
 Needs = Mapping[WindowPair, Sequence[Partial]]
 
 
@@ -73,9 +76,13 @@ class JoinHistory(ABC):
         codes = self._keys.encode(rows.keys, len(rows))
         columns = stored_columns(rows, self.partials, self._ranked)
         every = Cells(rows.first // self.length, rows.second // self.length, codes, columns)
+        earliest = int(np.maximum(every.first, every.second).min())
+        if self._now is not None and earliest <= self._now:
+            raise ValueError(f"results of a pane that has closed: {earliest} by {self._now}")
+        self._wait(every)
+
+    def _wait(self, every: Cells) -> None:
         younger = np.maximum(every.first, every.second)
-        if self._now is not None and int(younger.min()) <= self._now:
-            raise ValueError(f"results of a pane that has closed: {int(younger.min())} by {self._now}")
         order = np.argsort(younger, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(younger[order])) + 1):
             self._pending.setdefault(int(younger[part[0]]), []).append(every.take(part))
@@ -96,9 +103,16 @@ class JoinHistory(ABC):
         self._forget_groups()
 
     def _advance(self, pane: int) -> None:
-        if self._now is not None and pane > self._now:
+        if self._now is None:
+            self._begin(pane)
+            self._now = pane
+        elif pane > self._now:
             self._slide(pane - self._now)
-        self._now = pane if self._now is None else max(self._now, pane)
+            self._now = pane
+
+    @abstractmethod
+    def _begin(self, pane: int) -> None:
+        """The number of the first pane that closes."""
 
     def _enter(self, cells: Cells) -> None:
         """The results of the pane that closes, as far as they are in some window at its end."""
@@ -166,6 +180,40 @@ class JoinHistory(ABC):
         window = TimeWindow(pair.first * self.length)
         since: dict[Partial, Micros | None] = dict.fromkeys(self.partials)
         return WindowView(window, empty, accumulator, self._keys, 0, since, _no_later)
+
+    # -- recovery ------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int | None:
+        """The number of the pane that closed last, which `load` is to be told."""
+        return self._now
+
+    def to_table(self) -> pa.Table:
+        """Everything that it stores, with key values."""
+        waiting = [
+            Saved(_PENDING, cells.first, cells.second, cells.codes, cells.columns)
+            for pane in sorted(self._pending)
+            for cells in self._pending[pane]
+        ]
+        return to_table([*self._saved(), *waiting], self._keys, self.partials, self._ranked)
+
+    def load(self, table: pa.Table, now: int | None) -> None:
+        """The inverse of `to_table`, into a synopsis of the same kind, band and partials that has nothing yet."""
+        if now is not None:
+            self._advance(now)
+        for saved in from_table(table, self._keys, self.partials, self._ranked):
+            if saved.part == _PENDING:
+                self._wait(Cells(saved.x, saved.y, saved.codes, saved.columns))
+            else:
+                self._load(saved)
+
+    @abstractmethod
+    def _saved(self) -> Iterable[Saved]:
+        """What is stored, in parts of its own numbering from 1 on."""
+
+    @abstractmethod
+    def _load(self, saved: Saved) -> None:
+        """The inverse: each part once."""
 
 
 def _no_later(since: Micros) -> Accumulator:

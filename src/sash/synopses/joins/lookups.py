@@ -17,6 +17,7 @@ from sash.synopses.accumulator import Accumulator
 from sash.synopses.joins.history import JoinHistory, Needs
 from sash.synopses.joins.pairs import Band, WindowPair
 from sash.synopses.joins.results import Cells
+from sash.synopses.joins.snapshot import Saved
 from sash.synopses.joins.table import RunningTable
 from sash.synopses.joins.vectors import JoinVectors
 from sash.synopses.partials import Partial
@@ -69,6 +70,11 @@ class JoinLookups(JoinHistory):
 
     # -- filling -------------------------------------------------------------------------------------
 
+    def _begin(self, pane: int) -> None:
+        for synopsis in self._synopses.values():
+            if isinstance(synopsis, JoinVectors):
+                synopsis.begin(pane)
+
     def _slide(self, panes: int) -> None:
         for synopsis in self._synopses.values():
             synopsis.slide(panes)
@@ -104,6 +110,26 @@ class JoinLookups(JoinHistory):
         self._room = max(1, int(groups * _ROOM))
         for synopsis in self._synopses.values():
             synopsis.reorder(places, self._room)
+
+    def _saved(self) -> Iterator[Saved]:
+        """What the vectors hold, for groups that have something there."""
+        self._make_room()
+        kept = {slot: synopsis.dump()[:, : len(self._keys)] for slot, synopsis in self._synopses.items()}
+        shape = next(iter(kept.values())).shape
+        there = np.zeros(shape, dtype=np.bool_)
+        for (partial, i), rows in kept.items():
+            nothing = partial.identity(i)
+            there |= ~np.isnan(rows) if nothing != nothing else rows != nothing
+        places, codes = np.nonzero(there)
+        columns = {slot: rows[places, codes] for slot, rows in kept.items()}
+        yield Saved(1, places, np.zeros(len(places), dtype=np.int64), codes.astype(np.int32), columns)
+
+    def _load(self, saved: Saved) -> None:
+        self._make_room()
+        for (partial, i), synopsis in self._synopses.items():
+            rows = np.full((synopsis.places, self._room), partial.identity(i), dtype=partial.dtypes[i])
+            rows[saved.x, saved.codes] = saved.columns[partial, i]
+            synopsis.restore(rows)
 
     # -- answering -----------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from sash.synopses.basic_interval import LEAST_COMPACTED, MOST_SCANNED
 from sash.synopses.joins.history import JoinHistory, Needs
 from sash.synopses.joins.pairs import Band, Reading, WindowPair
 from sash.synopses.joins.results import Cells
+from sash.synopses.joins.snapshot import Saved
 from sash.synopses.partials import Component, Partial
 
 Numbers = NDArray[np.int64]
@@ -84,7 +85,7 @@ class RowStore:
         return self._merged_rows
 
     def replace(self, rows: Stored) -> None:
-        """Rows that were settled, with other codes."""
+        """Settled rows in place of those that are there."""
         self._merged_rows = rows
 
     def _nothing(self) -> Stored:
@@ -142,8 +143,11 @@ class JoinPanes(JoinHistory):
     def _rows(self, store: RowStore) -> Stored:
         return store.settled(0 if self._now is None else self._oldest, len(self._keys))
 
+    def _begin(self, pane: int) -> None:
+        """Intervals have the numbers of panes: there is nothing to lay out."""
+
     def _slide(self, panes: int) -> None:
-        """Intervals have numbers: nothing has to move."""
+        """And nothing has to move."""
 
     def _insert(self, ages: Numbers, leads: Numbers, cells: Cells) -> None:
         assert self._now is not None
@@ -184,6 +188,15 @@ class JoinPanes(JoinHistory):
                 known = column != identity
                 column[known] = remap[column[known]]
         self._most_values[partial] = max(LEAST_COMPACTED, 2 * len(values.dictionary))
+
+    def _saved(self) -> Iterator[Saved]:
+        for part, store in enumerate((self._whole, self._apart), 1):
+            rows = self._rows(store)
+            yield Saved(part, rows.intervals, rows.leads, rows.codes, rows.columns)
+
+    def _load(self, saved: Saved) -> None:
+        store = (self._whole, self._apart)[saved.part - 1]
+        store.replace(Stored(saved.x, saved.y, saved.codes, saved.columns))
 
     # -- answering -----------------------------------------------------------------------------------
 

@@ -110,6 +110,27 @@ class RunningTable:
         self._sums = np.zeros((*old.shape[:2], groups), dtype=np.int64)
         self._sums[:, :, places[kept]] = old[:, :, kept]
 
+    # -- recovery ------------------------------------------------------------------------------------
+
+    @property
+    def places(self) -> int:
+        """How many rows `dump` has."""
+        return self.longest.first * self.longest.second
+
+    def dump(self) -> Component:
+        """The sums of single cells, by the ages of the first tuple and then of the second."""
+        firsts, seconds = ((self._now - np.arange(length + 1)) % (length + 1) for length in self.longest)
+        sums = self._sums[firsts][:, seconds]
+        cells = sums[:-1, :-1] - sums[1:, :-1] - sums[:-1, 1:] + sums[1:, 1:]
+        return np.ascontiguousarray(cells).reshape(-1, self.groups)
+
+    def restore(self, rows: Component) -> None:
+        """The inverse of `dump`, where nothing has come yet."""
+        cells = rows.reshape(*self.longest, self.groups)[::-1, ::-1]
+        sums = np.cumsum(np.cumsum(cells, axis=0), axis=1)
+        firsts, seconds = ((self._now - np.arange(length)[::-1]) % (length + 1) for length in self.longest)
+        self._sums[np.ix_(firsts, seconds)] = sums
+
     # -- lookups -------------------------------------------------------------------------------------
 
     def everything(self) -> Component:

@@ -111,6 +111,33 @@ class JoinVectors:
         self._apart[:, :, places[kept]] = old[:, :, kept]
         self.whole.reorder(places, groups)
 
+    # -- recovery ------------------------------------------------------------------------------------
+
+    def begin(self, pane: int) -> None:
+        """Before anything came: base-intervals are then those of the panes' own numbers, whenever it was made, and
+        sums of floats the same to the last bit."""
+        leaves = 1 << (self.capacity - 1).bit_length()
+        self.whole.extend(np.full(((pane - self.whole.length) % leaves, self.groups), self._identity, self._dtype))
+
+    @property
+    def places(self) -> int:
+        """How many rows `dump` has."""
+        return self.capacity * self.band.values
+
+    def dump(self) -> Component:
+        """The values of the intervals, the youngest first, and then those of each lead's."""
+        now, ages = self.whole.length, np.arange(self.capacity)
+        whole = self.whole.lookup_many(now - ages, now - ages)
+        apart = self._apart[:, (now - 1 - ages) % self.capacity]
+        return np.concatenate([whole, apart.reshape(-1, self.groups)])
+
+    def restore(self, rows: Component) -> None:
+        """The inverse of `dump`, where nothing has come yet."""
+        ages = np.arange(self.capacity)
+        self.whole.revise(rows[: self.capacity][::-1])
+        apart = rows[self.capacity :].reshape(self._apart.shape)
+        self._apart[:, (self.whole.length - 1 - ages) % self.capacity] = apart
+
     # -- lookups -------------------------------------------------------------------------------------
 
     def everything(self) -> Component:
