@@ -31,9 +31,14 @@ def plans(directory: Path) -> list[str]:
     return sorted(path.name for path in (directory / "state" / "plans").iterdir())
 
 
-def as_written(plan: Node) -> Node:
+def as_written(plan: Node, *known: Any) -> Node:
     """An optimiser that leaves every plan as it is."""
     return plan
+
+
+def optimise_not(patched: pytest.MonkeyPatch) -> None:
+    for user in ("sash.engine.continuous", "sash.plan.choice"):
+        patched.setattr(f"{user}.optimise", as_written)
 
 
 def test_a_plan_of_another_optimiser_is_not_begun_with_empty_windows(
@@ -46,7 +51,7 @@ def test_a_plan_of_another_optimiser_is_not_begun_with_empty_windows(
     (before,) = plans(tmp_path)
     write(PARTS[1:], tmp_path / "s", 1)
     with monkeypatch.context() as patched:
-        patched.setattr("sash.engine.continuous.optimise", as_written)
+        optimise_not(patched)
         with open_session(spark, tmp_path) as session:
             said = r"of another plan .* DROP QUERY q and register it again"
             for attempt in (lambda: session.register(JOIN, name="q"), session.run, session.queries["q"].view):
@@ -66,7 +71,7 @@ def test_the_way_out_is_to_drop_and_register_again(spark: Any, tmp_path: Path, m
         session.register(JOIN, name="q")
         session.run()
     write(PARTS[1:], tmp_path / "s", 1)
-    monkeypatch.setattr("sash.engine.continuous.optimise", as_written)
+    optimise_not(monkeypatch)
     with open_session(spark, tmp_path) as session:
         session.sql("DROP QUERY q")
         assert plans(tmp_path) == []
