@@ -185,7 +185,7 @@ def main() -> None:
     say(f"registering {number:,} queries ...")
     with wide_session() as session:
         results: dict[str, Any] = {"queries": number, **registration(session, number), "scheduling": []}
-        stream, queries = session._catalog.stream("wide"), session._queries_at("wide")
+        stream, queries = session._catalog.stream("wide"), session._query_commands.at("wide")
         for policy in arguments.policies:
             say(f"scheduling them, {policy} ...")
             results["scheduling"].append(scheduling(stream, queries, policy, arguments.updates))

@@ -12,6 +12,7 @@ from sash.catalog import RegisteredQuery, Stream
 from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
 from sash.core.time import Micros, format_duration, parse_duration
 from sash.language import CreateStream
+from sash.plan.strategies import EXECUTIONS
 
 _CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "source")
 # The columns that the pass over a micro-batch adds (spark/lanes.py).
@@ -30,6 +31,12 @@ def duration(what: str, text: str) -> Micros:
         return parse_duration(text)
     except ValueError as error:
         raise SashError(f"{what}: {error}") from None
+
+
+def checked_execution(strategy: str) -> str:
+    if strategy not in EXECUTIONS:
+        raise SashError(f"unknown execution '{strategy}'; one of {', '.join(EXECUTIONS)}")
+    return strategy
 
 
 def declared_stream(statement: CreateStream, schema: pa.Schema) -> Stream:

@@ -1,0 +1,183 @@
+"""What a session does with queries: REGISTER, DROP, and handing them what the streams have for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from sash.catalog import RegisteredQuery
+from sash.core.errors import QueryFailedError
+from sash.core.time import Micros
+from sash.engine.compiler import CompiledQuery, compile_query, compile_select
+from sash.engine.continuous import ContinuousQueries
+from sash.engine.declare import check_name, check_same_query, checked_execution
+from sash.engine.history import query_change
+from sash.engine.plans import ContinuousQuery
+from sash.engine.query import Query
+from sash.engine.shared import Shared
+from sash.engine.stream import Progress
+from sash.language import Select, is_continuous
+
+logger = logging.getLogger("sash.engine")
+
+
+class QueryCommands:
+    """`handles` are the queries as users hold them, by name; `make_handle` makes one of a registration."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        continuous: ContinuousQueries,
+        handles: dict[str, Query],
+        make_handle: Callable[[RegisteredQuery], Query],
+        execution: str,
+    ) -> None:
+        self._shared = shared
+        self._continuous = continuous
+        self._handles = handles
+        self._make_handle = make_handle
+        self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
+        # Queries of a checkpoint that the program may still register as they were.
+        self._restored: set[str] = set()
+        self.execution = execution
+
+    def set_execution(self, strategy: str) -> None:
+        """For continuous queries that are registered from now on."""
+        self.execution = checked_execution(strategy)
+
+    # -- register and drop -----------------------------------------------------------------------------
+
+    def register(
+        self, select: Select, name: str, priority: int, lifetime: Micros | None, synopsis: str | None
+    ) -> Query:
+        with self._shared.lock:
+            check_name("query", name)
+            serial = self._shared.history.version + 1
+            synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
+            wanted = RegisteredQuery(name, select.text, "", priority, lifetime, serial, synopsis)
+            if is_continuous(select):
+                return self._register_continuous(select, replace(wanted, execution=self.execution))
+            found = compile_select(select, self._shared.catalog, name, synopsis=synopsis)
+            compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
+            query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
+            if (known := self._known(query)) is not None:
+                return known
+            self._compiled[query] = compiled
+            handle = self._add(query)
+        self._answer_at_once(compiled)
+        return handle
+
+    def _register_continuous(self, select: Select, wanted: RegisteredQuery) -> Query:
+        restored = wanted.name.lower() in self._restored
+        before = self._shared.catalog.query(wanted.name) if restored else None
+        query = self._continuous.compile(select, wanted, before)
+        if (known := self._known(query)) is not None:
+            return known
+        handle = self._add(query)
+        try:
+            self._continuous.attach(query)
+        except BaseException:
+            self.drop(query.name)
+            raise
+        return handle
+
+    def _known(self, query: RegisteredQuery) -> Query | None:
+        """The query of a checkpoint that a program registers again as it was."""
+        if query.name.lower() not in self._restored:
+            return None
+        known = self._shared.catalog.query(query.name)
+        check_same_query(query, known)
+        if known.is_continuous:
+            self._continuous.check(known)
+        self._restored.discard(query.name.lower())
+        return self._handles[known.name]
+
+    def _add(self, query: RegisteredQuery) -> Query:
+        self._shared.catalog.add_query(query)
+        self._shared.history.append(query_change(query))
+        handle = self._handles[query.name] = self._make_handle(query)
+        return handle
+
+    def _answer_at_once(self, compiled: CompiledQuery) -> None:
+        """Where the stream has begun and its synopsis has what the query needs, nobody waits for a slide."""
+        try:
+            answer = self._shared.streams[compiled.stream.lower()].first_answer(compiled)
+        except QueryFailedError:
+            # It fails again when it is due, and is reported then.
+            return
+        if answer is not None and (answer.scheduled or not compiled.exactly):
+            self.take(Progress({compiled.name: compiled.serial}, [answer]), False)
+
+    def drop(self, name: str) -> None:
+        with self._shared.lock:
+            query = self._shared.catalog.drop_query(name)
+            self._shared.history.append({"change": "drop query", "name": query.name})
+            self._restored.discard(query.name.lower())
+            handle = self._handles.pop(query.name, None)
+            self._compiled.pop(query, None)
+            if query.is_continuous:
+                self._continuous.detach(query)
+        if handle is not None:
+            handle._dropped()
+        if self._shared.checkpoint is not None:
+            self._shared.checkpoint.forget_unwritten(query.name, query.serial)
+
+    def restore(self) -> None:
+        """After a restart: queries are known at once."""
+        for query in self._shared.history.queries().values():
+            self._shared.catalog.add_query(query)
+            self._restored.add(query.name.lower())
+            self._handles[query.name] = self._make_handle(query)
+
+    # -- for the streams -------------------------------------------------------------------------------
+
+    def at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
+        """A stream's periodic queries at a version of the catalog."""
+        with self._shared.lock:
+            registered = self._shared.history.queries(version).values()
+            mine = [query for query in registered if not query.is_continuous and query.reads(stream)]
+            for query in mine:
+                if query not in self._compiled:
+                    self._compiled[query] = compile_query(query, self._shared.catalog)
+            return [self._compiled[query] for query in mine]
+
+    def continuous_at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
+        with self._shared.lock:
+            return self._continuous.at(stream, version)
+
+    def take(self, progress: Progress, delivered: bool) -> None:
+        """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
+        for answer in progress.answers:
+            handle = self._meant(answer.query, progress)
+            if handle is None:
+                continue
+            handle._remember(answer)
+            if not delivered:
+                handle._deliver(answer)
+        for name, why in progress.outcome.failed.items():
+            if not delivered:
+                logger.error("query %s failed: %s", name, why)
+            if (handle := self._meant(name, progress)) is not None:
+                handle.failure = QueryFailedError(f"query '{name}' failed: {why}")
+        for name in progress.outcome.ended:
+            logger.info("query %s has reached the end of its lifetime", name)
+            if not delivered and self._meant(name, progress) is not None:
+                self.drop(name)
+
+    def _meant(self, name: str, progress: Progress) -> Query | None:
+        """The query that a name meant in some progress, if it is still registered."""
+        handle = self._handles.get(name)
+        return handle if handle is not None and handle.serial == progress.serials.get(name) else None
+
+    # -- sinks -----------------------------------------------------------------------------------------
+
+    def write_what_waits(self) -> None:
+        """Sinks that failed get another chance."""
+        for handle in list(self._handles.values()):
+            handle._flush()
+
+    def report_unwritten(self) -> None:
+        for handle in list(self._handles.values()):
+            if handle.failure is None and handle.error is not None:
+                logger.error("the session closes: %s", handle.error)
