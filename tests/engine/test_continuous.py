@@ -27,6 +27,7 @@ QUERIES = {
     "distinct": "SELECT DISTINCT k, g FROM s [RANGE 4 sec]",
     "join": "SELECT s.k, s.v, t.g FROM s [RANGE 3 sec], t [RANGE 2 sec] WHERE s.k = t.k AND s.v < t.v + 4",
     "self": "SELECT a.v, b.v AS w FROM s [RANGE 2 sec] a, s [RANGE 3 sec] b WHERE a.k = b.k AND a.v < 3 AND b.v > 5",
+    "three": "SELECT s.v, t.g, a.v w FROM s [RANGE 2 sec], t [ROWS 9], s [RANGE 1 sec] a WHERE s.k = t.k AND a.k = t.k",
     "text": "SELECT s.v, t.v AS w FROM s [RANGE 1 sec], t [RANGE 1 sec] WHERE s.g = t.g",
     "anti": "SELECT s.k, s.v FROM s [RANGE 3 sec] WHERE NOT EXISTS (SELECT 1 FROM t [RANGE 2 sec] WHERE t.k = s.k)",
     "semi": "SELECT k, v FROM s [RANGE 3 sec] WHERE k IN (SELECT k FROM t [RANGE 2 sec] WHERE v > 3)",
@@ -99,7 +100,7 @@ def streams(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Definition,
     return directory, Definition(tables), [instant for instant in instants if instant <= last][::3]
 
 
-ON_EXECUTORS = ("self", "text", "anti", "groups", "last")
+ON_EXECUTORS = ("self", "three", "text", "anti", "groups", "last")
 
 
 def run(spark: Any, directory: Path, names: Iterable[str], executor_rows: int) -> dict[str, pa.Table]:

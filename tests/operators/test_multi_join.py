@@ -8,6 +8,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +22,13 @@ from sash.operators.multi_join.grouping_kernels import _kernel_members, _kernel_
 from sash.operators.multi_join.kernels import _kernel_combinations, reference_combinations
 from sash.operators.net import net
 from sash.operators.storing import Storing
-from sash.plan.continuous import Join, Node, windows
+from sash.plan.continuous import Aggregated, GroupBy, Join, Node, windows
+from sash.plan.fuse_joins import fuse_joins
 from sash.plan.multi_join import MultiJoin
+from sash.plan.strategies import STRATEGIES
 from sash.state import State, Working
 from tests.operators.test_plans_oracle import END, restored, run
-from tests.support.plans import dense_tuples, named, plans, row_windows, time_windows, tuples, window
+from tests.support.plans import INT, dense_tuples, named, plans, row_windows, time_windows, tuples, window
 from tests.support.relational import Inputs, Row, answer, check_net, listed, view
 
 
@@ -128,6 +131,28 @@ def test_any_inputs_give_the_definitions_answer(data: st.DataObject) -> None:
     node = data.draw(joins(windows_only=False), label="join")
     inputs = [data.draw(tuples, label=each.alias) for each in windows(nested(node))]
     check(node, inputs, data.draw(any_cuts, label="cuts"))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=80)
+def test_in_a_plan(strategy: str, data: st.DataObject) -> None:
+    """Fused out of joins of two, below groups that ask who its rows are, under every strategy."""
+    node = data.draw(joins(windows_only=True), label="join")
+    below = nested(node)
+    fused = fuse_joins(below)
+    assert isinstance(fused, MultiJoin) == (len(node.inputs) > 2) and fused.schema == below.schema
+    first, *_, last = below.schema.names
+    call = Aggregated("value", data.draw(st.sampled_from(["count", "sum", "min"])), last, INT)
+    plan, written = ((GroupBy(each, (first,), (call,)) for each in (fused, below))
+                     if data.draw(st.booleans(), label="grouped") else (fused, below))  # fmt: skip
+    inputs = [data.draw(tuples, label=each.alias) for each in windows(written)]
+    cuts, late = data.draw(any_cuts, label="cuts"), data.draw(st.integers(0, 3), label="late")
+    changes = run(plan, inputs, cuts, late=late, strategy=strategy)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(written, inputs, now), f"at {now}"
+    assert Counter(changes) == Counter(run(plan, inputs, [], strategy=strategy))
 
 
 def test_the_pattern_of_the_edge_above() -> None:

@@ -16,6 +16,7 @@ from sash.operators.growing import GrowingGroupByOp
 from sash.operators.join import WindowJoinOp
 from sash.operators.matching import MatchingOp
 from sash.operators.matching_kernels import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH
+from sash.operators.multi_join import MultiJoinOp
 from sash.operators.negative_window import NegativeWindowOp
 from sash.operators.results import OutlivingOp, ResultRowsOp, StampedOp
 from sash.operators.row_window import RowWindowOp
@@ -40,6 +41,7 @@ from sash.plan.continuous import (
     path_below,
     windows,
 )
+from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, OutputNode, Sampled, Snapshots, Stamped
 from sash.plan.strategies import DIRECT, NT, UPA, executed_pattern, strategy_below
 
@@ -84,7 +86,7 @@ class _Builder:
         are shown must be the same in every epoch, in whatever order they are stored."""
         if isinstance(node, Negation | Intersection) and not node.whole:
             return True
-        stores = isinstance(node, Join | RelationJoin | Negation | Intersection | Distinct | GroupBy)
+        stores = isinstance(node, Join | MultiJoin | RelationJoin | Negation | Intersection | Distinct | GroupBy)
         stores = stores or isinstance(node, Deltas | Sampled | Snapshots)
         return stores and any(self._pattern(input) is STRICT for input in inputs(node))
 
@@ -100,7 +102,7 @@ class _Builder:
             return 1 + max(widths)
         if isinstance(node, RelationJoin):
             return 1 + widths[0]
-        return sum(widths) if isinstance(node, Join) else widths[0]
+        return sum(widths) if isinstance(node, Join | MultiJoin) else widths[0]
 
     def _operator(self, node: Node, path: str, width: int) -> Operator:
         if isinstance(node, BaseWindow):
@@ -113,6 +115,9 @@ class _Builder:
             return UnionOp(node.schema, width)
         if isinstance(node, Join):
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
+        if isinstance(node, MultiJoin):
+            stored = (self._storing(each, path_below(path, place)) for place, each in enumerate(node.inputs))
+            return MultiJoinOp(node.schema, node.keys, tuple(stored), width)
         if isinstance(node, NrrJoin):
             return NrrJoinOp(node, width)
         if isinstance(node, RelationJoin):

@@ -11,7 +11,7 @@ The pattern of an edge decides how the operator above stores what comes over it:
 
     rule 1  Filter, Map, NrrJoin   as the input
     rule 2  Union                  the greatest of the inputs; WEAKEST only if all lifetimes are equal
-    rule 3  Join, Distinct         at least WEAK
+    rule 3  Joins, Distinct        at least WEAK
     rule 4  Negation, Intersection, GroupBy, RelationJoin, row-based windows: STRICT
 
 The thesis prints WEAKEST for a union of windows of different lengths; by its own definition of 3.2.1 that is WEAK.
@@ -29,6 +29,7 @@ from sash.catalog import Table
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.expressions import Expression, RowExpression
+from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import OutputNode
 
 
@@ -314,6 +315,7 @@ Node = (
     | Map
     | Union
     | Join
+    | MultiJoin
     | NrrJoin
     | RelationJoin
     | Distinct
@@ -327,7 +329,7 @@ Node = (
 def inputs(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Join | _Matched):
         return (node.left, node.right)
-    if isinstance(node, Union):
+    if isinstance(node, Union | MultiJoin):
         return node.inputs
     return () if isinstance(node, BaseWindow) else (node.input,)
 
@@ -338,7 +340,7 @@ def with_inputs(node: Node, below: tuple[Node, ...]) -> Node:
         return node
     if isinstance(node, Join | _Matched):
         return replace(node, left=below[0], right=below[1])
-    if isinstance(node, Union):
+    if isinstance(node, Union | MultiJoin):
         return replace(node, inputs=below)
     assert not isinstance(node, BaseWindow)
     return replace(node, input=below[0])

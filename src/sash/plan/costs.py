@@ -38,9 +38,11 @@ from sash.plan.continuous import (
     inputs,
 )
 from sash.plan.estimates import Flow, Statistics, flow
+from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Sampled, Snapshots
 from sash.plan.strategies import DIRECT, NT, UPA, strategy_below
 
+_STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
 # Partitions of a buffer that is not a list: an epoch's tuples go to so many chunks at most.
 _PARTITIONS = 10
 
@@ -106,7 +108,7 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
         size = 2 * known.epochs * above.live
         yield Work(passed=size, remade=size, chunks=2 * known.epochs)
         return
-    if isinstance(node, Join | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots):
+    if isinstance(node, _STORING):
         for each in below:
             yield from _buffer_work(each, known, strategy)
     if isinstance(node, Sampled):

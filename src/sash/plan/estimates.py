@@ -28,6 +28,7 @@ from sash.plan.continuous import (
     inputs,
 )
 from sash.plan.expressions import Field
+from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 from sash.plan.strategies import NT, executed_pattern
 
@@ -104,6 +105,8 @@ def _sizes(node: Node, below: Sequence[Flow], known: Statistics, strategy: str) 
         return tuple(sum(each) for each in zip(*((f.rate, f.negative, f.live) for f in below), strict=True))
     if isinstance(node, Join):
         return _joined(below[0], below[1], _key_values(node, known))
+    if isinstance(node, MultiJoin):
+        return _multi_joined(node, below, known)
     if isinstance(node, Distinct):
         return _distinct(first, values_of(node.input, node.schema.names, known))
     if isinstance(node, GroupBy):
@@ -132,6 +135,17 @@ def _joined(left: Flow, right: Flow, values: float) -> tuple[float, float, float
     pairs = (left.rate * right.live + right.rate * left.live) / values
     negative = (left.negative * right.live + right.negative * left.live) / values
     return pairs, negative, left.live * right.live / values
+
+
+def _multi_joined(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> tuple[float, float, float]:
+    """One input after the other (thesis 5.3.1): a join has as many values as the input with the fewest."""
+    sides = zip(node.inputs, zip(*node.keys, strict=True), strict=True)
+    values, *others = [max(1.0, values_of(each, names, known)) for each, names in sides]
+    found = below[0]
+    for each, own in zip(below[1:], others, strict=True):
+        found = Flow(*_joined(found, each, max(values, own)), pattern=found.pattern)
+        values = min(values, own)
+    return found.rate, found.negative, found.live
 
 
 def _distinct(first: Flow, values: float) -> tuple[float, float, float]:

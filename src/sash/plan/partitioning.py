@@ -32,6 +32,7 @@ from sash.plan.continuous import (
     inputs,
 )
 from sash.plan.expressions import Field
+from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 
 
@@ -113,6 +114,8 @@ def _columns(node: Node) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
             yield names, names[:1]
     elif isinstance(node, Join):
         yield from (((one, other), (one, other)) for one, other in node.keys)
+    elif isinstance(node, MultiJoin):
+        yield from ((names, names) for names in node.keys)
     elif isinstance(node, Map):
         for field in node.input.schema:
             same = Field(field.name, field.type)

@@ -5,9 +5,10 @@
     push_down_negation     the other way: a selective negation makes a join smaller
     push_down_distinct     duplicates are gone before they are joined
     orders of joins and unions: see reorder.py
+    fuse_joins             joins on one attribute become one, which stores no intermediate results
 
-Pushing selections down is always taken, the others where the cost model says so (`optimise`). A condition
-that may raise stays where it is: below a join it would see tuples that have no partner.
+Pushing selections down and fusing joins are always taken, the others where the cost model says so (`optimise`). A
+condition that may raise stays where it is: below a join it would see tuples that have no partner.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from sash.plan.continuous import (
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
 from sash.plan.expressions import Call, Expression, Field
+from sash.plan.fuse_joins import fuse_joins
 from sash.plan.reorder import drop_permutation, exchange_joins, flatten_union, join_left_first, join_right_first
 from sash.plan.strategies import UPA
 
@@ -48,7 +50,7 @@ def optimise(plan: Node, statistics: Statistics | None = None, strategy: str = U
     """The cheapest of the plans that the rewrites lead to; of equal ones, the first that was written."""
     known = statistics or Statistics()
     pushed = everywhere(push_down_selections, plan)
-    return min(alternatives(pushed), key=lambda candidate: cost(candidate, known, strategy))
+    return min(map(fuse_joins, alternatives(pushed)), key=lambda candidate: cost(candidate, known, strategy))
 
 
 def alternatives(plan: Node, rules: Sequence[Rule] | None = None) -> list[Node]:
