@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given as given_data
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from sash.catalog import Catalog, Stream
@@ -19,8 +21,11 @@ from sash.engine.sampling import Sampler
 from sash.language import SelectStatement, bind_continuous, parse
 from sash.operators import Arrivals, Stage
 from sash.plan.continuous import Node, windows
+from sash.plan.outputs import Sampled
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, joined_aggregate, shared_rows
+from sash.plan.streams import is_stream
+from sash.scheduling import POLICY_NAMES, policy
 from sash.sharing.choose_join import JoinLoad
 from sash.state import State
 from tests.support.relational import answer
@@ -101,8 +106,11 @@ def alone(text: str, tuples: Tuples, cuts: list[int], offset: int) -> list[tuple
 
 
 def listed(table: pa.Table) -> list[Any]:
-    rows = [tuple(round(v, 9) if isinstance(v, float) else v for v in row.values()) for row in table.to_pylist()]
-    return sorted(rows, key=repr)
+    return sorted((_rounded(tuple(row.values())) for row in table.to_pylist()), key=repr)
+
+
+def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(round(value, 9) if isinstance(value, float) else value for value in row)
 
 
 def check(
@@ -125,11 +133,15 @@ def results(text: str, tuples: Tuples, now: int, offset: int) -> int:
     """How many results the join has by definition."""
     query = query_of(text, offset)
     join = query.join
-    given = [
+    return sum(answer(join, given(join, tuples), now).values())
+
+
+def given(plan: Node, tuples: Tuples) -> list[list[tuple[int, tuple[Any, ...]]]]:
+    """The tuples of each window, as the definition takes them."""
+    return [
         [(ts, tuple(row[column.expression.sql] for column in window.columns)) for ts, row in tuples[window.stream]]
-        for window in windows(join)
+        for window in windows(plan)
     ]
-    return sum(answer(join, given, now).values())
 
 
 SELECTS = [
@@ -173,7 +185,7 @@ cuts = st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(
 streams = st.lists(st.tuples(stamps, rows), max_size=12).map(lambda each: sorted(each, key=lambda pair: pair[0]))
 
 
-@given(
+@given_data(
     texts=workloads(),
     tuples=st.fixed_dictionaries({"s": streams, "t": streams}),
     cuts=st.lists(st.integers(1, END - 1), max_size=4, unique=True).map(
@@ -187,6 +199,30 @@ def test_sharing_changes_no_answer(
     texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int
 ) -> None:
     check(texts, tuples, cuts, load, offset)
+
+
+@pytest.mark.parametrize("name", POLICY_NAMES)
+@given_data(texts=workloads(), tuples=st.fixed_dictionaries({"s": streams, "t": streams}))
+@settings(max_examples=12, deadline=None)
+def test_every_policy_answers_rightly_and_in_time(name: str, texts: dict[str, str], tuples: Tuples) -> None:
+    """Refreshed earlier perhaps, never later than SLIDE says; each answer is that of its own time."""
+    queries = {each: query_of(text) for each, text in texts.items()}
+    group, found = JoinGroup(queries, policy=policy(name)), []
+    for changes, _, high in epochs(group.plan, tuples, [17 * SEC, END * SEC]):
+        group.absorb(group.rows(changes))
+        found += list(group.advance(high - 1))
+    for each, text in texts.items():
+        mine = [one for one in found if one.query == each]
+        own = {one.as_of for one in mine if one.scheduled}
+        assert all(at % queries[each].slide == 0 for at in own)
+        for before, after in pairwise(mine):
+            assert after.as_of - before.as_of <= queries[each].slide or not before.table.num_rows
+        if "GROUP BY" in text and "VARIANCE" not in text:
+            plan = plan_of(text)
+            assert isinstance(plan, Sampled)
+            for one in mine:
+                expected = answer(plan.input, given(plan, tuples), one.as_of)
+                assert listed(one.table) == sorted(map(_rounded, expected.elements()), key=repr)
 
 
 def test_the_query_of_the_thesis_over_many_windows() -> None:
@@ -207,6 +243,7 @@ def test_the_query_of_the_thesis_over_many_windows() -> None:
     (choice,) = group.choices.values()
     assert sum(len(part.pairs) for part in choice.parts) == 56
     assert len(windows(group.plan)) == 2
+    assert is_stream(group.plan), "no results are kept beside the synopsis"
 
 
 def test_which_plans_are_aggregates_over_a_join() -> None:

@@ -6,7 +6,7 @@
 
 The join is a continuous plan as any other (`plan`); its changes of an epoch are put together by `rows`, bucket by
 bucket, and taken in by `absorb`. `advance` closes the panes that the watermark has passed, one after the other, and
-gives the answers that are due at the end of each: a scan of a synopsis is shared by all of them (CS5).
+gives the answers that the scheduler finds due at the end of each: a scan of a synopsis is shared by all of them (CS5).
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
 from sash.core.time import Micros
 from sash.operators.join_partials import Cut, join_rows
-from sash.plan.continuous import Map
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
-from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, choose_join
+from sash.scheduling import LocalScheduler, Policy
+from sash.scheduling.policies import Conservative
+from sash.sharing.choose import Load
+from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, choose_join, read_cost
+from sash.sharing.prices import post_cost
+from sash.sharing.rules import Kind, together_key
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.joins import JoinHistory, JoinRows, WindowPair, join_synopsis
@@ -39,6 +43,7 @@ class JoinAnswer:
     query: str
     as_of: Micros
     table: pa.Table
+    scheduled: bool = True
 
 
 @dataclass
@@ -66,13 +71,16 @@ class _Table:
     keys: list[str]
     partials: list[Partial]
     choice: JoinChoice
+    load: JoinLoad
     synopses: list[JoinHistory] = field(default_factory=list)
 
 
 class JoinGroup:
     """Queries of one skeleton (see `sash.plan.shared_joins`). Not safe for several threads."""
 
-    def __init__(self, queries: Mapping[str, JoinedAggregate], load: JoinLoad | None = None) -> None:
+    def __init__(
+        self, queries: Mapping[str, JoinedAggregate], load: JoinLoad | None = None, policy: Policy | None = None
+    ) -> None:
         every = list(queries.values())
         rows = shared_rows(every)
         if rows is None or len({query.skeleton for query in every}) > 1:
@@ -85,14 +93,17 @@ class JoinGroup:
             _Asked(name, query, WindowPair(*(w // length for w in query.windows)), Finisher(query.query))
             for name, query in queries.items()
         ]
-        self._tables = {table: self._table(table, load) for table in dict.fromkeys(each.table for each in self._asked)}
+        names = dict.fromkeys(each.table for each in self._asked)
+        self._tables = {name: self._table(name, load or JoinLoad()) for name in names}
         # The end of the last pane that closed; none before the first results.
         self._now: Micros | None = None
+        self._policy = policy or Conservative()
+        self._scheduler = LocalScheduler(self._policy)
         # By then every query has looked at the last results.
         self._looked_at: Micros = 0
         self.failed: dict[str, QueryFailedError] = {}
 
-    def _table(self, name: TableName, load: JoinLoad | None) -> _Table:
+    def _table(self, name: TableName, load: JoinLoad) -> _Table:
         readers = [each for each in self._asked if each.table == name]
         partials = list(dict.fromkeys(partial for each in readers for partial in each.finisher.partials))
         choice = choose_join(
@@ -104,7 +115,7 @@ class JoinGroup:
             )
             for part in choice.parts
         ]
-        return _Table([key.sql for key in name.keys], partials, choice, synopses)
+        return _Table([key.sql for key in name.keys], partials, choice, load, synopses)
 
     @property
     def choices(self) -> dict[TableName, JoinChoice]:
@@ -128,8 +139,7 @@ class JoinGroup:
     def advance(self, now: Micros) -> Iterator[JoinAnswer]:
         """Everything that is due up to a time by which all results have come; answers in order of time."""
         while (end := self._next_end()) is not None and end <= now:
-            if end == self._next_results():
-                self._looked_at = max(self._multiple(end, each.query.slide) for each in self._asked)
+            self._wake(end)
             self._now = end
             for table in self._tables.values():
                 for synopsis in table.synopses:
@@ -147,14 +157,41 @@ class JoinGroup:
         known = [pane * self.cut.length + self.cut.offset % self.cut.length for pane in panes if pane is not None]
         return min(known, default=None)
 
-    def _multiple(self, end: Micros, slide: int) -> Micros:
-        """The first multiple of a SLIDE that is not before the end of a pane."""
-        return self.cut.offset - (self.cut.offset - end) // slide * slide
+    def _wake(self, end: Micros) -> None:
+        """Before the first pane, and after panes in which everybody rested, schedules begin with this one."""
+        if self._now is None:
+            for each in self._asked:
+                self._schedule(each, end)
+        elif end > self._now + self.cut.length:
+            for task in self._scheduler.tasks():
+                self._scheduler.postpone(task, end)
+        if end == self._next_results():
+            self._looked_at = max(self._scheduler.deadline_of(each.name) for each in self._asked)
+
+    def _schedule(self, each: _Asked, first: Micros) -> None:
+        """With whom it is executed, the rules say: all of a scan (CS5), or equal windows (CS4)."""
+        table = self._tables[each.table]
+        part = table.choice.part_of(each.pair)
+        together = together_key(Kind.BIJ if part.kind == "basic" else Kind.RJ, each.pair)
+        post = post_cost([each.query.query], Load(self.cut.length, table.load.groups))
+        self._scheduler.add(
+            each.name,
+            " ".join(map(str, (each.table.label, table.choice.parts.index(part), *together))),
+            each.query.slide,
+            now=first - 1,
+            offset=self.cut.offset,
+            exactly=each.query.exactly,
+            access=read_cost(part, each.pair, table.load),
+            post=post,
+        )
 
     def _answers(self, end: Micros) -> Iterator[JoinAnswer]:
-        due = [each for each in self._asked if (end - self.cut.offset) % each.query.slide == 0]
+        due: set[str] = set()
+        while (execution := self._scheduler.decide(end)) is not None:
+            self._scheduler.done(execution)
+            due.update(execution.members)
         for name, table in self._tables.items():
-            readers = [each for each in due if each.table == name and each.name not in self.failed]
+            readers = [each for each in self._asked if each.table == name and each.name in due - self.failed.keys()]
             for synopsis, part in zip(table.synopses, table.choice.parts, strict=True):
                 needs: dict[WindowPair, list[Partial]] = {}
                 for each in readers:
@@ -177,7 +214,8 @@ class JoinGroup:
                 each.is_awake = False
                 continue
             if table.num_rows or each.had_rows:
-                yield JoinAnswer(each.name, end, table)
+                scheduled = (end - self.cut.offset) % each.query.slide == 0
+                yield JoinAnswer(each.name, end, table, scheduled)
             each.had_rows = table.num_rows > 0
             # Without keys there is a row for no results, too.
             each.is_awake = each.had_rows or not view.empty or not each.query.query.keys
@@ -192,6 +230,7 @@ class JoinGroup:
             "now": self._now,
             "looked_at": self._looked_at,
             "queries": queries,
+            "schedule": self._scheduler.snapshot(),
             "panes": [synopsis.now for synopsis in synopses],
             "failed": {name: str(error) for name, error in self.failed.items()},
         }
@@ -202,6 +241,7 @@ class JoinGroup:
         self._now, self._looked_at = state["now"], state["looked_at"]
         for each in self._asked:
             each.has_begun, each.had_rows, each.is_awake = state["queries"][each.name]
+        self._scheduler = LocalScheduler.restore(state["schedule"], self._policy)
         self.failed = {name: QueryFailedError(text) for name, text in state["failed"].items()}
         synopses = (synopsis for table in self._tables.values() for synopsis in table.synopses)
         for synopsis, table, pane in zip(synopses, tables, state["panes"], strict=True):
@@ -223,5 +263,4 @@ def same_join(queries: Mapping[str, JoinedAggregate]) -> list[dict[str, JoinedAg
 
 def _fits(query: JoinedAggregate, group: Mapping[str, JoinedAggregate]) -> bool:
     members = list(group.values())
-    rows: Map | None = shared_rows([*members, query]) if members[0].skeleton == query.skeleton else None
-    return rows is not None
+    return members[0].skeleton == query.skeleton and shared_rows([*members, query]) is not None

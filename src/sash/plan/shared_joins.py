@@ -8,8 +8,8 @@
 Queries with the same join, whatever their windows, aggregates and SLIDEs, are answered from the rows of one join over
 the longest windows. Each row carries the expiries of its two tuples, from which their timestamps follow:
 
-    Project (the columns of all of them, both expiries) <- Filter <- Join <- Expiry <- Window S, longest
-                                                                      ^----- Expiry <- Window T, longest
+    Results <- Project (the columns of all of them, both expiries) <- Filter <- Join <- Expiry <- Window S, longest
+                                                                                 ^----- Expiry <- Window T, longest
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.core.window import TimeWindow
 from sash.plan.continuous import BaseWindow, Column, Filter, GroupBy, Join, Map, Node
 from sash.plan.expressions import Expression, Field, RowExpression
 from sash.plan.nodes import AggregateCall, Key, Output
-from sash.plan.outputs import Sampled, Stamped
+from sash.plan.outputs import Outliving, Sampled, Stamped
 from sash.plan.periodic import PeriodicAggregate
 
 # The columns of the shared rows that say when the tuples of the two windows expire.
@@ -44,6 +44,10 @@ class JoinedAggregate:
     query: PeriodicAggregate
     slide: int
     offset: int
+
+    @property
+    def exactly(self) -> bool:
+        return _window(self.join.left).window.exactly
 
     @property
     def windows(self) -> tuple[int, int]:
@@ -120,8 +124,11 @@ def _asked(
     )
 
 
-def shared_rows(queries: Sequence[JoinedAggregate]) -> Map | None:
-    """The rows that answer queries of one skeleton, over the longest windows; None where names clash."""
+def shared_rows(queries: Sequence[JoinedAggregate]) -> Outliving | None:
+    """The rows that answer queries of one skeleton, over the longest windows; None where names clash.
+
+    Each comes once and is never taken back: whoever takes it up knows when it ends, and nobody else has to.
+    """
     sides = [
         (_merged(_window(query.join.left) for query in queries), FIRST),
         (_merged(_window(query.join.right) for query in queries), SECOND),
@@ -133,7 +140,7 @@ def shared_rows(queries: Sequence[JoinedAggregate]) -> Map | None:
     rows: Node = Join(left, right, queries[0].join.keys)
     if (condition := queries[0].condition) is not None:
         rows = Filter(rows, condition)
-    return Map(rows, (*columns, *((name, Field(name, pa.int64())) for name in (FIRST, SECOND))))
+    return Outliving(Map(rows, (*columns, *((name, Field(name, pa.int64())) for name in (FIRST, SECOND)))))
 
 
 def _merged(windows: Iterable[BaseWindow]) -> BaseWindow | None:

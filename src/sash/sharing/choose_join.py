@@ -183,6 +183,11 @@ def _update(part: JoinPart, load: JoinLoad) -> float:
     return load.touch * (1 + _LOOKUP * (band.values - 1)) + _INSERTED * (come + leads) + vectors
 
 
+def read_cost(part: JoinPart, pair: WindowPair, load: JoinLoad) -> float:
+    """What it costs to read one pair of windows, in combinations of two values: for policies that weigh schedules."""
+    return _read(part, {pair}, load) * load.groups * load.components
+
+
 def _read(part: JoinPart, pairs: set[WindowPair], load: JoinLoad) -> float:
     """One joint execution: a scan is shared (CS5), lookups are not (CS4)."""
     readings = [part.band.reading(pair) for pair in pairs]
