@@ -20,7 +20,8 @@ from sash.engine.join_group import JoinAnswer, JoinGroup, same_join
 from sash.engine.sampling import Sampler
 from sash.language import SelectStatement, bind_continuous, parse
 from sash.operators import Arrivals, Stage
-from sash.plan.continuous import Node, windows
+from sash.operators.build import STRATEGIES
+from sash.plan.continuous import Filter, Node, windows
 from sash.plan.outputs import Sampled
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, joined_aggregate, shared_rows
@@ -68,8 +69,8 @@ def arrivals(plan: Node, tuples: Tuples, low: int, high: int) -> dict[int, Arriv
     return found
 
 
-def epochs(plan: Node, tuples: Tuples, cuts: list[int]) -> Iterator[tuple[Changes, int, int]]:
-    stage, state, low = Stage(plan, 3), State(), 0
+def epochs(plan: Node, tuples: Tuples, cuts: list[int], strategy: str = "upa") -> Iterator[tuple[Changes, int, int]]:
+    stage, state, low = Stage(plan, 3, strategy), State(), 0
     for high in cuts:
         changes, state = stage.step(state, arrivals(plan, tuples, low, high), low, high, {})
         yield changes, low, high
@@ -77,11 +78,11 @@ def epochs(plan: Node, tuples: Tuples, cuts: list[int]) -> Iterator[tuple[Change
 
 
 def shared(
-    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int
+    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int, strategy: str
 ) -> list[JoinAnswer]:
     queries = {name: query_of(text, offset) for name, text in texts.items()}
     group, found = JoinGroup(queries, load), []
-    for number, (changes, _, high) in enumerate(epochs(group.plan, tuples, cuts)):
+    for number, (changes, _, high) in enumerate(epochs(group.plan, tuples, cuts, strategy)):
         # As buckets would bring them: some results here, some there.
         for half in (slice(0, None, 2), slice(1, None, 2)):
             group.absorb(group.rows(changes.take(np.arange(len(changes))[half])))
@@ -114,9 +115,14 @@ def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check(
-    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None = None, offset: int = 0
+    texts: dict[str, str],
+    tuples: Tuples,
+    cuts: list[int],
+    load: JoinLoad | None = None,
+    offset: int = 0,
+    strategy: str = "upa",
 ) -> None:
-    ours = shared(texts, tuples, cuts, load, offset)
+    ours = shared(texts, tuples, cuts, load, offset, strategy)
     assert [each.as_of for each in ours] == sorted(each.as_of for each in ours)
     for name, text in texts.items():
         mine = [(each.as_of, listed(each.table)) for each in ours if each.query == name]
@@ -130,10 +136,10 @@ def check(
 
 
 def results(text: str, tuples: Tuples, now: int, offset: int) -> int:
-    """How many results the join has by definition."""
+    """How many results there are by definition."""
     query = query_of(text, offset)
-    join = query.join
-    return sum(answer(join, given(join, tuples), now).values())
+    rows = query.join if query.condition is None else Filter(query.join, query.condition)
+    return sum(answer(rows, given(rows, tuples), now).values())
 
 
 def given(plan: Node, tuples: Tuples) -> list[list[tuple[int, tuple[Any, ...]]]]:
@@ -193,12 +199,14 @@ streams = st.lists(st.tuples(stamps, rows), max_size=12).map(lambda each: sorted
     ),
     load=st.sampled_from([None, JoinLoad(groups=1000, density=1.0)]),
     offset=st.sampled_from([0, SEC, 250_000]),
+    strategy=st.sampled_from(["upa", "upa", *STRATEGIES]),
 )
 @settings(max_examples=120, deadline=None)
 def test_sharing_changes_no_answer(
-    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int
+    texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int, strategy: str
 ) -> None:
-    check(texts, tuples, cuts, load, offset)
+    """Whatever the windows, SLIDEs, synopses, micro-batches, restarts, and the way in which the join is executed."""
+    check(texts, tuples, cuts, load, offset, strategy)
 
 
 @pytest.mark.parametrize("name", POLICY_NAMES)
