@@ -32,19 +32,23 @@ from sash.plan.streams import is_stream, sampling_of
 
 @dataclass(frozen=True)
 class Decision:
-    """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already."""
+    """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already.
+
+    `current` is what is known by now.
+    """
 
     written: Node
     choice: Choice
     statistics: Statistics
     execution: str
+    current: Statistics
     like: str | None = None
 
 
 def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
     """What would be decided before any tuple has come."""
     written, known = bind_continuous(select, catalog), Statistics()
-    return Decision(written, choose(written, known, execution), known, execution)
+    return Decision(written, choose(written, known, execution), known, execution, known)
 
 
 class ContinuousQueries:
@@ -97,12 +101,11 @@ class ContinuousQueries:
     def decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
         written = bind_continuous(select, self._catalog)
-        twin = before or self._twin(written, execution)
+        twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
         if twin is None or execution not in (AUTO, twin.execution):
-            known = self._measured(streams_of(written))
-            return Decision(written, choose(written, known, execution), known, execution)
+            return Decision(written, choose(written, current, execution), current, execution, current)
         known = Statistics.of(twin.measurements)
-        return Decision(written, choose(written, known, twin.execution), known, execution, twin.name)
+        return Decision(written, choose(written, known, twin.execution), known, execution, current, twin.name)
 
     def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
         """A registered query with the same plan as it was written, and a strategy that would do."""

@@ -9,6 +9,7 @@ from sash.core.errors import CqlError
 from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.continuous import Decision
+from sash.engine.explain_joins import explain_joins
 from sash.plan.continuous import Node, inputs, path_below, streams_of
 from sash.plan.costs import cost, costs_by_kind
 from sash.plan.stages import StagePlan, stages
@@ -45,7 +46,9 @@ def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
 
 
 def explain_continuous(decision: Decision) -> str:
-    return "\n".join([*explain_plan(decision.choice.plan), *_rewriting(decision), *_execution(decision)])
+    plan, strategy = decision.choice.plan, decision.choice.strategy
+    joins = explain_joins(plan, decision.current, strategy)
+    return "\n".join([*explain_plan(plan), *_rewriting(decision), *joins, *_execution(decision)])
 
 
 def explain_plan(plan: Node) -> list[str]:

@@ -97,10 +97,10 @@ class Observed:
         return found
 
     def distinct(self, streams: Container[str]) -> dict[str, float]:
-        """Of windows without a condition, where there are some; of the others, their values are what they let pass."""
-        found: dict[str, float] = {}
-        for place in sorted(range(len(self._windows)), key=lambda place: self._windows[place].predicate is None):
-            window = self._windows[place]
+        """Of windows without a condition, where there are some; of the others, the one that lets most values pass."""
+        passed, every = dict[str, float](), dict[str, float]()
+        for place, window in enumerate(self._windows):
+            found = every if window.predicate is None else passed
             sample = self._samples.get(window.stream.lower())
             if sample is None or window.stream.lower() not in streams:
                 continue
@@ -108,8 +108,9 @@ class Observed:
             for column, slot in zip(window.columns, self._places[place], strict=True):
                 values = _values(mine[f"s{slot}"])
                 if values is not None:
-                    found[expression_on(window.stream, column.expression.sql)] = values
-        return found
+                    name = expression_on(window.stream, column.expression.sql)
+                    found[name] = max(values, found.get(name, 0.0))
+        return passed | every
 
 
 def _values(column: pa.ChunkedArray) -> float | None:

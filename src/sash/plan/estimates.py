@@ -30,7 +30,7 @@ from sash.plan.continuous import (
 from sash.plan.expressions import Field
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
-from sash.plan.strategies import NT, executed_pattern
+from sash.plan.strategies import NT, executed_pattern, strategy_below
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,12 @@ class Flow:
     def announced(self) -> float:
         """The part of its tuples that are taken back by negative ones."""
         return min(1.0, self.negative / self.rate) if self.rate else 0.0
+
+
+def flow_above(node: Node, known: Statistics, strategy: str) -> Flow:
+    """The edge above a node, from the streams up."""
+    lower = strategy_below(node, strategy)
+    return flow(node, [flow_above(each, known, lower) for each in inputs(node)], known, strategy)
 
 
 def flow(node: Node, below: Sequence[Flow], known: Statistics, strategy: str) -> Flow:

@@ -1,0 +1,43 @@
+"""EXPLAIN of a join's order: what is known of its inputs, and what probing them costs in which order (thesis 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sash.plan.continuous import Join, Node, inputs
+from sash.plan.estimates import Statistics, flow_above, values_of
+from sash.plan.join_costs import JoinInput, Number, cost
+from sash.plan.join_order import augmented
+from sash.plan.multi_join import MultiJoin
+
+
+def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
+    """Of every join in a plan, from the answer down."""
+    found = list(_of(plan, known, strategy)) if isinstance(plan, Join | MultiJoin) else []
+    return [*found, *(line for below in inputs(plan) for line in explain_joins(below, known, strategy))]
+
+
+def _of(join: Join | MultiJoin, known: Statistics, strategy: str) -> Iterator[str]:
+    below, flows = inputs(join), [flow_above(each, known, strategy) for each in inputs(join)]
+    # Without keys everything meets everything: as if all had one value.
+    names = list(zip(*join.keys, strict=True)) or [()] * len(below)
+    values = [values_of(each, own, known) if own else 1.0 for each, own in zip(below, names, strict=True)]
+    sides = [
+        JoinInput(flow.rate, flow.live / max(flow.rate, 1e-9), many, many)
+        for flow, many in zip(flows, values, strict=True)
+    ]
+    order = augmented(sides)
+    shown = [own[0] if own else each.describe() for own, each in zip(names, below, strict=True)]
+    yield (
+        f"{join.describe()}, probed in the order {', '.join(shown[place] for place in order)}: "
+        f"{_number(cost(order, sides))} tuples probed per second, {_number(cost(range(len(sides)), sides))} as written"
+    )
+    for place in order:
+        rate, live, many = map(_number, (flows[place].rate, flows[place].live, values[place]))
+        yield f"  {shown[place]}: {rate} tuples per second, {live} in the window, {many} values"
+    if isinstance(join, MultiJoin):
+        yield "  the order is chosen anew in every micro-batch, from what is stored then"
+
+
+def _number(estimate: Number) -> str:
+    return f"{float(estimate):,.0f}" if estimate >= 10 else f"{float(estimate):.2g}"

@@ -1,0 +1,40 @@
+"""EXPLAIN of the order of a join."""
+
+from __future__ import annotations
+
+from sash.core.time import SECOND
+from sash.core.window import TimeWindow
+from sash.engine.explain_joins import explain_joins
+from sash.plan.continuous import Join
+from sash.plan.estimates import Statistics
+from sash.plan.join_costs import JoinInput, cost
+from sash.plan.join_order import augmented
+from sash.plan.multi_join import MultiJoin
+from tests.support.plans import window
+
+
+def test_the_order_is_shown_with_its_reasons() -> None:
+    """The streams of the thesis' table 5.5, with a hash bucket per value."""
+    sides = tuple(window(name, TimeWindow(100 * SECOND)) for name in "STUV")
+    known = Statistics(
+        rates={"s": 10.0, "t": 1.0, "u": 1.0, "v": 1.0}, distinct={"s.a": 40.0, "t.a": 100.0, "u.a": 8.0, "v.a": 5.0}
+    )
+    shown = explain_joins(MultiJoin(sides, (("S.a", "T.a", "U.a", "V.a"),)), known, "upa")
+    hashed = [JoinInput(rate, 100, values, values) for rate, values in ((10, 40), (1, 100), (1, 8), (1, 5))]
+    order = augmented(hashed)
+    probed = f"{cost(order, hashed):,.0f} tuples probed per second, {cost((0, 1, 2, 3), hashed):,.0f} as written"
+    names = ", ".join(f"{'STUV'[place]}.a" for place in order)
+    assert shown[0] == f"Join of 4 on S.a = T.a = U.a = V.a, probed in the order {names}: {probed}"
+    assert order != (0, 1, 2, 3)
+    assert set(shown[1:5]) >= {
+        "  T.a: 1 tuples per second, 100 in the window, 100 values",
+        "  S.a: 10 tuples per second, 1,000 in the window, 40 values",
+    }
+    assert shown[-1] == "  the order is chosen anew in every micro-batch, from what is stored then"
+
+
+def test_joins_below_other_operators_are_found() -> None:
+    join = Join(window("S", TimeWindow(SECOND)), window("T", TimeWindow(SECOND)), ())
+    assert explain_joins(window("S", TimeWindow(SECOND)), Statistics(), "upa") == []
+    shown = explain_joins(Join(join, window("U", TimeWindow(SECOND)), (("S.a", "U.a"),)), Statistics(), "upa")
+    assert [line.split(",")[0] for line in shown if not line.startswith(" ")] == ["Join on S.a = U.a", join.describe()]
