@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.core.changes import Changes
+from sash.core.changes import Changes, together
 from sash.core.pattern import UpdatePattern
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
@@ -21,6 +21,7 @@ from sash.operators.multi_join import MultiJoinOp
 from sash.operators.multi_join.grouping_kernels import _kernel_members, _kernel_numbered, reference_members
 from sash.operators.multi_join.kernels import _kernel_combinations, reference_combinations
 from sash.operators.net import net
+from sash.operators.share import Share
 from sash.operators.storing import Storing
 from sash.plan.continuous import Aggregated, GroupBy, Join, Node, windows
 from sash.plan.fuse_joins import fuse_joins
@@ -43,9 +44,10 @@ def nested(node: MultiJoin) -> Node:
 
 @dataclass
 class Running:
-    """The operator alone, over inputs that are stages of their own."""
+    """The operator alone, or each of several shares of it, over inputs that are stages of their own."""
 
     node: MultiJoin
+    shares: int = 1
 
     def __post_init__(self) -> None:
         sides = tuple(Storing(f"side {place}", each.pattern, 7, 3) for place, each in enumerate(self.node.inputs))
@@ -63,10 +65,12 @@ class Running:
                 place += 1
             changes, self._states[number] = stage.step(self._states[number], arrived, low, high)
             below.append(changes)
-        working = Working(self.state)
-        found = self._operator.step(below, working, Epoch(low, high))
+        found = []
+        for share in range(self.shares):
+            working = Working(self.state)
+            found.append(self._operator.step(below, working, Epoch(low, high, Share(share, self.shares))))
         self.state = restored(working.finished())
-        return net(found)
+        return net(together(found))
 
 
 def arrivals(given_tuples: list[tuple[int, Row]], schema: pa.Schema, low: int, high: int) -> Arrivals:
@@ -75,8 +79,8 @@ def arrivals(given_tuples: list[tuple[int, Row]], schema: pa.Schema, low: int, h
     return Arrivals(pa.table(columns, schema=schema), np.array([ts for ts, _ in batch], dtype=np.int64))
 
 
-def changes_of(node: MultiJoin, inputs: Inputs, cuts: list[int]) -> list[tuple[int, int, int, Row]]:
-    running, found, low = Running(node), [], 0
+def changes_of(node: MultiJoin, inputs: Inputs, cuts: list[int], shares: int = 1) -> list[tuple[int, int, int, Row]]:
+    running, found, low = Running(node, shares), [], 0
     for high in [*sorted(set(cuts)), END]:
         changes = running.step(inputs, low, high)
         assert all(low <= ts < high for ts in changes.ts.tolist())

@@ -16,6 +16,8 @@ from sash.core.window import RowWindow, TimeWindow
 from sash.operators import Arrivals, Bucket, Stage
 from sash.operators.exchange import exchanged, numbers_of_buckets, run_stages
 from sash.operators.hashing import buckets_of
+from sash.operators.net import net
+from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Aggregated, Distinct, GroupBy, Join, Negation, Node, windows
 from sash.plan.stages import stages
 from sash.plan.strategies import STRATEGIES
@@ -29,45 +31,59 @@ Listed = list[tuple[int, int, int, Row]]
 
 
 class InBuckets:
-    """A plan in its stages; those that may be spread have `most` buckets."""
+    """A plan in its stages; those that may be spread have `most` buckets, and those that may be divided `shares`."""
 
-    def __init__(self, plan: Node, most: int, strategy: str) -> None:
+    def __init__(self, plan: Node, most: int, strategy: str, shares: int = 1) -> None:
         self._plan = plan
         self._stages = stages(plan)
         self._buckets = numbers_of_buckets(self._stages, most)
         self._running = [Stage(plan, 3, strategy, part=stage) for stage in self._stages]
         self._states: dict[tuple[int, int], State] = {}
+        self._shares = [Share(number, shares) for number in range(shares)]
+        self.divided = shares > 1 and any(stage.is_divisible for stage in self._running)
 
     def step(self, arrived: Mapping[int, Arrivals], low: int, high: int, tables: Versions) -> Changes:
         def step(place: int, bucket: Bucket, given_changes: Mapping[str, Changes]) -> Changes:
             mine = {
-                window: self._share(arrived[window], column, bucket)
+                window: self._of_bucket(arrived[window], column, bucket)
                 for window, column in self._stages[place].windows.items()
             }
             for changes in given_changes.values():
                 assert all(low <= ts < high for ts in changes.ts.tolist()) and changes.in_order() is changes
-            state = self._states.get((place, bucket.number), State())
-            found, after = self._running[place].step(
-                state, mine, low, high, needed(tables, low, high), exchanged=given_changes, bucket=bucket
-            )
-            self._states[place, bucket.number] = restored(after)
-            return found
+            state, running = self._states.get((place, bucket.number), State()), self._running[place]
+            steps = [
+                running.step(
+                    state, mine, low, high, needed(tables, low, high),
+                    exchanged=given_changes, bucket=bucket, share=share,
+                )
+                for share in (self._shares if running.is_divisible else [WHOLE])
+            ]  # fmt: skip
+            self._states[place, bucket.number] = restored(steps[0][1])
+            assert all(written(after) == written(steps[0][1]) for _, after in steps)
+            return together(found for found, _ in steps)
 
-        return run_stages(self._stages, self._buckets, step)
+        found = run_stages(self._stages, self._buckets, step)
+        return net(found) if self.divided else found
 
-    def _share(self, arrived: Arrivals, column: str | None, bucket: Bucket) -> Arrivals:
+    def _of_bucket(self, arrived: Arrivals, column: str | None, bucket: Bucket) -> Arrivals:
         if column is None:
             return arrived
         mine = buckets_of(arrived.rows[column], bucket.of) == bucket.number
         return Arrivals(arrived.rows.filter(pa.array(mine)), arrived.ts[mine])
 
 
+def written(state: State) -> object:
+    """What a state's files would hold."""
+    buffers = {name: [(each.partition, each.to_table()) for each in state.chunks(name)] for name in state.buffers}
+    return buffers, state.counters
+
+
 def run(
     plan: Node, inputs: Inputs, cuts: list[int], buckets: int, *, late: int = 0, strategy: str = "upa",
-    tables: Versions | None = None,
+    tables: Versions | None = None, shares: int = 1,
 ) -> Listed:  # fmt: skip
     """All changes up to END, as `test_plans_oracle` has them, but in stages."""
-    running, found, low = InBuckets(plan, buckets, strategy), Listed(), 0
+    running, found, low = InBuckets(plan, buckets, strategy, shares), Listed(), 0
     for high in [*sorted(set(cuts)), END]:
         arrived = {}
         for place, (each, given_tuples) in enumerate(zip(windows(plan), inputs, strict=True)):

@@ -9,15 +9,17 @@ from typing import Protocol
 import pyarrow as pa
 
 from sash.core.changes import Changes
+from sash.operators.share import WHOLE, Share
 from sash.state.state import Working
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """The instants to process: low <= t < high."""
+    """The instants to process: low <= t < high; of a join's results a share, where several tasks find them."""
 
     low: int
     high: int
+    share: Share = WHOLE
 
 
 class Operator(Protocol):

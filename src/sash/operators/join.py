@@ -23,6 +23,7 @@ from sash.operators.base import Epoch
 from sash.operators.join_kernels import Int64s, _kernel_pairs
 from sash.operators.keys import NO_KEY, join_codes
 from sash.operators.lifetimes import Lifetimes, lifetimes
+from sash.operators.share import Share
 from sash.operators.storing import Storing
 from sash.state.state import Working
 
@@ -49,7 +50,7 @@ class WindowJoinOp:
         return found
 
     def _changes(self, left: Lifetimes, right: Lifetimes, epoch: Epoch) -> Changes:
-        ones, others = _pairs(left, right, self._keys)
+        ones, others = _pairs(left, right, self._keys, epoch.share)
         start = np.maximum(left.tuples.ts[ones], right.tuples.ts[others])
         exp = np.minimum(left.tuples.exp[ones], right.tuples.exp[others])
         appears = self._result(left, right, ones, others, start, exp, 1, start >= epoch.low)
@@ -74,15 +75,16 @@ class WindowJoinOp:
         return Changes(rows, ts, exp, np.full(len(ts), sign, dtype=np.int8), ids)
 
 
-def _pairs(left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...]) -> tuple[Int64s, Int64s]:
-    """The pairs of which at least one tuple came or was taken back in this epoch, and that were ever alive."""
+def _pairs(left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], share: Share) -> tuple[Int64s, Int64s]:
+    """A share's pairs of which at least one tuple came or was taken back in this epoch, and that were ever alive."""
     if not keys:
         one, other = np.zeros(len(left), dtype=np.int64), np.zeros(len(right), dtype=np.int64)
         nulls = False
     else:
         one, other, nulls = join_codes(left.tuples.rows, right.tuples.rows, keys)
-    touched = [side.is_new | (side.end < np.iinfo(np.int64).max) for side in (left, right)]
+    touched = [side.touched for side in (left, right)]
     named = [codes != NO_KEY if nulls else np.ones(len(codes), dtype=np.bool_) for codes in (one, other)]
+    named = share.taken((one, other), touched, named)
     every = (one, left), (other, right)
     first = _matches(*every[0], touched[0] & named[0], *every[1], named[1])
     second = _matches(*every[1], touched[1] & named[1], *every[0], ~touched[0] & named[0])

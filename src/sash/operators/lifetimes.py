@@ -34,6 +34,11 @@ class Lifetimes:
     def is_new(self) -> NDArray[np.bool_]:
         return np.arange(len(self.end)) >= self.stored
 
+    @property
+    def touched(self) -> NDArray[np.bool_]:
+        """What came or was taken back in this epoch."""
+        return self.is_new | (self.end < NEVER)
+
     def before(self, epoch: Epoch) -> NDArray[np.bool_]:
         """Stored tuples whose expiry was not processed before the epoch."""
         return ~self.is_new & (self.tuples.exp >= epoch.low)

@@ -27,8 +27,10 @@ from sash.operators.base import Epoch
 from sash.operators.build import build
 from sash.operators.lifetimes import in_sequence
 from sash.operators.net import net
+from sash.operators.share import WHOLE, Share
 from sash.operators.table_join import table_input
 from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, path_below, windows
+from sash.plan.dividing import divided_join
 from sash.plan.stages import StagePlan
 from sash.state import Chunk, Fifo, State, Working
 
@@ -85,9 +87,15 @@ class Stage:
         self._operators = build(plan, partitions, strategy, named=named)
         self._nodes = dict(_paths(plan, ""))
         self._places = {path: place for place, path in enumerate(_windows(self._nodes))}
-        self._root = "" if part is None else part.path
-        self._lower = frozenset(() if part is None else part.lower)
+        part = StagePlan("") if part is None else part
+        self._root, self._lower = part.path, frozenset(part.lower)
+        self._divided = divided_join(plan, part)
         self._nets = self._root == "" and not named
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether several tasks may share the results of one bucket."""
+        return self._divided is not None
 
     def schema_of(self, path: str) -> pa.Schema:
         """The columns of the results of the node at a path."""
@@ -100,14 +108,16 @@ class Stage:
     def step(
         self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
         tables: Mapping[str, RowVersions] = NO_TABLES,
-        *, exchanged: Mapping[str, Changes] = NO_CHANGES, bucket: Bucket = ONLY,
+        *, exchanged: Mapping[str, Changes] = NO_CHANGES, bucket: Bucket = ONLY, share: Share = WHOLE,
     ) -> tuple[Changes, State]:  # fmt: skip
         """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
 
         `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
-        `exchanged` has the changes of the epoch from the stages below, by their paths.
+        `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a bucket's results
+        give the same state.
         """
-        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high)
+        assert share.of == 1 or self.is_divisible, "operators with state need all changes"
+        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high, share)
         found = self._run(self._root, working, epoch, _Given(arrived, exchanged, tables))
         return net(found).nameless() if self._nets else found, working.finished()
 
@@ -122,7 +132,10 @@ class Stage:
             taken = [self._run(each, state, epoch, given) for each in below]
         if isinstance(node, TableJoin):
             taken.append(table_input(node, given.tables.get(node.table.name), epoch))
-        return self._operators[path].step(taken, state, epoch)
+        found = self._operators[path].step(taken, state, epoch)
+        if path == self._divided:
+            state.results = len(found)
+        return found
 
     def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:
         """The tuples whose time has come, in order and numbered; the others wait."""

@@ -17,12 +17,14 @@ class State:
     """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out.
 
     `memory` is what operators made of their buffers to save time, by their names. It is never stored, and handed out
-    once: whoever takes it may change it.
+    once: whoever takes it may change it. Neither is `results`, how many the epoch's join gave: what its work is judged
+    by.
     """
 
     buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    results: int = field(default=0, compare=False, repr=False)
 
     def chunks(self, name: str) -> tuple[Chunk, ...]:
         return self.buffers.get(name, ())
@@ -43,6 +45,7 @@ class Working:
         self._counters = dict(state.counters)
         self._recalled = state.memory
         self._memory: dict[str, Any] = {}
+        self.results = 0
         self._bucket = bucket
         self._buckets = buckets
 
@@ -74,4 +77,4 @@ class Working:
 
     def finished(self) -> State:
         buffers = {name: chunks for name, chunks in self._buffers.items() if chunks}
-        return State(buffers, self._counters, self._memory)
+        return State(buffers, self._counters, self._memory, self.results)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.core.changes import NEVER
 from sash.operators.join_kernels import Int64s
 from sash.operators.lifetimes import Lifetimes
 from sash.operators.multi_join.grouping_kernels import _kernel_members, _kernel_numbered
@@ -50,7 +49,7 @@ class Groups:
 
 def groups(sides: Sequence[Lifetimes], codes: Sequence[Int64s], named: Sequence[NDArray[np.bool_]], low: int) -> Groups:
     """By value; `named` are the tuples whose value equals anything. Who expired before `low` is left out."""
-    touched = [side.is_new | (side.end < NEVER) for side in sides]
+    touched = [side.touched for side in sides]
     wanted = [names & (side.tuples.exp > low) for side, names in zip(sides, named, strict=True)]
     keys = np.concatenate([own[hit & use] for own, hit, use in zip(codes, touched, wanted, strict=True)])
     slots, numbers, count = _kernel_numbered(keys)

@@ -57,7 +57,9 @@ class MultiJoinOp:
         return found
 
     def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:
-        by_value = groups(alive, *join_values([side.tuples.rows for side in alive], self._names), epoch.low)
+        codes, named = join_values([side.tuples.rows for side in alive], self._names)
+        named = epoch.share.taken(codes, [side.touched for side in alive], named)
+        by_value = groups(alive, codes, named, epoch.low)
         if not len(by_value):
             return Changes.none(self.schema, self.width)
         places, start, exp, end = _kernel_combinations(

@@ -1,0 +1,70 @@
+"""Shares of a join's results: several tasks may work on one bucket, each with the whole bucket before it.
+
+    the bucket's tuples  ──┬──► share 0 of 3 ──► its results, and the bucket's next state
+    and its state          ├──► share 1 of 3 ──► its results
+                           └──► share 2 of 3 ──► its results
+
+A join value that most tuples have gives most of the results, and all of them in one bucket. What is divided is the
+work, never the state, so nothing has to move when a value becomes hot or ceases to be.
+
+Of each join value one input is divided: a share takes some of its tuples, and all tuples of the other inputs. A result
+has one tuple of the divided input, so one share finds it, and no other does. Divided is the input with the most tuples
+that may have a result in this epoch, so that a value that is frequent in one input alone is divided as well. Values
+are looked at by slots, which may hold several: what counts is that a value has one slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+_SLOTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Share:
+    """The results of which number `number` of `of` tasks is in charge."""
+
+    number: int = 0
+    of: int = 1
+
+    def taken(self, codes: Sequence[Int64s], touched: Sequence[Booleans], named: Sequence[Booleans]) -> list[Booleans]:
+        """Which of the tuples that have a join value (`named`) it takes, input by input.
+
+        `codes` are the join values as numbers, `touched` the tuples that came or were taken back in the epoch. They
+        must be the same, and in the same order, for all shares.
+        """
+        if self.of == 1:
+            return list(named)
+        slots = [_mixed(each) % _SLOTS for each in codes]
+        divided = _divided(slots, touched, named)
+        return [
+            has & ((divided[slot] != place) | (_mixed(np.arange(len(slot))) % self.of == self.number))
+            for place, (slot, has) in enumerate(zip(slots, named, strict=True))
+        ]
+
+
+WHOLE = Share()
+
+
+def _divided(slots: Sequence[Int64s], touched: Sequence[Booleans], named: Sequence[Booleans]) -> Int64s:
+    """For each slot the input with the most tuples that may have a result: one of its tuples must be touched."""
+    every = np.stack([_counts(slot[has]) for slot, has in zip(slots, named, strict=True)])
+    hit = np.stack([_counts(slot[has & new]) for slot, has, new in zip(slots, named, touched, strict=True)])
+    others = hit.sum(axis=0) - hit
+    return np.where(others > 0, every, hit).argmax(axis=0)
+
+
+def _counts(slots: Int64s) -> Int64s:
+    return np.bincount(slots, minlength=_SLOTS)
+
+
+def _mixed(numbers: Int64s) -> Int64s:
+    """Spread numbers that have a pattern: every other tuple may have the same value."""
+    spread = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (spread >> np.uint64(33)).astype(np.int64)
