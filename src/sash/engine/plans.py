@@ -68,7 +68,8 @@ class ContinuousQuery:
 class Plans:
     """`handle` finds the query that a registration became, if it is still there; `root` is the checkpoint's part.
 
-    Epochs of more than `near` tuples run on Spark's executors; `partitions` are those of state buffers.
+    Epochs of more than `near` tuples run on Spark's executors, where a bucket of a join with more than `share_results`
+    may be divided; `partitions` are those of state buffers.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Plans:
         tables: Tables,
         root: Path | None,
         near: int,
+        share_results: int,
         partitions: int | None,
     ) -> None:
         self._spark = spark
@@ -87,6 +89,7 @@ class Plans:
         self._tables = tables
         self._root = root
         self._near = near
+        self._share_results = share_results
         self._partitions = partitions
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
@@ -209,6 +212,7 @@ class Plans:
             buckets,
             durable=durable,
             near=self._near,
+            share_results=self._share_results,
             strategy=query.execution,
             partitions=self._partitions,
         )

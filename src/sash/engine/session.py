@@ -87,6 +87,7 @@ class Session:
         refresh_when_idle: bool = False,
         filter_precision: int = 8,
         executor_rows: int = 500_000,
+        share_results: int = 100_000,
         execution: str = AUTO,
         partitions: int | None = None,
         clock: Clock | None = None,
@@ -111,7 +112,14 @@ class Session:
         self._tables = Tables(self._catalog, history)
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
-            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows, partitions
+            lambda: self.spark,
+            self._catalog.stream,
+            self._registered,
+            self._tables,
+            root,
+            executor_rows,
+            share_results,
+            partitions,
         )
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)

@@ -7,11 +7,13 @@
 
 A plan of several stages has an exchange of changes between them, in either place (`exchange`, operators/exchange).
 The function (`steps`) is a value with everything it needs, and may run twice. The driver commits the manifests that
-come back. Where an epoch runs is decided epoch by epoch: state files are the same.
+come back. Where an epoch runs is decided epoch by epoch, and so is how many tasks share the results of a bucket on the
+executors (`shares`): state files are the same.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +24,17 @@ from pyspark.sql import DataFrame, SparkSession
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.plan.continuous import Node
+from sash.plan.dividing import divided_join
 from sash.plan.stages import stages
 from sash.spark.exchange import marks_of, run_on_executors
 from sash.spark.leaves import Leaves
+from sash.spark.shares import LEAST_RESULTS, Shares
 from sash.spark.steps import Epoch, Job, Report
 from sash.state.files import Manifest
 
 __all__ = ["BucketedPlan", "Epoch", "Outcome"]
+
+logger = logging.getLogger("sash.spark")
 
 # With so many tuples an epoch takes about as long in the Sash process as a job with an exchange costs at least.
 NEAR = 500_000
@@ -46,7 +52,8 @@ class Outcome:
 class BucketedPlan:
     """Runs the epochs of one plan. `directory` must be the same place for the driver and all executors.
 
-    Epochs of more than `near` tuples run on the executors.
+    Epochs of more than `near` tuples run on the executors. There a bucket of a join that gave more than `share_results`
+    is divided, if it is more than its part.
     """
 
     def __init__(
@@ -58,6 +65,7 @@ class BucketedPlan:
         *,
         durable: bool,
         near: int = NEAR,
+        share_results: int = LEAST_RESULTS,
         strategy: str = "upa",
         partitions: int | None = None,
     ) -> None:
@@ -70,6 +78,9 @@ class BucketedPlan:
         self._partitions = partitions
         self._stages = stages(plan)
         self.leaves = Leaves(plan, self._stages, buckets)
+        divisible = [divided_join(plan, stage) is not None for stage in self._stages]
+        stages_of = list(zip(self.leaves.numbers, divisible, strict=True))
+        self._shares = Shares(stages_of, session.sparkContext.defaultParallelism, share_results)
 
     def step(
         self,
@@ -96,6 +107,7 @@ class BucketedPlan:
             self._durable,
             self._strategy,
             self._partitions,
+            self._shares.now(),
         )
         if isinstance(tuples, DataFrame):
             return self._there(job, tuples) if number > self._near else self._here(job, tuples.toArrow())
@@ -104,13 +116,16 @@ class BucketedPlan:
     def _here(self, job: Job, tuples: pa.Table | None) -> Outcome:
         nothing = marks_of(self.leaves.layout, 0)
         arrived = nothing if tuples is None else tuples.cast(nothing.schema)
-        return _outcome(*job.run(arrived))
+        return self._outcome(*job.run(arrived))
 
     def _there(self, job: Job, tuples: DataFrame) -> Outcome:
-        return _outcome(*run_on_executors(self._session, job, tuples))
+        if job.shares:
+            logger.debug("epoch %d: buckets and their shares: %s", job.epoch.number, dict(job.shares))
+        return self._outcome(*run_on_executors(self._session, job, tuples))
 
-
-def _outcome(changes: Changes, reports: list[Report]) -> Outcome:
-    manifests = {report["bucket"]: report["manifest"] for report in reports}
-    late = tuple(map(sum, zip(*(report["late"] for report in reports), strict=True)))
-    return Outcome(changes, manifests, late)
+    def _outcome(self, changes: Changes, reports: list[Report]) -> Outcome:
+        self._shares.saw((report["bucket"], report["results"]) for report in reports)
+        whole = [report for report in reports if "manifest" in report]
+        manifests = {report["bucket"]: report["manifest"] for report in whole}
+        late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))
+        return Outcome(changes, manifests, late)

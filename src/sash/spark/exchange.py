@@ -6,6 +6,12 @@
 Over an exchange go rows of one layout: tuples of windows as `leaves` has them; changes of the stages below, with the
 bucket that they came from and their place there, so that they can be put in order again; and the reports of buckets,
 which the stages above pass on. The last stage gives the answer's changes, and all reports.
+
+A bucket that is divided (`shares`) has several tasks. Each gets all its rows, which are copied below the exchange:
+
+    rows of bucket 0 ──► task 0
+    rows of bucket 1 ──► task 1, task 2, task 3
+    rows of bucket 2 ──► task 4
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.core.changes import EXP, SIGN, TS, Changes
-from sash.operators import Bucket, Stage
+from sash.operators import Stage
 from sash.operators.exchange import answer, consumers, targets_of
 from sash.spark.leaves import Layout
 from sash.spark.steps import BUCKET, Job, Report
@@ -36,20 +43,34 @@ def run_on_executors(session: SparkSession, job: Job, tuples: DataFrame) -> tupl
     wire = Wire.of(job)
     frames: dict[str, DataFrame] = {}
     for place, (stage, buckets) in enumerate(zip(job.stages, job.buckets, strict=True)):
-        marks = marks_of(job.layout, buckets)
+        marks, tasks = marks_of(job.layout, buckets), job.tasks(place)
         leaves = ", ".join(map(str, stage.windows))
         own = [tuples if len(job.stages) == 1 else tuples.where(f"_leaf IN ({leaves})")] if leaves else []
         marked = session.createDataFrame(marks, from_arrow_schema(marks.schema))
         parts = [marked, *own, *(frames.pop(path) for path in stage.lower)]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-        frame = frame.repartitionById(buckets, BUCKET) if buckets > 1 else frame.repartition(1)
+        if len(tasks) > buckets:
+            frame = _copied(frame, [share.of for _, share in tasks if share.number == 0])
+        frame = frame.repartitionById(len(tasks), BUCKET) if len(tasks) > 1 else frame.repartition(1)
         task = _Task(job, wire, place)
         frames[stage.path] = frame.mapInArrow(task, from_arrow_schema(task.schema))
     table = frames[""].toArrow()
     reported = table[_REPORT].is_valid()
     reports = [json.loads(text) for text in table[_REPORT].filter(reported).to_pylist()]
     found = _answer_of(table.filter(pc.invert(reported)), job.plan.schema)
-    return answer(found, job.buckets[-1]), reports
+    return answer(found, len(job.tasks(len(job.stages) - 1))), reports
+
+
+def _copied(frame: DataFrame, shares: list[int]) -> DataFrame:
+    """Rows once for each share of their bucket, with the number of the task in place of the bucket's."""
+    after = list(accumulate(shares))
+    first = f"element_at(array({', '.join(map(str, [0, *after[:-1]]))}), {BUCKET} + 1)"
+    last = f"element_at(array({', '.join(str(end - 1) for end in after)}), {BUCKET} + 1)"
+    if _REPORT in frame.columns:
+        # Reports are passed on, once.
+        last = f"IF({_REPORT} IS NULL, {last}, {first})"
+    others = [name for name in frame.columns if name != BUCKET]
+    return frame.selectExpr(*others, f"explode(sequence({first}, {last})) AS {BUCKET}")
 
 
 def marks_of(layout: Layout, buckets: int) -> pa.Table:
@@ -94,23 +115,23 @@ class Wire:
         fields += [(f"s{slot}", type) for slot, type in enumerate(self.layout.slots)]
         return pa.schema([*fields, (_REPORT, pa.string())])
 
-    def written(self, changes: Changes, path: str, bucket: int, targets: Any) -> pa.Table:
-        """Changes of a bucket of the stage at a path."""
+    def written(self, changes: Changes, path: str, task: int, targets: Any) -> pa.Table:
+        """Changes of a bucket, or a share of it, of the stage at a path."""
         number, leaf = len(changes), self.leaves[path]
         columns = {
             "_leaf": np.full(number, leaf), "_t": changes.ts, "_arrival": np.arange(number), BUCKET: targets,
-            EXP: changes.exp, SIGN: changes.sign, _FROM: np.full(number, bucket),
+            EXP: changes.exp, SIGN: changes.sign, _FROM: np.full(number, task),
         }  # fmt: skip
         columns |= {f"_id{place}": changes.ids[:, place] for place in range(changes.ids.shape[1])}
         columns |= dict(zip((f"s{slot}" for slot in self.layout.places[leaf]), changes.rows.columns, strict=True))
         return _table(columns, self.schema, number)
 
     def read(self, table: pa.Table, path: str, schema: pa.Schema, width: int) -> Changes:
-        """What all buckets of the stage at a path have written into some rows."""
+        """What all tasks of the stage at a path have written into some rows."""
         leaf = self.leaves[path]
         mine = np.flatnonzero(np.asarray(table["_leaf"], dtype=np.int64) == leaf)
-        place, bucket = (np.asarray(table[name].fill_null(0), dtype=np.int64) for name in ("_arrival", _FROM))
-        mine = mine[np.lexsort((place[mine], bucket[mine]))]
+        place, task = (np.asarray(table[name].fill_null(0), dtype=np.int64) for name in ("_arrival", _FROM))
+        mine = mine[np.lexsort((place[mine], task[mine]))]
         rows = table.take(pa.array(mine))
         slots = [rows[f"s{slot}"] for slot in self.layout.places[leaf]]
         columns = [column.cast(field.type) for column, field in zip(slots, schema, strict=True)]
@@ -146,18 +167,18 @@ class _Task:
             reported = table[_REPORT].is_valid()
             yield from self._passed_on(table[_REPORT].filter(reported).to_pylist()).to_batches()
             table = table.filter(pc.invert(reported))
-        stage, buckets = self.job.stage(self.place), np.asarray(table[BUCKET], dtype=np.int64)
-        for number in np.unique(buckets).tolist():
-            for part in self._run(stage, number, table.filter(pa.array(buckets == number))):
+        stage, tasks = self.job.stage(self.place), np.asarray(table[BUCKET], dtype=np.int64)
+        for number in np.unique(tasks).tolist():
+            for part in self._run(stage, number, table.filter(pa.array(tasks == number))):
                 yield from part.combine_chunks().to_batches()
 
     def _run(self, stage: Stage, number: int, table: pa.Table) -> Iterator[pa.Table]:
-        job, bucket = self.job, Bucket(number, self.job.buckets[self.place])
+        job, (bucket, share) = self.job, self.job.tasks(self.place)[number]
         exchanged = {
             path: self.wire.read(table, path, stage.schema_of(path), stage.width_of(path))
             for path in job.stages[self.place].lower
         }
-        changes, report = job.step(stage, self.place, bucket, table, exchanged)
+        changes, report = job.step(stage, self.place, bucket, table, exchanged, share)
         yield self._passed_on([json.dumps(report)])
         if not self._path:
             yield _written_answer(changes)

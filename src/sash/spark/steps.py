@@ -10,7 +10,7 @@ The buckets of all stages are numbered through: stage 1 has the first ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.operators import Arrivals, Bucket, Stage
 from sash.operators.exchange import run_stages
+from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Node
 from sash.plan.stages import StagePlan
 from sash.spark.leaves import Layout
@@ -29,7 +30,8 @@ from sash.state import files
 from sash.state.files import Manifest
 
 BUCKET = "_bucket"
-# Of a bucket: its number, how many tuples of each of the plan's windows were too late, and its new manifest.
+# Of a bucket: its number, how many results its join gave, how many tuples of each of the plan's windows were too late,
+# and its new manifest. Of a divided bucket the first share reports; the others have the number and the results alone.
 Report = dict[str, Any]
 
 
@@ -45,7 +47,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Job:
-    """An epoch of a plan; `buckets` is how many each stage has."""
+    """An epoch of a plan; `buckets` is how many each stage has, `shares` those of divided ones, numbered through."""
 
     plan: Node
     stages: tuple[StagePlan, ...]
@@ -58,9 +60,10 @@ class Job:
     durable: bool
     strategy: str
     partitions: int | None
+    shares: Mapping[int, int] = field(default_factory=dict)
 
     def run(self, table: pa.Table) -> tuple[Changes, list[Report]]:
-        """All buckets of all stages in this process, over the tuples of all windows."""
+        """All buckets of all stages in this process, undivided, over the tuples of all windows."""
         stages = [self.stage(place) for place in range(len(self.stages))]
         reports: list[Report] = []
         leaf, buckets = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", BUCKET))
@@ -74,22 +77,36 @@ class Job:
 
         return run_stages(self.stages, self.buckets, step), reports
 
+    def tasks(self, place: int) -> list[tuple[Bucket, Share]]:
+        """What there is to do for the stage at a place: its buckets, or shares of them."""
+        first, number = self._first(place), self.buckets[place]
+        shares = [self.shares.get(first + bucket, 1) for bucket in range(number)]
+        return [(Bucket(bucket, number), Share(share, of)) for bucket, of in enumerate(shares) for share in range(of)]
+
     def stage(self, place: int) -> Stage:
         return Stage(self.plan, self.partitions, self.strategy, part=self.stages[place])
 
     def step(
-        self, stage: Stage, place: int, bucket: Bucket, table: pa.Table, exchanged: Mapping[str, Changes]
-    ) -> tuple[Changes, Report]:
+        self, stage: Stage, place: int, bucket: Bucket, table: pa.Table, exchanged: Mapping[str, Changes],
+        share: Share = WHOLE,
+    ) -> tuple[Changes, Report]:  # fmt: skip
         """One bucket of the stage at a place, with the tuples of its windows and the changes from the stages below."""
         directory, epoch = Path(self.directory), self.epoch
-        number = sum(self.buckets[:place]) + bucket.number
+        number = self._first(place) + bucket.number
         state = files.load(directory, number, self.manifests.get(number))
         arrivals, late = self._arrivals(stage, place, table)
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
-        changes, after = advance(exchanged=exchanged, bucket=bucket)
+        changes, after = advance(exchanged=exchanged, bucket=bucket, share=share)
+        report = {"bucket": number, "results": after.results}
+        if share.number > 0:
+            return changes, report
         name = f"{epoch.number:09d}-{number}.arrow"
         _, manifest = files.store(directory, number, name, after, durable=self.durable)
-        return changes, {"bucket": number, "late": late, "manifest": manifest}
+        return changes, {**report, "late": late, "manifest": manifest}
+
+    def _first(self, place: int) -> int:
+        """The number of the first bucket of the stage at a place."""
+        return sum(self.buckets[:place])
 
     def _arrivals(self, stage: Stage, at: int, table: pa.Table) -> tuple[dict[int, Arrivals], list[int]]:
         """The tuples of each window in order of arrival, without those that are too late, and how many these are."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
         name: tuple(_chunk(directory, Place(*place), partition, known) for *place, partition in chunks)
         for name, chunks in manifest["buffers"].items()
     }
+    _know(directory, bucket, buffers, memory)
     return State(buffers, manifest["counters"], memory)
 
 
@@ -47,12 +49,8 @@ def store(directory: Path, bucket: int, file: str, state: State, *, durable: boo
     buffers = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.buffers.items()}
     if data:
         _write(directory / file, data, durable)
-    _KNOWN.pop((str(directory), bucket), None)
-    known = {chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None}
-    _KNOWN[str(directory), bucket] = (known, state.memory)
-    while len(_KNOWN) > MOST_KNOWN:
-        del _KNOWN[next(iter(_KNOWN))]
-    return State(buffers, state.counters, state.memory), _manifest(buffers, state)
+    _know(directory, bucket, buffers, state.memory)
+    return replace(state, buffers=buffers), _manifest(buffers, state)
 
 
 def files_of(manifest: Manifest) -> set[str]:
@@ -64,6 +62,15 @@ def forget(directory: Path) -> None:
     """A plan has ended: nobody asks for its chunks again."""
     for key in [key for key in _KNOWN if key[0] == str(directory)]:
         del _KNOWN[key]
+
+
+def _know(directory: Path, bucket: int, buffers: Mapping[str, tuple[Chunk, ...]], memory: dict[str, Any]) -> None:
+    """Keep the chunks of a bucket's latest state: also of one that is read here and written elsewhere."""
+    _KNOWN.pop((str(directory), bucket), None)
+    known = {chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None}
+    _KNOWN[str(directory), bucket] = (known, memory)
+    while len(_KNOWN) > MOST_KNOWN:
+        del _KNOWN[next(iter(_KNOWN))]
 
 
 def _manifest(buffers: dict[str, tuple[Chunk, ...]], state: State) -> Manifest:
