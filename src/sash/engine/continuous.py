@@ -18,16 +18,20 @@ from sash.core.errors import CheckpointError, NotSupportedError, SashError
 from sash.core.time import Micros, to_datetime
 from sash.engine.compiler import as_select
 from sash.engine.history import CatalogHistory
+from sash.engine.join_layout import JoinLayout
 from sash.engine.plan_runtime import BEGINNING, PlanRuntime
-from sash.engine.plans import ContinuousQuery, Plans
+from sash.engine.plans import ContinuousQuery, Joined, Plans, is_group
 from sash.engine.query import Query
 from sash.language import Select, bind_continuous
 from sash.plan.choice import Choice, choose, considered
-from sash.plan.continuous import Node, streams_of
-from sash.plan.estimates import Statistics
+from sash.plan.continuous import Map, Node, streams_of
+from sash.plan.estimates import Statistics, values_of
 from sash.plan.rewrites import optimise
-from sash.plan.strategies import AUTO
+from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
+from sash.plan.strategies import AUTO, UPA
 from sash.plan.streams import is_stream, sampling_of
+from sash.sharing.choose_join import JoinLoad
+from sash.synopses.answers import Finisher
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,39 @@ class Decision:
     execution: str
     current: Statistics
     like: str | None = None
+    # Of an aggregate over a join: what its group keeps, and who else is in it.
+    joined: Joined | None = None
+    group: JoinLayout | None = None
+    mates: tuple[str, ...] = ()
 
 
 def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
     """What would be decided before any tuple has come."""
     written, known = bind_continuous(select, catalog), Statistics()
-    return Decision(written, choose(written, known, execution), known, execution, known)
+    joined = _joined(written, execution)
+    if joined is None:
+        return Decision(written, choose(written, known, execution), known, execution, known)
+    layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
+    return Decision(written, choose(written, known, UPA), known, execution, known, group=layout)
+
+
+def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
+    """The aggregate over a join that a query of a group is."""
+    found = joined_aggregate(bind_continuous(as_select(text), catalog))
+    assert found is not None
+    return found
+
+
+def _joined(written: Node, execution: str) -> JoinedAggregate | None:
+    """What a query asks of a group, if it may be in one: a strategy that is insisted on is that of its own plan."""
+    joined = joined_aggregate(written) if execution in (AUTO, UPA) else None
+    return joined if joined is not None and Finisher(joined.query).is_simple else None
+
+
+def _groups(joined: JoinedAggregate, known: Statistics) -> int:
+    """How many groups a query is expected to have."""
+    names = [key.name for key in joined.query.keys]
+    return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
 
 
 class ContinuousQueries:
@@ -77,10 +108,16 @@ class ContinuousQueries:
             raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
         if wanted.synopsis is not None:
             raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
-        decided = self.decide(select, wanted.execution, before if before and before.text == wanted.text else None)
+        same = before if before and before.text == wanted.text else None
+        decided = self._decide(select, wanted.execution, same)
         strategy = decided.choice.strategy
         found = ContinuousQuery(wanted.name, decided.choice.plan, wanted.serial, strategy)
-        found = replace(found, state=self._state_of(found))
+        if decided.joined is not None:
+            found = replace(found, joined=replace(decided.joined, text=wanted.text))
+        if same is not None and same.execution == strategy:
+            found = replace(found, state=same.state)
+        else:
+            found = replace(found, state=self._state_of(found))
         query = replace(
             wanted,
             stream=found.streams[0],
@@ -94,14 +131,41 @@ class ContinuousQueries:
         return query
 
     def _state_of(self, query: ContinuousQuery) -> str:
-        """The directory of the same plan, where another query has it; else a new one."""
-        same = (other.state for other in self._catalog.queries if other.state.startswith(f"{query.digest}-"))
-        return next(same, f"{query.digest}-{query.serial}")
+        """The directory of the same plan, or of a group that it can join, where another query has it; else a new one.
 
-    def decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
+        One that joins a group is one of it at once.
+        """
+        admitted = (state for state in self._states(query) if query.joined is None or self._plans.admit(state, query))
+        return next(admitted, f"{query.digest}-{query.serial}")
+
+    def _states(self, query: ContinuousQuery) -> list[str]:
+        """The directories of other queries' plans that a query might share."""
+        states = (other.state for other in self._catalog.queries if other.state.startswith(f"{query.digest}-"))
+        return list(dict.fromkeys(states))
+
+    def decide(self, select: Select, execution: str) -> Decision:
+        """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
+        decided = self._decide(select, execution)
+        if decided.joined is None:
+            return decided
+        joined = decided.joined
+        query = ContinuousQuery("", decided.choice.plan, execution=UPA, joined=joined)
+        for state in self._states(query):
+            layout = self._plans.layout_with(state, joined)
+            if layout is not None:
+                mates = tuple(other.name for other in self._catalog.queries if other.state == state)
+                return replace(decided, group=layout, mates=mates)
+        return replace(decided, group=JoinLayout([joined.query], JoinLoad(groups=joined.groups)))
+
+    def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
         written = bind_continuous(select, self._catalog)
         twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
+        joined = _joined(written, execution) if twin is None or is_group(twin.state) else None
+        if joined is not None:
+            known = current if before is None else Statistics.of(before.measurements)
+            asked = Joined(joined, select.text, _groups(joined, known))
+            return Decision(written, choose(written, known, UPA), known, execution, current, joined=asked)
         if twin is None or execution not in (AUTO, twin.execution):
             return Decision(written, choose(written, current, execution), current, execution, current)
         known = Statistics.of(twin.measurements)
@@ -150,6 +214,10 @@ class ContinuousQueries:
             written = bind_continuous(as_select(query.text), self._catalog)
             plan = optimise(written, Statistics.of(query.measurements), query.execution)
             found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state)
+            if is_group(query.state):
+                joined = joined_query(self._catalog, query.text)
+                groups = _groups(joined, Statistics.of(query.measurements))
+                found = replace(found, joined=Joined(joined, query.text, groups))
             if query.state.rpartition("-")[0] != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
@@ -174,23 +242,31 @@ class ContinuousQueries:
 
     def schema(self, handle: Query) -> pa.Schema:
         """The columns of a query's changes."""
-        plan = self.runtime(handle).plan
+        self.runtime(handle)
+        plan = self._plan_of(handle)
         if sampling_of(plan) is not None:
             raise SashError(f"query '{handle.name}' is answered at the multiples of its SLIDE: it has answers()")
         return Changes.none(plan.schema).to_table().schema
 
     def view(self, handle: Query) -> pa.Table:
-        if is_stream(self.runtime(handle).plan):
+        runtime = self.runtime(handle)
+        plan = self._plan_of(handle)
+        if is_stream(plan):
             reason = "is a stream of results that never end, and no relation to look at"
             raise SashError(f"query '{handle.name}' {reason}: it has answers() and, without SLIDE, changes()")
-        changes, now = self.runtime(handle).rows()
-        return changes.rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
+        rows, now = runtime.rows_of(handle.serial, plan.schema), runtime.now
+        return rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
+
+    def _plan_of(self, handle: Query) -> Node:
+        """A query's own plan, whatever it is answered from."""
+        return self._found(self._catalog.query(handle.name)).plan
 
     def statistics(self, handle: Query) -> dict[str, Any]:
         if not handle.is_continuous:
             return {}
         runtime = self.runtime(handle)
-        return {"late_tuples": runtime.late, "rows": len(runtime.rows()[0]), "buckets": runtime.buckets}
+        rows = runtime.rows_of(handle.serial, self._plan_of(handle).schema)
+        return {"late_tuples": runtime.late, "rows": len(rows), "buckets": runtime.buckets}
 
     @property
     def plans(self) -> int:

@@ -10,8 +10,10 @@ from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.continuous import Decision
 from sash.engine.explain_joins import explain_joins
+from sash.engine.join_layout import JoinLayout
 from sash.plan.continuous import Node, inputs, path_below, streams_of
 from sash.plan.costs import cost, costs_by_kind
+from sash.plan.shared_joins import joined_aggregate
 from sash.plan.stages import StagePlan, stages
 from sash.plan.strategies import AUTO, NT, UPA
 from sash.plan.streams import is_stream, sampling_of
@@ -47,6 +49,10 @@ def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
 
 def explain_continuous(decision: Decision) -> str:
     plan, strategy = decision.choice.plan, decision.choice.strategy
+    if decision.group is not None:
+        joins = explain_joins(decision.group.plan, decision.current, strategy)
+        shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
+        return "\n".join([_title(plan), *shared, *joins])
     joins = explain_joins(plan, decision.current, strategy)
     return "\n".join([*explain_plan(plan), *_rewriting(decision), *joins, *_execution(decision)])
 
@@ -74,6 +80,24 @@ def _growth(plan: Node) -> list[str]:
     if is_stream(plan) or plan.pattern is not UpdatePattern.MONOTONIC:
         return []
     return ["View: grows for ever, because no result expires; Istream(..) has the results without a view"]
+
+
+# -- aggregates over a join ----------------------------------------------------------------------------------
+
+
+def _from_synopses(decision: Decision, layout: JoinLayout) -> Iterator[str]:
+    """What answers, why, and with whom the join and the synopses are shared."""
+    joined = joined_aggregate(decision.written)
+    place = None if joined is None else layout.place_of(joined)
+    assert place is not None
+    table, (first, second) = layout.tables[place.table], layout.cut.windows
+    panes = f"panes of {format_duration(layout.cut.length)}"
+    groups = f", by {', '.join(table.keys)}" if table.keys else ""
+    yield f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}"
+    yield f"  {table.choice.reason}"
+    windows = f"windows of {format_duration(first)} and {format_duration(second)}"
+    shared = f"shared with {', '.join(decision.mates)}" if decision.mates else "nobody shares it yet"
+    yield f"One join over {windows}: {shared}"
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class Batch:
 
 
 @dataclass
-class _Progress:
+class PlanProgress:
     """What a plan has taken of each stream, and how far its time has gone: what a commit writes."""
 
     low: Micros = BEGINNING
@@ -126,7 +126,7 @@ class PlanRuntime:
         self._directory = directory
         self._log = log
         self._tables = tables
-        self._progress = _Progress()
+        self._progress = PlanProgress()
         self._turn = threading.Lock()
         self._state = threading.Lock()
         self._readers: dict[int, Reader] = {}
@@ -171,6 +171,10 @@ class PlanRuntime:
 
     def is_read_by(self, serial: int) -> bool:
         return serial in self._readers
+
+    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
+        """The answer's rows for one of the queries, whose columns are given."""
+        return self.rows()[0].rows
 
     def join(self, serial: int, reader: Reader) -> None:
         """A query comes: it gets the rows that stand, and every change after them."""
@@ -256,14 +260,19 @@ class PlanRuntime:
             name = stream.lower()
             after = self._moved(name, None, None)
             after.ended = sorted({*after.ended, name})
-            if not self._rests and self._reached(after) > self._progress.low:
+            goes_on = self._reached(after) > self._progress.low or self._has_last_words(after)
+            if not self._rests and goes_on:
                 self._step(None, 0, after)
             else:
                 self._progress.ended = after.ended
 
-    def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> _Progress:
+    def _has_last_words(self, after: PlanProgress) -> bool:
+        """Whether there is something to say though time stands still."""
+        return False
+
+    def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> PlanProgress:
         p = self._progress
-        after = _Progress(
+        after = PlanProgress(
             p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late,
             dict(p.missed),
         )  # fmt: skip
@@ -274,7 +283,7 @@ class PlanRuntime:
             after.ended = [other for other in after.ended if other != name]
         return after
 
-    def _reached(self, progress: _Progress) -> Micros:
+    def _reached(self, progress: PlanProgress) -> Micros:
         """Up to where time may go: what the streams that go on have reached; else the end of all, or a heartbeat."""
         going = [name for name in self.streams if name not in progress.ended]
         if going:
@@ -286,7 +295,7 @@ class PlanRuntime:
         """The end of all: the youngest tuple's instant, or the multiple that answers with it."""
         return latest if self._sampling is None else self._sampling.next_multiple(latest)
 
-    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: _Progress) -> None:
+    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
         before = self._progress
         high = self._reached(after)
         late = tuple(
@@ -302,7 +311,7 @@ class PlanRuntime:
         self._tell_and_commit(outcome.changes, Instants(before.low, high - 1), after)
         self._remove_files(before, after)
 
-    def _tell_and_commit(self, changes: Changes, instants: Instants, after: _Progress) -> None:
+    def _tell_and_commit(self, changes: Changes, instants: Instants, after: PlanProgress) -> None:
         """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
         told = set[int]()
         while True:
@@ -315,7 +324,7 @@ class PlanRuntime:
                 reader.take(changes, instants, delivered=False)
                 told.add(serial)
 
-    def _count_late(self, late: tuple[int, ...], after: _Progress) -> None:
+    def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
         """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""
         for name in self.streams:
             mine = [n for n, window in zip(late, self._windows, strict=True) if window.stream.lower() == name]
@@ -336,7 +345,7 @@ class PlanRuntime:
 
     # -- commit and recovery ---------------------------------------------------------------------------
 
-    def _commit(self, after: _Progress, changes: Changes) -> None:
+    def _commit(self, after: PlanProgress, changes: Changes) -> None:
         if self._log is not None:
             tables = {"changes": _written(changes)} if len(changes) else {}
             self._log.append(Entry("batch", after.number, 0, vars(after).copy(), tables))
@@ -352,12 +361,12 @@ class PlanRuntime:
             return
         snapshot = self._log.snapshot()
         if snapshot is not None:
-            self._progress = _Progress(**snapshot.state)
+            self._progress = PlanProgress(**snapshot.state)
             rows = _read(snapshot.tables[0])
             self.view.add(rows, self.now)
             self._remind(rows, Instants(None, self.now))
         for entry in self._log.entries():
-            low, self._progress = self._progress.low, _Progress(**entry.facts)
+            low, self._progress = self._progress.low, PlanProgress(**entry.facts)
             changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
             self.view.add(changes, self.now)
             self._remind(changes, Instants(low, self.now))
@@ -370,7 +379,7 @@ class PlanRuntime:
         for reader in self._readers.values():
             reader.take(changes, instants, delivered=True)
 
-    def _remove_files(self, before: _Progress | None, after: _Progress) -> None:
+    def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
         """State files that no manifest names: of chunks that have expired, or left by a crash."""
         needed = {name for manifest in after.manifests.values() for name in files.files_of(manifest)}
         if before is None:

@@ -4,6 +4,9 @@ A plan runs while a query has it. Its directory is named DIGEST-N: by the plan i
 with it. The name is part of the registration. So after a restart a query finds what was stored for it; a plan that
 this version of Sash would make differently is noticed (`CheckpointError`) instead of beginning with empty windows; and
 a query that is registered anew never finds what a dropped one has left.
+
+Aggregates over one join have different plans and share one nevertheless: that of their group (join_groups.py), whose
+directory is named join-DIGEST-N, by the join.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import logging
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +28,18 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.errors import CheckpointError, SashError
 from sash.core.time import Micros
+from sash.core.versions import RowVersions
+from sash.engine.join_groups import JoinGroups
+from sash.engine.join_layout import JoinLayout
+from sash.engine.join_runtime import JoinRuntime, Member, Surroundings
 from sash.engine.observed import Observed
 from sash.engine.plan_reader import PlanReader
 from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.query import Query
 from sash.engine.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins
+from sash.plan.shared_joins import JoinedAggregate
+from sash.plan.strategies import UPA
 from sash.state import files
 from sash.storage.epochs import EpochLog
 from sash.storage.files import write_json
@@ -38,7 +47,27 @@ from sash.storage.files import write_json
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from sash.spark.buckets import BucketedPlan
+
 logger = logging.getLogger("sash.engine")
+
+
+# How the directories of groups begin.
+_JOIN = "join-"
+
+
+def is_group(state: str) -> bool:
+    """Whether a query is answered from the synopses of a group, by the name of its directory."""
+    return state.startswith(_JOIN)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a group needs of its query: `groups` is how many it is expected to have."""
+
+    query: JoinedAggregate
+    text: str
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -50,6 +79,8 @@ class ContinuousQuery:
     serial: int = 0
     execution: str = "upa"
     state: str = ""
+    # Of an aggregate over a join, which is answered from the synopses of a group.
+    joined: Joined | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -61,7 +92,13 @@ class ContinuousQuery:
 
     @property
     def digest(self) -> str:
-        """Of what the stored state depends on: the plan as it is executed, and the strategy."""
+        """Of what the stored state depends on: the plan as it is executed, and the strategy.
+
+        Of a group, who may be one of it; what it stores is checked when it is opened.
+        """
+        if self.joined is not None:
+            shared = f"{self.joined.query.skeleton!r} {self.joined.query.computed!r}"
+            return f"{_JOIN}{hashlib.sha256(shared.encode()).hexdigest()[:24]}"
         return hashlib.sha256(f"{self.execution} {self.plan!r}".encode()).hexdigest()[:24]
 
 
@@ -82,6 +119,8 @@ class Plans:
         near: int,
         share_results: int,
         partitions: int | None,
+        bind: Callable[[str], JoinedAggregate],
+        policy: str,
     ) -> None:
         self._spark = spark
         self._stream = stream
@@ -93,6 +132,7 @@ class Plans:
         self._partitions = partitions
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
+        self._groups = JoinGroups(Surroundings(handle, bind, policy), self._open_group)
         # After a restart several streams may be the first to ask for a plan.
         self._lock = threading.RLock()
 
@@ -105,6 +145,8 @@ class Plans:
         runtime = self._running.get(query.state)
         if runtime is not None and runtime.is_read_by(query.serial):
             return runtime
+        if query.joined is not None:
+            return self._attached_to_group(query, query.joined)
         reader = PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
         if runtime is not None:
             runtime.join(query.serial, reader)
@@ -114,6 +156,37 @@ class Plans:
         runtime.recover()
         self._running[query.state] = runtime
         return runtime
+
+    # -- groups of aggregates over a join ----------------------------------------------------------------
+
+    def _attached_to_group(self, query: ContinuousQuery, joined: Joined) -> JoinRuntime:
+        runtime = self._group(query.state, _member(query))
+        self._groups.check(runtime, joined.query)
+        reader = PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
+        runtime.join_as(_member(query), reader)
+        return runtime
+
+    def _group(self, state: str, first: Member | None = None) -> JoinRuntime:
+        runtime = self._running.get(state)
+        if runtime is None:
+            runtime = self._running[state] = self._groups.opened(self._directory(state), first)
+        assert isinstance(runtime, JoinRuntime)
+        return runtime
+
+    def layout_with(self, state: str, joined: Joined) -> JoinLayout | None:
+        """What a group would keep with one query more; None if it cannot be one of it."""
+        with self._lock:
+            return self._groups.layout_with(self._group(state), joined.query, joined.groups)
+
+    def admit(self, state: str, query: ContinuousQuery) -> bool:
+        """Whether a query is one of a group from now on: before it is registered, lest the group be formed without."""
+        assert query.joined is not None
+        with self._lock:
+            runtime, layout = self._group(state), self.layout_with(state, query.joined)
+            if layout is not None and runtime.is_open:
+                directory = self._directory(state)
+                self._running[state] = self._groups.founded_anew(runtime, directory, _member(query), layout)
+            return layout is not None
 
     def detach(self, state: str, serial: int, *, last: bool) -> None:
         """A query was dropped. The `last` one of its plan takes the stored state with it, also if it never ran here."""
@@ -167,7 +240,7 @@ class Plans:
             self._guarded(runtime, partial(runtime.advance, stream, watermark))
 
     def begin(self, queries: list[ContinuousQuery], stream: str) -> None:
-        for runtime in self._distinct(queries):
+        for runtime in self._distinct(queries, form=False):
             runtime.begin(stream)
 
     def finish(self, queries: list[ContinuousQuery], stream: str) -> None:
@@ -188,38 +261,53 @@ class Plans:
         if self._scratch is not None:
             self._scratch.cleanup()
 
-    def _distinct(self, queries: list[ContinuousQuery]) -> list[PlanRuntime]:
-        """The plans of some queries; one that was dropped a moment ago does not come back."""
+    def _distinct(self, queries: list[ContinuousQuery], *, form: bool = True) -> list[PlanRuntime]:
+        """The plans of some queries; one that was dropped a moment ago does not come back.
+
+        Groups are formed now, if an epoch is about to begin.
+        """
         with self._lock:
             here = [query for query in queries if self._handle(query.name, query.serial) is not None]
             plans = list({query.state: self.attach(query) for query in here}.values())
+            for group in plans:
+                if form and isinstance(group, JoinRuntime):
+                    group.form()
         if any(runtime.is_in_turn for runtime in plans):
             raise SashError("a subscriber cannot let time go on under the changes that it is told of; do it afterwards")
         return plans
 
     def _open(self, query: ContinuousQuery) -> PlanRuntime:
+        directory = self._directory(query.state)
+        bucketed, log = self._opened(query.plan, directory, query.execution)
+        streams = [self._stream(name) for name in query.streams]
+        read = partial(self._tables.read, columns_of_tables(query.plan))
+        return PlanRuntime(query.plan, streams, bucketed, directory / "state", log, read)
+
+    def _open_group(self, founders: Sequence[Member], layout: JoinLayout, directory: Path) -> JoinRuntime:
+        bucketed, log = self._opened(layout.plan, directory, UPA)
+        streams = [self._stream(name) for name in streams_of(layout.plan)]
+        around = self._groups.around
+        return JoinRuntime(founders, layout, streams, bucketed, directory / "state", log, _no_tables, around)
+
+    def _opened(self, plan: Node, directory: Path, strategy: str) -> tuple[BucketedPlan, EpochLog | None]:
         from sash.spark.buckets import BucketedPlan
 
-        directory = self._directory(query.state)
         state = directory / "state"
         state.mkdir(parents=True, exist_ok=True)
         session, durable = self._spark(), self._root is not None
         buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
         bucketed = BucketedPlan(
-            query.plan,
+            plan,
             session,
             state,
             buckets,
             durable=durable,
             near=self._near,
             share_results=self._share_results,
-            strategy=query.execution,
+            strategy=strategy,
             partitions=self._partitions,
         )
-        log = EpochLog(directory / "log") if durable else None
-        streams = [self._stream(name) for name in query.streams]
-        read = partial(self._tables.read, columns_of_tables(query.plan))
-        return PlanRuntime(query.plan, streams, bucketed, state, log, read)
+        return bucketed, EpochLog(directory / "log") if durable else None
 
     def _directory(self, state: str) -> Path:
         if self._root is not None:
@@ -280,6 +368,16 @@ def columns_of_tables(plan: Node) -> dict[str, list[str]]:
         known = found.setdefault(node.table.name, [])
         known += [column for _, column in node.columns if column not in known]
     return found
+
+
+def _member(query: ContinuousQuery) -> Member:
+    assert query.joined is not None
+    return Member(query.serial, query.name, query.joined.text, query.joined.groups)
+
+
+def _no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
+    """A join of two windows reads none."""
+    return {}
 
 
 def _nothing() -> None:

@@ -72,9 +72,13 @@ class QueryCommands:
         restored = wanted.name.lower() in self._restored
         before = self._shared.catalog.query(wanted.name) if restored else None
         query = self._continuous.compile(select, wanted, before)
-        if (known := self._known(query)) is not None:
-            return known
-        handle = self._add(query)
+        try:
+            if (known := self._known(query)) is not None:
+                return known
+            handle = self._add(query)
+        except BaseException:
+            self._continuous.detach(query)
+            raise
         try:
             self._continuous.attach(query)
         except BaseException:

@@ -24,7 +24,7 @@ from sash.core.errors import NotSupportedError, SashError
 from sash.core.time import Micros, to_micros
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import as_select
-from sash.engine.continuous import ContinuousQueries
+from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration
 from sash.engine.history import CatalogHistory
 from sash.engine.observed import measured
@@ -112,15 +112,9 @@ class Session:
         self._tables = Tables(self._catalog, history)
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
-            lambda: self.spark,
-            self._catalog.stream,
-            self._registered,
-            self._tables,
-            root,
-            executor_rows,
-            share_results,
-            partitions,
-        )
+            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows, share_results,
+            partitions, partial(joined_query, self._catalog), policy,
+        )  # fmt: skip
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
         self._stream_commands = StreamCommands(

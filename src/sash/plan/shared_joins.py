@@ -53,6 +53,19 @@ class JoinedAggregate:
     def windows(self) -> tuple[int, int]:
         return (_window(self.join.left).window.length, _window(self.join.right).window.length)
 
+    @property
+    def window_columns(self) -> tuple[tuple[str, RowExpression], ...]:
+        sides = (_window(self.join.left), _window(self.join.right))
+        return tuple((column.name, column.expression) for side in sides for column in side.columns)
+
+    @cached_property
+    def computed(self) -> Hashable:
+        """The columns that are more than columns of the streams: what is computed may fail."""
+        plain = [name for name, made in self.columns if isinstance(made, Field)]
+        made = [column for column in self.columns if column[0] not in plain]
+        read = [column for column in self.window_columns if column[1].sql not in column[1].columns]
+        return (tuple(sorted(made, key=repr)), tuple(sorted(read, key=repr)))
+
     @cached_property
     def skeleton(self) -> Hashable:
         """What queries have in common that share a join: everything but the windows' lengths and columns."""

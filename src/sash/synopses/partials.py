@@ -61,6 +61,10 @@ class Partial:
         """Computed once: partials are dictionary keys on the path of every execution."""
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is cached: another process hashes strings differently."""
+        return Partial, (self.kind, self.argument, self.predicate)
+
     @cached_property
     def combine(self) -> Combine:
         if self.kind in SKETCHES:

@@ -37,6 +37,27 @@ class JoinRows:
     def __len__(self) -> int:
         return len(self.first)
 
+    def to_table(self, partials: Sequence[Partial]) -> pa.Table:
+        """As it travels and is logged."""
+        columns: dict[str, pa.Array] = {"first": pa.array(self.first), "second": pa.array(self.second)}
+        columns |= {f"key{i}": column for i, column in enumerate(self.keys)}
+        for number, partial in enumerate(partials):
+            for i in range(len(partial.dtypes)):
+                columns[f"value{number}_{i}"] = _written(partial, self.columns[partial, i])
+        return pa.table(columns)
+
+    @classmethod
+    def of_table(cls, table: pa.Table, keys: int, partials: Sequence[Partial], length: int) -> JoinRows:
+        """The inverse of `to_table`; tables of several buckets may have been put one after the other."""
+        table = table.combine_chunks()
+        first, second = (np.array(table[name], dtype=np.int64) for name in ("first", "second"))
+        columns = {
+            (partial, i): _read(partial, _array(table[f"value{number}_{i}"]), dtype)
+            for number, partial in enumerate(partials)
+            for i, dtype in enumerate(partial.dtypes)
+        }
+        return cls(length, first, second, [_array(table[f"key{i}"]) for i in range(keys)], columns)
+
 
 def lifted_columns(lifted: Mapping[Partial, list[pa.Array]]) -> dict[Slot, Component | pa.Array]:
     """Columns as Spark's aggregate functions lift them."""
@@ -51,6 +72,24 @@ def lifted_columns(lifted: Mapping[Partial, list[pa.Array]]) -> dict[Slot, Compo
         for i, column in enumerate(partial.store(columns, counts)):
             found[partial, i] = column
     return found
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _written(partial: Partial, column: Component | pa.Array) -> pa.Array:
+    return pa.array(column, pa.large_binary()) if partial.combine is Combine.UNION else pa.array(column)
+
+
+def _read(partial: Partial, column: pa.Array, dtype: type) -> Component | pa.Array:
+    if partial.ranked:
+        return column
+    if partial.combine is Combine.UNION:
+        sketches: Component = np.full(len(column), None, dtype=np.object_)
+        sketches[:] = column.to_pylist()
+        return sketches
+    return np.array(column, dtype=dtype)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""The groups of aggregates over joins, by their directories: which query may join which, and opening them.
+
+plans/join-DIGEST-N/   group.json: the founders, and what was decided for them     log/, state/: as any plan's
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sash.core.errors import CheckpointError
+from sash.engine.join_layout import JoinLayout
+from sash.engine.join_runtime import JoinRuntime, Member, Surroundings, layout_of
+from sash.plan.shared_joins import JoinedAggregate, shared_rows
+from sash.sharing.choose_join import JoinLoad
+from sash.storage.files import write_json
+
+# Opens the runtime of a layout in a directory: founders, layout, directory.
+Open = Callable[[Sequence[Member], JoinLayout, Path], JoinRuntime]
+
+
+class JoinGroups:
+    """Of one session; the caller keeps those that run, and holds the lock of all plans."""
+
+    def __init__(self, around: Surroundings, open_: Open) -> None:
+        self.around = around
+        self._open = open_
+
+    def opened(self, directory: Path, first: Member | None) -> JoinRuntime:
+        """As it was left; where nobody has founded it yet, `first` does."""
+        path = directory / "group.json"
+        if not path.exists() and first is not None and not (directory / "log" / "manifest.json").exists():
+            return self._founded(directory, [first], layout_of([first], self.around.bind))
+        founders, signature = _read(path)
+        layout = layout_of(founders, self.around.bind)
+        if layout.signature != signature:
+            raise _other_layout(founders)
+        runtime = self._open(founders, layout, directory)
+        runtime.recover()
+        return runtime
+
+    def founded_anew(self, runtime: JoinRuntime, directory: Path, member: Member, layout: JoinLayout) -> JoinRuntime:
+        """An open group with one more founder."""
+        found = self._founded(directory, [*runtime.founders, member], layout)
+        found.succeed(runtime)
+        return found
+
+    def _founded(self, directory: Path, founders: Sequence[Member], layout: JoinLayout) -> JoinRuntime:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_json(directory / "group.json", {"founders": founders, "layout": layout.signature})
+        return self._open(founders, layout, directory)
+
+    def layout_with(self, runtime: JoinRuntime, asked: JoinedAggregate, groups: int) -> JoinLayout | None:
+        """What a group would keep with one query more; None if it cannot join."""
+        layout = runtime.layout
+        if not runtime.is_open:
+            return None if runtime.failed is not None or layout.place_of(asked) is None else layout
+        founders = [*layout.founders, asked]
+        load = JoinLoad(groups=max(groups, layout.load.groups))
+        return JoinLayout(founders, load) if shared_rows(founders) is not None else None
+
+    def check(self, runtime: JoinRuntime, asked: JoinedAggregate) -> None:
+        if runtime.layout.place_of(asked) is None:
+            raise _other_layout(runtime.founders)
+
+
+def _read(path: Path) -> tuple[list[Member], str]:
+    try:
+        value: dict[str, Any] = json.loads(path.read_bytes())
+        return [Member(*founder) for founder in value["founders"]], str(value["layout"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"the checkpoint file {path} is damaged: {error}") from None
+
+
+def _other_layout(founders: Sequence[Member]) -> CheckpointError:
+    names = ", ".join(founder.name for founder in founders)
+    return CheckpointError(
+        f"what is stored for the aggregates over a join that {names} began is of another plan than this version of "
+        "Sash makes of them; go on with the version that wrote the checkpoint, or DROP the queries over this join and "
+        "register them again: they then begin with empty windows"
+    )

@@ -1,0 +1,154 @@
+"""Aggregates over one join in a session: one plan and its synopses, and the definition's answers (thesis 8.3.2)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sash
+from sash.core.time import SECOND, to_micros
+from tests.engine.test_continuous import declare, tuples, with_numbers, write
+from tests.support.streams import START
+from tests.support.windows_in_duckdb import Definition
+
+pytestmark = pytest.mark.spark
+
+
+def over(first: int, second: int, slide: int, asked: str, groups: str = "", where: str = "s.k = t.k") -> str:
+    windows = f"s [RANGE {first} sec SLIDE {slide} sec], t [RANGE {second} sec SLIDE {slide} sec]"
+    return f"SELECT {asked} FROM {windows} WHERE {where} {groups}".strip()
+
+
+QUERIES = {
+    "thesis": over(3, 4, 1, "MAX(s.v) AS x"),
+    "equal": over(2, 2, 1, "COUNT(*) AS n, SUM(t.v) AS x"),
+    "groups": over(4, 1, 1, "t.g, COUNT(*) AS n, MIN(s.v) AS x", "GROUP BY t.g"),
+    "seldom": over(2, 4, 2, "t.g, MAX(s.v) AS x", "GROUP BY t.g"),
+    "texts": over(1, 3, 4, "s.k, MIN(t.g) AS x, COUNT(t.g) AS n", "GROUP BY s.k"),
+    "having": over(4, 4, 2, "s.k, SUM(s.v) AS x", "GROUP BY s.k HAVING COUNT(*) > 2"),
+    "short": over(1, 1, 2, "COUNT(*) AS n"),
+}
+# Of what these keep, windows that differ as those of "seldom" are answered, too; longer ones are not.
+LATER = over(1, 3, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g")
+LONGER = over(9, 2, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g")
+PARTS = {name: tuples(seed, parts=6) for seed, name in enumerate("st", 21)}
+DEFINITION = Definition({name: with_numbers(parts) for name, parts in PARTS.items()})
+Answers = dict[str, dict[int, Counter[Any]]]
+
+
+def defined(text: str, now: int) -> Counter[Any]:
+    return DEFINITION.answer(re.sub(r" SLIDE \d+ sec\]", "]", text), now)
+
+
+def rows(answer: sash.Answer) -> Counter[Any]:
+    return Counter(tuple(row.values()) for row in answer.table.to_pylist())
+
+
+def feed(directory: Path, first: int, last: int) -> None:
+    for name, parts in PARTS.items():
+        write(parts[first:last], directory / name, first)
+
+
+def open_session(spark: Any, directory: Path, **options: Any) -> sash.Session:
+    session = sash.connect(spark=spark, checkpoint=directory / "state", **options)
+    declare(session, directory, "st")
+    return session
+
+
+def register(session: sash.Session, texts: dict[str, str], told: Answers) -> None:
+    for name, text in texts.items():
+        mine = told.setdefault(name, {})
+
+        def take(answer: sash.Answer, mine: dict[int, Counter[Any]] = mine) -> None:
+            assert to_micros(answer.as_of) not in mine, "answered twice"
+            mine[to_micros(answer.as_of)] = rows(answer)
+
+        session.register(text, name=name).subscribe(take)
+
+
+def check(text: str, told: dict[int, Counter[Any]], first: int, last: int) -> None:
+    """At every multiple of SLIDE; nothing only where there is nothing to say."""
+    (slide,) = {int(each) * SECOND for each in re.findall(r"SLIDE (\d+) sec", text)}
+    multiples = range(-(-first // slide) * slide, last + 1, slide)
+    assert multiples and not [at for at in told if at % slide], text
+    for at in multiples:
+        expected = defined(text, at)
+        if at in told or "GROUP BY" in text:
+            assert told.get(at, Counter()) == expected, (text, at)
+        else:
+            assert expected in (Counter([(0,)]), Counter([(None,)]), Counter([(0, None)])), (text, at)
+
+
+HERE, THERE = 500_000, 0
+END = START + 12 * SECOND
+
+
+def test_many_windows_over_one_join_are_one_plan(spark: Any, tmp_path: Path) -> None:
+    """Against the definition at every slide, with a restart in the middle, after which one comes and one goes."""
+    told: Answers = {}
+    middle = START + 8 * SECOND
+    feed(tmp_path, 0, 4)
+    with open_session(spark, tmp_path, policy="conservative", executor_rows=HERE) as session:
+        register(session, QUERIES, told)
+        assert session.stats()["plans"] == 1
+        session.run()
+        remembered = {name: query.answers() for name, query in session.queries.items()}
+        views = {name: query.view() for name, query in session.queries.items()}
+    for name, text in QUERIES.items():
+        check(text, told[name], START, middle - SECOND)
+    feed(tmp_path, 4, 6)
+    with open_session(spark, tmp_path, policy="conservative", executor_rows=THERE) as session:
+        for name, query in session.queries.items():
+            assert query.view().equals(views[name]), name
+            assert [(each.as_of, each.table) for each in query.answers()] == [
+                (each.as_of, each.table) for each in remembered[name]
+            ], name
+        register(session, QUERIES, told)
+        session.sql("DROP QUERY having")
+        register(session, {"later": LATER}, told)
+        assert session.stats()["plans"] == 1, "covered by what is kept"
+        register(session, {"longer": LONGER}, told)
+        assert session.stats()["plans"] == 2, "a group's plan does not change while it runs"
+        session.run()
+        assert [query.error for query in session.queries.values()] == [None] * len(session.queries)
+        for name in list(session.queries):
+            session.sql(f"DROP QUERY {name}")
+        assert session.stats()["plans"] == 0 and not list((tmp_path / "state" / "plans").iterdir())
+    for name, text in QUERIES.items():
+        check(text, told[name], START, middle - SECOND if name == "having" else END)
+    check(LATER, told["later"], middle + SECOND, END)
+
+
+def test_explain_says_from_which_synopsis_and_with_whom(spark: Any, tmp_path: Path) -> None:
+    feed(tmp_path, 0, 1)
+    with open_session(spark, tmp_path) as session:
+        alone = session.explain(QUERIES["thesis"])
+        assert "answered at the multiples of 1 sec" in alone and "nobody shares it yet" in alone
+        assert "Answered from a join synopsis over 3 and 4 panes of 1 sec" in alone and "per interval" in alone
+        session.register(QUERIES["equal"], name="equal")
+        session.register(QUERIES["groups"], name="groups")
+        shared = session.explain(QUERIES["thesis"])
+        assert "One join over windows of 4 sec and 4 sec: shared with equal, groups" in shared
+        session.sql("SET EXECUTION nt")
+        assert "join synopsis" not in session.explain(QUERIES["thesis"])
+        session.register(QUERIES["thesis"], name="own")
+        assert session.stats()["plans"] == 2
+
+
+def test_the_sessions_policy_decides_who_is_answered_early(spark: Any, tmp_path: Path) -> None:
+    """Each answer is that of its own time, and nobody waits longer than SLIDE."""
+    feed(tmp_path, 0, 6)
+    told: Answers = {}
+    texts = {f"every {n}": over(3, 3, n, "t.g, MAX(s.v) AS x", "GROUP BY t.g") for n in (2, 3)}
+    with sash.connect(spark=spark, policy="aggressive") as session:
+        declare(session, tmp_path, "st")
+        register(session, texts, told)
+        session.run()
+    assert any(at % (3 * SECOND) for at in told["every 3"])
+    for name, text in texts.items():
+        for at, answer in told[name].items():
+            assert answer == defined(text, at), (name, at)
