@@ -20,11 +20,11 @@ from sash.engine.join_group import JoinAnswer, JoinGroup, same_join
 from sash.engine.sampling import Sampler
 from sash.language import SelectStatement, bind_continuous, parse
 from sash.operators import Arrivals, Stage
-from sash.operators.build import STRATEGIES
 from sash.plan.continuous import Node, windows
 from sash.plan.outputs import Sampled
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, joined_aggregate, shared_rows
+from sash.plan.strategies import STRATEGIES
 from sash.plan.streams import is_stream
 from sash.scheduling import POLICY_NAMES, policy
 from sash.sharing.choose_join import JoinLoad

@@ -112,8 +112,8 @@ class Session:
         self._tables = Tables(self._catalog, history)
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
-            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows, share_results,
-            partitions, partial(joined_query, self._catalog), policy,
+            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows,
+            share_results, partitions, partial(joined_query, self._catalog), policy,
         )  # fmt: skip
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
