@@ -29,6 +29,7 @@ from sash.plan.continuous import (
     windows,
 )
 from sash.plan.dividing import divided_join
+from sash.plan.multi_join import MultiJoin
 from sash.plan.stages import StagePlan, stages
 from sash.plan.strategies import STRATEGIES
 from sash.state import State
@@ -112,6 +113,8 @@ DIVISIBLE: dict[str, Node] = {
     "operators_around": named(
         Filter(Join(Filter(S, less("S.b", 1)), named(Union((T, U)), "V"), (("S.a", "V.a"),)), less("V.b", 1)), "W"
     ),
+    "many": named(Filter(MultiJoin((S, T, U), (("S.a", "T.a", "U.a"),)), less("U.b", 1)), "W"),
+    "many_with_rows": MultiJoin((S, ROWS, named(LAST, "V")), (("S.a", "R.a", "V.a"),)),
     "relation": with_table(RelationJoin, S, "S.a", "x"),
     "looked_up": with_table(NrrJoin, Join(S, T, ON_A), "S.a", "x"),
 }
