@@ -143,12 +143,12 @@ def test_the_sessions_policy_decides_who_is_answered_early(spark: Any, tmp_path:
     """Each answer is that of its own time, and nobody waits longer than SLIDE."""
     feed(tmp_path, 0, 6)
     told: Answers = {}
-    texts = {f"every {n}": over(3, 3, n, "t.g, MAX(s.v) AS x", "GROUP BY t.g") for n in (2, 3)}
+    texts = {f"every_{n}": over(3, 3, n, "t.g, MAX(s.v) AS x", "GROUP BY t.g") for n in (2, 3)}
     with sash.connect(spark=spark, policy="aggressive") as session:
         declare(session, tmp_path, "st")
         register(session, texts, told)
         session.run()
-    assert any(at % (3 * SECOND) for at in told["every 3"])
+    assert any(at % (3 * SECOND) for at in told["every_3"])
     for name, text in texts.items():
         for at, answer in told[name].items():
             assert answer == defined(text, at), (name, at)

@@ -27,10 +27,11 @@ from sash.engine.join_group import JoinAnswer, JoinGroup
 from sash.engine.join_layout import JoinLayout
 from sash.engine.plan_runtime import Instants, PlanProgress, PlanRuntime, Reader
 from sash.engine.query import Query
+from sash.operators.join_partials import Fold
 from sash.plan.shared_joins import JoinedAggregate
 from sash.scheduling import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
-from sash.spark.buckets import BucketedPlan
+from sash.spark.buckets import BucketedPlan, Outcome
 from sash.storage.epochs import Entry, EpochLog, Snapshot
 
 
@@ -158,15 +159,19 @@ class JoinRuntime(PlanRuntime):
     def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
         return self._last.get(serial, schema.empty_table())
 
-    def _tell_and_commit(self, changes: Changes, instants: Instants, after: PlanProgress) -> None:
+    def _fold(self) -> Fold:
         if not self._is_whole:
             self._load(delivered=None)
-        self._is_whole = False
+            self._is_whole = True
         self._synchronise()
-        tables = self._group.rows(changes) if len(changes) else []
+        return self._group.fold
+
+    def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
+        self._is_whole = False
+        tables = outcome.folded if any(map(len, outcome.folded)) else []
         self._give(self._answers(tables, after), delivered=False)
         with self._state:
-            self._commit(after, changes, tables)
+            self._commit(after, outcome.changes, tables)
         self._is_whole = True
 
     def _answers(self, tables: Sequence[pa.Table], progress: PlanProgress) -> Iterator[JoinAnswer]:

@@ -39,9 +39,10 @@ from sash.core.time import Micros
 from sash.core.versions import RowVersions
 from sash.engine.observed import Observed
 from sash.engine.view import Passing, View
+from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node, windows
 from sash.plan.streams import is_stream, sampling_of
-from sash.spark.buckets import BucketedPlan, Epoch
+from sash.spark.buckets import BucketedPlan, Epoch, Outcome
 from sash.spark.leaves import Leaves
 from sash.state import files
 from sash.state.chunk import Chunk, tuples_of
@@ -304,16 +305,20 @@ class PlanRuntime:
         manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
         tables = self._tables(before.low, high)
         epoch = Epoch(after.number, before.low, high, late)
-        outcome = self._bucketed.step(tuples, number, epoch, manifests, tables)
+        outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
         after.low = high
         self._count_late(outcome.late, after)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
-        self._tell_and_commit(outcome.changes, Instants(before.low, high - 1), after)
+        self._tell_and_commit(outcome, Instants(before.low, high - 1), after)
         self._remove_files(before, after)
 
-    def _tell_and_commit(self, changes: Changes, instants: Instants, after: PlanProgress) -> None:
+    def _fold(self) -> Fold | None:
+        """How changes are put together before they leave their buckets; asked for before each epoch."""
+        return None
+
+    def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
         """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
-        told = set[int]()
+        told, changes = set[int](), outcome.changes
         while True:
             with self._state:
                 untold = {serial: reader for serial, reader in self._readers.items() if serial not in told}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
+from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
 from sash.plan.dividing import divided_join
 from sash.plan.stages import stages
@@ -42,11 +43,15 @@ NEAR = 500_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an epoch gave: changes, the buckets' new manifests, and how many tuples of each window were too late."""
+    """What an epoch gave: changes, the buckets' new manifests, and how many tuples of each window were too late.
+
+    `folded` are the tables that changes were put together to, where that was asked for.
+    """
 
     changes: Changes
     manifests: dict[int, Manifest]
     late: tuple[int, ...]
+    folded: list[pa.Table] = field(default_factory=list)
 
 
 class BucketedPlan:
@@ -89,10 +94,11 @@ class BucketedPlan:
         epoch: Epoch,
         manifests: Mapping[int, Manifest],
         tables: Mapping[str, RowVersions],
+        fold: Fold | None = None,
     ) -> Outcome:
         """One epoch, over about `number` tuples; the state of the epoch before stays as it is.
 
-        Tuples that are here already are processed here.
+        Tuples that are here already are processed here. With `fold` there are no changes, but what it makes of them.
         """
         place = str(self._directory)
         job = Job(
@@ -108,6 +114,7 @@ class BucketedPlan:
             self._strategy,
             self._partitions,
             self._shares.now(),
+            fold,
         )
         if isinstance(tuples, DataFrame):
             return self._there(job, tuples) if number > self._near else self._here(job, tuples.toArrow())
@@ -116,16 +123,19 @@ class BucketedPlan:
     def _here(self, job: Job, tuples: pa.Table | None) -> Outcome:
         nothing = marks_of(self.leaves.layout, 0)
         arrived = nothing if tuples is None else tuples.cast(nothing.schema)
-        return self._outcome(*job.run(arrived))
+        changes, reports = job.run(arrived)
+        return self._outcome(changes if job.fold is None else job.fold.tables(changes), reports)
 
     def _there(self, job: Job, tuples: DataFrame) -> Outcome:
         if job.shares:
             logger.debug("epoch %d: buckets and their shares: %s", job.epoch.number, dict(job.shares))
         return self._outcome(*run_on_executors(self._session, job, tuples))
 
-    def _outcome(self, changes: Changes, reports: list[Report]) -> Outcome:
+    def _outcome(self, found: Changes | list[pa.Table], reports: list[Report]) -> Outcome:
         self._shares.saw((report["bucket"], report["results"]) for report in reports)
         whole = [report for report in reports if "manifest" in report]
         manifests = {report["bucket"]: report["manifest"] for report in whole}
         late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))
-        return Outcome(changes, manifests, late)
+        if isinstance(found, Changes):
+            return Outcome(found, manifests, late)
+        return Outcome(Changes.none(self._plan.schema), manifests, late, found)

@@ -32,14 +32,18 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sash.core.changes import EXP, SIGN, TS, Changes
 from sash.operators import Stage
 from sash.operators.exchange import answer, consumers, targets_of
+from sash.spark.folded import FOLDED, packed, unpacked
 from sash.spark.leaves import Layout
 from sash.spark.steps import BUCKET, Job, Report
 
 _REPORT, _FROM = "_report", "_from"
+_SCHEMA_FOLDED = pa.schema([(FOLDED, pa.list_(pa.binary())), (_REPORT, pa.string())])
 
 
-def run_on_executors(session: SparkSession, job: Job, tuples: DataFrame) -> tuple[Changes, list[Report]]:
-    """All stages of an epoch: the changes of the answer, and the reports of all buckets."""
+def run_on_executors(
+    session: SparkSession, job: Job, tuples: DataFrame
+) -> tuple[Changes | list[pa.Table], list[Report]]:
+    """All stages of an epoch: the changes of the answer, or what was made of them, and the reports of all buckets."""
     wire = Wire.of(job)
     frames: dict[str, DataFrame] = {}
     for place, (stage, buckets) in enumerate(zip(job.stages, job.buckets, strict=True)):
@@ -57,6 +61,8 @@ def run_on_executors(session: SparkSession, job: Job, tuples: DataFrame) -> tupl
     table = frames[""].toArrow()
     reported = table[_REPORT].is_valid()
     reports = [json.loads(text) for text in table[_REPORT].filter(reported).to_pylist()]
+    if job.fold is not None:
+        return unpacked(table[FOLDED].filter(pc.invert(reported)), job.fold, job.plan.schema), reports
     found = _answer_of(table.filter(pc.invert(reported)), job.plan.schema)
     return answer(found, len(job.tasks(len(job.stages) - 1))), reports
 
@@ -152,7 +158,9 @@ class _Task:
 
     @property
     def schema(self) -> pa.Schema:
-        return self.wire.schema if self._path else _schema_of_answer(self.job.plan.schema)
+        if self._path:
+            return self.wire.schema
+        return _SCHEMA_FOLDED if self.job.fold is not None else _schema_of_answer(self.job.plan.schema)
 
     @property
     def _path(self) -> str:
@@ -180,7 +188,9 @@ class _Task:
         }
         changes, report = job.step(stage, self.place, bucket, table, exchanged, share)
         yield self._passed_on([json.dumps(report)])
-        if not self._path:
+        if not self._path and job.fold is not None:
+            yield _table({FOLDED: packed(job.fold.tables(changes))}, self.schema, 1)
+        elif not self._path:
             yield _written_answer(changes)
         else:
             upper = consumers(job.stages)[self._path]
@@ -222,5 +232,5 @@ def _table(columns: Mapping[str, Any], schema: pa.Schema, number: int) -> pa.Tab
         if column is None:
             made.append(pa.nulls(number, field.type))
         else:
-            made.append(column if isinstance(column, pa.ChunkedArray) else pa.array(column, field.type))
+            made.append(column if isinstance(column, pa.ChunkedArray | pa.Array) else pa.array(column, field.type))
     return pa.table(made, schema=schema)

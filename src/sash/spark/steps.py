@@ -22,6 +22,7 @@ from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.operators import Arrivals, Bucket, Stage
 from sash.operators.exchange import run_stages
+from sash.operators.join_partials import Fold
 from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Node
 from sash.plan.stages import StagePlan
@@ -61,6 +62,8 @@ class Job:
     strategy: str
     partitions: int | None
     shares: Mapping[int, int] = field(default_factory=dict)
+    # How the answer's changes are put together before they leave their buckets.
+    fold: Fold | None = None
 
     def run(self, table: pa.Table) -> tuple[Changes, list[Report]]:
         """All buckets of all stages in this process, undivided, over the tuples of all windows."""
