@@ -293,3 +293,97 @@ def test_a_stream_that_a_continuous_query_reads_is_not_dropped(spark: Any) -> No
         session.register("SELECT s.k FROM s [NOW], t [NOW] WHERE s.k = t.k", name="q")
         with pytest.raises(sash.CatalogError, match="'t' is read by q"):
             session.drop_stream("t")
+
+
+@pytest.mark.parametrize("order", ["st", "ts"])
+def test_heartbeats_of_several_streams_come_in_any_order(spark: Any, tmp_path: Path, order: str) -> None:
+    """The one that says more waits for the other; nobody has to say it again."""
+    with sash.connect(spark=spark) as session:
+        for name in "st":
+            write([table((1, 1, 0))], tmp_path / name)
+        declare(session, tmp_path)
+        query = session.register(QUERIES["anti"], name="anti")
+        session.run()
+        session.start("1 hour")
+        for name in order:
+            session.advance(name, START + (50 if name == "s" else 40) * SECOND)
+        assert as_of(query.view()) == START + 40 * SECOND - 1
+        session.stop()
+
+
+def test_a_dropped_query_does_not_show_another_ones_rows(spark: Any) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0), (1, 2, 0))
+        old = session.register("SELECT DISTINCT k FROM s [RANGE 5 sec]", name="q")
+        session.run()
+        session.drop_query("q")
+        session.register("SELECT k, v FROM s [RANGE 5 sec]", name="q")
+        with pytest.raises(sash.SashError, match="'q' has been dropped"):
+            old.view()
+        assert old.changes().num_rows == 2
+
+
+def test_changes_are_there_right_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    write(tuples(3), tmp_path / "s")
+    found = []
+    for _ in range(2):
+        with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint") as session:
+            declare(session, tmp_path, "s")
+            query = session.register(QUERIES["distinct"], name="distinct")
+            if not found:
+                session.run()
+            found.append((query.latest(), query.changes()))
+    assert found[0][1].num_rows > 10 and found[1][1] == found[0][1]
+    assert found[1][0] is not None
+
+
+def test_a_query_that_nobody_asked_for_keeps_its_plan(spark: Any, tmp_path: Path) -> None:
+    """After a restart one of two queries with the same plan is dropped; the other goes on with the state."""
+    parts, text = tuples(3), QUERIES["distinct"]
+    for first in (0, 2):
+        write(parts[first : first + 2], tmp_path / "s", first)
+        with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint") as session:
+            declare(session, tmp_path, "s")
+            if first:
+                session.queries["one"].view()
+                session.drop_query("one")
+            else:
+                session.register(text, name="one")
+                session.register(text, name="other")
+            session.run()
+            seen = session.queries["other"].view()
+    definition = Definition({"s": with_numbers(parts[:4]), "t": with_numbers(parts[:1])})
+    assert Counter(tuple(row.values()) for row in seen.to_pylist()) == definition.answer(text, as_of(seen))
+
+
+@pytest.mark.parametrize("moment", ["finish", "advance"])
+def test_a_session_is_not_closed_from_inside_a_plan(spark: Any, tmp_path: Path, moment: str) -> None:
+    for name, part in (("s", table((0, 1, 1))), ("t", table((1, 1, 2)))):
+        write([part], tmp_path / name)
+    said: list[str] = []
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path)
+        text = "SELECT v FROM s [RANGE 9 sec] WHERE NOT EXISTS (SELECT 1 FROM t [RANGE 2 sec] WHERE t.k = s.k)"
+        query = session.register(text, name="anti")
+
+        def told(_: sash.Answer) -> None:
+            try:
+                session.close()
+            except sash.SashError as error:
+                said.append(str(error))
+
+        if moment == "finish":
+            query.subscribe(told)
+        session.run()
+        if moment == "advance":
+            query.subscribe(told)
+            for name in "st":
+                session.advance(name, START + 5 * SECOND)
+    assert said and all("from inside a subscriber" in text for text in said)
+
+
+def test_a_heartbeat_needs_a_time(spark: Any) -> None:
+    with sash.connect(spark=spark) as session:
+        static(session, spark, "s", (0, 1, 0))
+        with pytest.raises(sash.SashError, match="'soon'"):
+            session.advance("s", "soon")  # type: ignore[arg-type]

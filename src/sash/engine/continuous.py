@@ -238,7 +238,21 @@ class ContinuousQueries:
             raise SashError(
                 f"query '{handle.name}' is periodic: it has answers(); changes and views are of continuous queries"
             )
-        return self.attach(self._catalog.query(handle.name))
+        return self.attach(self._registered(handle))
+
+    def recall(self, handle: Query) -> None:
+        """Bring back what the checkpoint remembers of a query, once its streams are there again."""
+        query = self._registered(handle)
+        here = {stream.name.lower() for stream in self._catalog.streams}
+        if all(name.lower() in here for name in query.streams):
+            self._plans.recall(self._found(query))
+
+    def _registered(self, handle: Query) -> RegisteredQuery:
+        """A later query of the same name is another one."""
+        found = next((query for query in self._catalog.queries if query.serial == handle.serial), None)
+        if found is None:
+            raise SashError(f"query '{handle.name}' has been dropped: the answers that it had are still in answers()")
+        return found
 
     def schema(self, handle: Query) -> pa.Schema:
         """The columns of a query's changes."""

@@ -117,7 +117,7 @@ def _execution(decision: Decision) -> list[str]:
     prices = ", ".join(f"{strategy} {_ms(price)}" for strategy, price in chosen.prices.items())
     return [
         f"Execution: {chosen.strategy}, {_why(decision)}",
-        f"  expected per second of event time: {prices}",
+        f"  expected per second of event time: {prices} (direct is never chosen)",
         *(f"  {line}" for line in _known(decision)),
     ]
 

@@ -119,15 +119,6 @@ class JoinRuntime(PlanRuntime):
         if why is not None:
             reader.fail(str(why), reported=True)
 
-    def leave(self, serial: int, afterwards: Callable[[], None]) -> bool:
-        """Others may be registered that nobody has asked for yet."""
-        with self._state:
-            others = [member for member in self._members.values() if member.serial != serial]
-            if any(self._handle_of(member) is not None for member in others):
-                self._readers.pop(serial, None)
-                return False
-        return super().leave(serial, afterwards)
-
     def _handle_of(self, member: Member) -> Query | None:
         return self._around.handle(member.name, member.serial)
 

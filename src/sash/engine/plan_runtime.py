@@ -187,11 +187,14 @@ class PlanRuntime:
         if self.failed is not None:
             reader.fail(self.failed, reported=True)
 
-    def leave(self, serial: int, afterwards: Callable[[], None]) -> bool:
-        """A query goes. The last one takes the plan with it: True, and `afterwards` is done when nobody works on it."""
+    def leave(self, serial: int, afterwards: Callable[[], None], *, last: bool) -> bool:
+        """A query goes. The `last` one takes the plan with it: True, and `afterwards` is done when nobody works on it.
+
+        Others may be registered that nobody has asked for yet.
+        """
         with self._state:
             self._readers.pop(serial, None)
-            if self._readers:
+            if self._readers or not last:
                 return False
             self._gone = True
             if self._worker is not None:
@@ -246,9 +249,7 @@ class PlanRuntime:
     def advance(self, stream: str, watermark: Micros) -> None:
         """A heartbeat: no tuple of this stream with an earlier time is to come."""
         with self._in_turn():
-            after = self._moved(stream.lower(), None, watermark)
-            if not self._rests and self._reached(after) > self._progress.low:
-                self._step(None, 0, after)
+            self._go_on(self._moved(stream.lower(), None, watermark))
 
     def begin(self, stream: str) -> None:
         """A stream runs (again): its tuples are to be waited for."""
@@ -261,11 +262,14 @@ class PlanRuntime:
             name = stream.lower()
             after = self._moved(name, None, None)
             after.ended = sorted({*after.ended, name})
-            goes_on = self._reached(after) > self._progress.low or self._has_last_words(after)
-            if not self._rests and goes_on:
-                self._step(None, 0, after)
-            else:
-                self._progress.ended = after.ended
+            self._go_on(after, last_words=self._has_last_words(after))
+
+    def _go_on(self, after: PlanProgress, *, last_words: bool = False) -> None:
+        """As far as all streams let time go; what this one has said is remembered until the others say theirs."""
+        if not self._rests and (last_words or self._reached(after) > self._progress.low):
+            self._step(None, 0, after)
+        else:
+            self._progress.ended, self._progress.watermarks = after.ended, after.watermarks
 
     def _has_last_words(self, after: PlanProgress) -> bool:
         """Whether there is something to say though time stands still."""

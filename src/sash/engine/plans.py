@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.errors import CheckpointError, SashError
+from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.core.versions import RowVersions
 from sash.engine.join_groups import JoinGroups
@@ -132,6 +132,7 @@ class Plans:
         self._partitions = partitions
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
+        self._is_closed = False
         self._groups = JoinGroups(Surroundings(handle, bind, policy), self._open_group)
         # After a restart several streams may be the first to ask for a plan.
         self._lock = threading.RLock()
@@ -190,12 +191,13 @@ class Plans:
 
     def detach(self, state: str, serial: int, *, last: bool) -> None:
         """A query was dropped. The `last` one of its plan takes the stored state with it, also if it never ran here."""
-        remove = partial(_remove, self._directory(state)) if last else _nothing
+        remove = partial(_remove, self._directory(state))
         with self._lock:
             runtime = self._running.get(state)
             if runtime is None:
-                remove()
-            elif runtime.leave(serial, remove):
+                if last:
+                    remove()
+            elif runtime.leave(serial, remove, last=last):
                 del self._running[state]
 
     def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> int:
@@ -253,11 +255,21 @@ class Plans:
         return [runtime.observed for runtime in list(self._running.values())]
 
     @property
+    def is_in_turn(self) -> bool:
+        return any(runtime.is_in_turn for runtime in list(self._running.values()))
+
+    @property
     def number(self) -> int:
         """How many plans run."""
         return len(self._running)
 
+    def recall(self, query: ContinuousQuery) -> None:
+        """After a restart: bring back what is remembered of a query's answers."""
+        if not self._is_closed:
+            self.attach(query)
+
     def close(self) -> None:
+        self._is_closed = True
         if self._scratch is not None:
             self._scratch.cleanup()
 
@@ -317,15 +329,13 @@ class Plans:
         return Path(self._scratch.name) / state
 
     def _guarded(self, runtime: PlanRuntime, step: Callable[[], None]) -> None:
-        """What an expression raises fails the plan's queries; a damaged or unwritable state stops the stream."""
-        from sash.spark.sources import first_line
+        """What an expression raises fails the plan's queries; a lost worker or an unwritable state stops the stream."""
+        from sash.spark.faults import first_line, is_of_data
 
         try:
             step()
-        except (OSError, CheckpointError):
-            raise
         except Exception as error:
-            if "CheckpointError" in str(error):
+            if not is_of_data(error):
                 raise
             runtime.fail(first_line(error))
 
@@ -354,6 +364,11 @@ class StreamPlans:
     def advance(self, watermark: Micros) -> None:
         self._plans.advance(self._queries_at(None), self._stream, watermark)
 
+    @property
+    def is_in_turn(self) -> bool:
+        """The calling thread works on some plan: it is in a subscriber's callback, say."""
+        return self._plans.is_in_turn
+
     def begin(self) -> None:
         self._plans.begin(self._queries_at(None), self._stream)
 
@@ -378,10 +393,6 @@ def _member(query: ContinuousQuery) -> Member:
 def _no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
     """A join of two windows reads none."""
     return {}
-
-
-def _nothing() -> None:
-    pass
 
 
 def _remove(directory: Path) -> None:

@@ -107,10 +107,12 @@ class Query:
 
     def answers(self) -> list[Answer]:
         """The answers so far, oldest first: the last 1,000 by default."""
+        self._recall()
         return list(self._answers)
 
     def latest(self) -> Answer | None:
         """The newest answer, or None before the first."""
+        self._recall()
         try:
             return self._answers[-1]
         except IndexError:
@@ -142,8 +144,8 @@ class Query:
         With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again. What cannot
         be written waits, in order, and is tried again (engine/outlet.py); `error` and `stats()` say so.
         """
+        from sash.spark.faults import first_line
         from sash.spark.sinks import Sink
-        from sash.spark.sources import first_line
 
         sink = Sink(self._session.spark, format, options)
         outlet = Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line)
@@ -168,6 +170,11 @@ class Query:
         if not self._is_registered:
             raise CatalogError(f"query '{self.name}' has been dropped already")
         self._session.drop_query(self.name)
+
+    def _recall(self) -> None:
+        """After a restart, the answers since the last snapshot come back when somebody asks for them."""
+        if self.is_continuous and self._is_registered:
+            self._session.continuous.recall(self)
 
     @property
     def _is_registered(self) -> bool:

@@ -18,7 +18,7 @@ from sash.engine.checkpoint import Checkpoint
 from sash.engine.declare import duration
 from sash.engine.live import IdleWatch
 from sash.engine.running import Relay, RunningStream
-from sash.spark.sources import first_line
+from sash.spark.faults import first_line
 
 _POLL_SECONDS = 0.2
 

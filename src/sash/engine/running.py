@@ -146,7 +146,8 @@ class RunningStream:
     @property
     def in_batch(self) -> bool:
         """The calling thread is the one that works on a micro-batch (a subscriber's callback, say)."""
-        return self._batch_thread == threading.get_ident()
+        inside = self._batch_thread == threading.get_ident()
+        return inside or (self._plans is not None and self._plans.is_in_turn)
 
     def refuse_batches(self, refuse: bool) -> None:
         """Let no further micro-batch begin, or let them again; waits for the one in flight, unless called from it.

@@ -285,8 +285,10 @@ class Session:
 
     def advance(self, stream: str, to: datetime | Micros) -> None:
         """A heartbeat: no tuple before this event time is to come on a stream."""
-        running = self._shared.running(stream)
-        running.advance(to if isinstance(to, int) else to_micros(to))
+        self._home.check_open()
+        if not isinstance(to, int | datetime):
+            raise SashError(f"advance goes to a datetime or to microseconds since 1970, not to {to!r}")
+        self._shared.running(stream).advance(to if isinstance(to, int) else to_micros(to))
 
     # -- statements ------------------------------------------------------------------------------------
 

@@ -21,9 +21,10 @@ from sash.core.errors import SourceError
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
+from sash.spark.faults import first_line
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
 from sash.spark.numbering import Interval, Numbering
-from sash.spark.sources import first_line, has_corrupt_column, open_source, type_name
+from sash.spark.sources import has_corrupt_column, open_source, type_name
 from sash.synopses.aggregates import HOLISTIC
 from sash.synopses.basic_interval import BatchFacts, PaneRows
 from sash.synopses.partials import Lifted, Partial

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sash.core.changes import INSTANT
 from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
-from sash.spark.sources import first_line
+from sash.spark.faults import first_line
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 _KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")

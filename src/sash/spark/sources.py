@@ -9,6 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.catalog import Source
 from sash.core.errors import SourceError
+from sash.spark.faults import first_line
 from sash.spark.lanes import CORRUPT_COLUMN
 
 # Text formats that can tell a row they could not parse from one whose columns are NULL.
@@ -48,14 +49,3 @@ def schema_of(frame: DataFrame) -> pa.Schema:
 
 def has_corrupt_column(frame: DataFrame) -> bool:
     return CORRUPT_COLUMN in frame.columns
-
-
-def first_line(error: BaseException) -> str:
-    """The message of a Spark error without its stack trace."""
-    lines = str(error).strip().splitlines()
-    # An error of a Python worker ends with what was raised there.
-    at = next((i for i, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")), None)
-    if at is not None:
-        raised = [line for line in lines[at + 1 :] if line and not line.startswith((" ", "\t"))]
-        return raised[0].removeprefix("sash.core.errors.").partition(": ")[2] or raised[0] if raised else lines[0]
-    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,65 @@
+"""Whose fault an error in a micro-batch is: the data's and an expression's, or that of the machines it ran on.
+
+The first would come again with the next attempt, so the query has failed. The second may be over by then: the stream
+stops, and the micro-batch is replayed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sash.core.errors import CheckpointError, SashError
+
+# Data exceptions, and what raise_error raises.
+_OF_DATA = re.compile(r"SQLSTATE: (22|P0)")
+_RAISED = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)")
+_OF_MACHINES = {
+    "CheckpointError", "MemoryError", "ArrowMemoryError", "EOFError", "SystemExit", "KeyboardInterrupt",
+    "OSError", "IOError", "FileNotFoundError", "PermissionError", "BlockingIOError", "TimeoutError", "InterruptedError",
+    "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError", "BrokenPipeError",
+}  # fmt: skip
+
+
+def is_of_data(error: BaseException) -> bool:
+    """Whether another attempt would end the same."""
+    if isinstance(error, OSError | CheckpointError | MemoryError):
+        return False
+    if isinstance(error, SashError):
+        return True
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
+        return isinstance(error, ArithmeticError | ValueError | TypeError | LookupError | NotImplementedError)
+    text = str(error)
+    raised = raised_in_worker(text)
+    if raised is not None:
+        name = _RAISED.match(raised)
+        return name is None or name[1] not in _OF_MACHINES
+    return _OF_DATA.search(text) is not None
+
+
+def first_line(error: BaseException) -> str:
+    """The message of a Spark error without its stack trace; where Java has wrapped it, that of the innermost."""
+    text = str(error).strip()
+    raised = raised_in_worker(text)
+    if raised is not None:
+        return raised.removeprefix("sash.core.errors.").partition(": ")[2] or raised
+    lines = (_innermost(error) or text).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def raised_in_worker(text: str) -> str | None:
+    """What a Python worker raised, as its traceback ends."""
+    lines = text.splitlines()
+    at = next((i for i, line in enumerate(lines) if line.strip().startswith("Traceback (most recent call last)")), None)
+    raised = [] if at is None else [line for line in lines[at + 1 :] if line and not line.startswith((" ", "\t"))]
+    return raised[0] if raised else None
+
+
+def _innermost(error: BaseException) -> str | None:
+    """py4j only says which call failed; the exception in Java knows why."""
+    cause = getattr(error, "java_exception", None)
+    if cause is None:
+        return None
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    message = cause.getMessage()
+    return None if message is None else str(message).strip()
