@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -292,3 +293,66 @@ def test_a_query_that_fails_leaves_the_others_alone() -> None:
         ("count", [{"n": 2}]),
         ("count", [{"n": 0}]),
     ]
+
+
+@given_data(texts=workloads(), tuples=st.fixed_dictionaries({"s": streams, "t": streams}), end=st.integers(1, END - 1))
+@settings(max_examples=40, deadline=None)
+def test_the_end_of_all_streams_may_not_be_the_end(texts: dict[str, str], tuples: Tuples, end: int) -> None:
+    """Each query is answered at its next multiple as if nothing more came; then more comes, and nothing is late."""
+    queries = {name: query_of(text) for name, text in texts.items()}
+    group, found, at_end = JoinGroup(queries), [], []
+    for changes, low, high in epochs(group.plan, tuples, [end * SEC, END * SEC]):
+        group.absorb(group.rows(changes))
+        found += list(group.advance(high - 1))
+        if low == 0:
+            at_end = list(group.ahead(high - 1))
+            assert not list(group.ahead(high - 1)), "said already"
+    until_end = {name: [each for each in each_stream if each[0] < end * SEC] for name, each_stream in tuples.items()}
+    for name, text in texts.items():
+        last = -(-(end * SEC - 1) // queries[name].slide) * queries[name].slide
+        ahead = [(each.as_of, listed(each.table)) for each in at_end if each.query == name]
+        seen = [each for each in alone(text, until_end, [end * SEC, END * SEC], 0) if end * SEC <= each[0] <= last]
+        assert ahead == seen, text
+        mine = [(each.as_of, listed(each.table)) for each in found if each.query == name]
+        told = {at for at, _ in ahead}
+        expected = [each for each in alone(text, tuples, [end * SEC, END * SEC], 0) if each[0] not in told]
+        assert mine == expected, text
+
+
+@given_data(
+    texts=workloads(),
+    tuples=st.fixed_dictionaries({"s": streams, "t": streams}),
+    shorter=st.integers(0, 4),
+    at=st.integers(9, 20),
+)
+@settings(max_examples=80, deadline=None)
+def test_who_comes_later_is_answered_from_what_is_kept(
+    texts: dict[str, str], tuples: Tuples, shorter: int, at: int
+) -> None:
+    """As by definition, from the next pane on; who goes takes nobody else's answers along."""
+
+    def cut_off(match: re.Match[str]) -> str:
+        return f"WINDOW {max(1, int(match[1]) - shorter)} sec"
+
+    group, found = JoinGroup({name: query_of(text) for name, text in texts.items()}), []
+    later = {f"late {name}": re.sub(r"WINDOW (\d) sec", cut_off, text) for name, text in texts.items()}
+    covered = {name: text for name, text in later.items() if group.layout.place_of(query_of(text)) is not None}
+    assert covered or shorter, "the same windows are answered"
+    for changes, low, high in epochs(group.plan, tuples, [at * SEC, END * SEC]):
+        group.absorb(group.rows(changes))
+        found += list(group.advance(high - 1))
+        if low == 0:
+            for name, text in covered.items():
+                group.enter(name, query_of(text))
+            group.leave("q1")
+    for name, text in (texts | covered).items():
+        mine = {each.as_of: listed(each.table) for each in found if each.query == name}
+        if name == "q1":
+            assert all(when < at * SEC for when in mine)
+        elif "GROUP BY" in text and "VARIANCE" not in text:
+            plan = plan_of(text)
+            assert isinstance(plan, Sampled)
+            begin = at * SEC if name.startswith("late") else 0
+            for when in range(-(-begin // plan.slide) * plan.slide, END * SEC, plan.slide):
+                expected = answer(plan.input, given(plan, tuples), when)
+                assert mine.get(when, []) == sorted(map(_rounded, expected.elements()), key=repr), (text, when)

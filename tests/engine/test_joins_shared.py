@@ -7,10 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sash
 from sash.core.time import SECOND, to_micros
+from sash.storage.epochs import Entry, EpochLog
 from tests.engine.test_continuous import declare, tuples, with_numbers, write
 from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition
@@ -44,8 +46,8 @@ def defined(text: str, now: int) -> Counter[Any]:
     return DEFINITION.answer(re.sub(r" SLIDE \d+ sec\]", "]", text), now)
 
 
-def rows(answer: sash.Answer) -> Counter[Any]:
-    return Counter(tuple(row.values()) for row in answer.table.to_pylist())
+def listed(table: pa.Table) -> Counter[Any]:
+    return Counter(tuple(row.values()) for row in table.to_pylist())
 
 
 def feed(directory: Path, first: int, last: int) -> None:
@@ -65,7 +67,7 @@ def register(session: sash.Session, texts: dict[str, str], told: Answers) -> Non
 
         def take(answer: sash.Answer, mine: dict[int, Counter[Any]] = mine) -> None:
             assert to_micros(answer.as_of) not in mine, "answered twice"
-            mine[to_micros(answer.as_of)] = rows(answer)
+            mine[to_micros(answer.as_of)] = listed(answer.table)
 
         session.register(text, name=name).subscribe(take)
 
@@ -87,8 +89,9 @@ HERE, THERE = 500_000, 0
 END = START + 12 * SECOND
 
 
-def test_many_windows_over_one_join_are_one_plan(spark: Any, tmp_path: Path) -> None:
+def test_many_windows_over_one_join_are_one_plan(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the definition at every slide, with a restart in the middle, after which one comes and one goes."""
+    monkeypatch.setattr("sash.storage.epochs.SNAPSHOT_EVERY", 4)
     told: Answers = {}
     middle = START + 8 * SECOND
     feed(tmp_path, 0, 4)
@@ -103,10 +106,12 @@ def test_many_windows_over_one_join_are_one_plan(spark: Any, tmp_path: Path) -> 
     feed(tmp_path, 4, 6)
     with open_session(spark, tmp_path, policy="conservative", executor_rows=THERE) as session:
         for name, query in session.queries.items():
-            assert query.view().equals(views[name]), name
-            assert [(each.as_of, each.table) for each in query.answers()] == [
-                (each.as_of, each.table) for each in remembered[name]
-            ], name
+            assert listed(query.view()) == listed(views[name]), name
+            since, before = (
+                [(each.as_of, listed(each.table)) for each in answers]
+                for answers in (query.answers(), remembered[name])
+            )
+            assert 0 < len(since) < len(before) and since == before[-len(since) :], "those since the last snapshot"
         register(session, QUERIES, told)
         session.sql("DROP QUERY having")
         register(session, {"later": LATER}, told)
@@ -152,3 +157,44 @@ def test_the_sessions_policy_decides_who_is_answered_early(spark: Any, tmp_path:
     for name, text in texts.items():
         for at, answer in told[name].items():
             assert answer == defined(text, at), (name, at)
+
+
+def test_an_epoch_that_breaks_off_is_not_counted_twice(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(tmp_path, 0, 6)
+    text, append, failures = QUERIES["groups"], EpochLog.append, []
+
+    def fail_once(log: EpochLog, entry: Entry) -> None:
+        if "entered" in entry.facts and entry.facts["progress"]["low"] > START and not failures:
+            failures.append(entry)
+            raise OSError("no space left")
+        append(log, entry)
+
+    monkeypatch.setattr(EpochLog, "append", fail_once)
+    with open_session(spark, tmp_path) as session:
+        query = session.register(text, name="q")
+        with pytest.raises(sash.SashError, match="stopped"):
+            session.run()
+        session.run()
+        assert failures and query.error is None
+        check(text, {to_micros(answer.as_of): listed(answer.table) for answer in query.answers()}, START, END)
+
+
+def test_what_may_fail_is_not_shared_with_those_who_do_not_ask_for_it(spark: Any, tmp_path: Path) -> None:
+    """A column that has to be computed makes a group of its own; a sum that overflows fails its query alone."""
+    feed(tmp_path, 0, 6)
+    good, large = QUERIES["equal"], "CAST(9000000000000000000 AS BIGINT)"
+    sums = over(2, 2, 1, f"SUM({large} + s.v + t.v) AS x")
+    with open_session(spark, tmp_path) as session:
+        query = session.register(good, name="good")
+        session.register(sums, name="sums")
+        session.register(over(3, 2, 1, f"SUM({large} + s.v + t.v) AS x, MAX(t.v) AS m"), name="too")
+        assert session.stats()["plans"] == 2
+        session.run()
+        assert session.queries["sums"].error is not None and "does not fit" in str(session.queries["sums"].error)
+        assert query.error is None and query.answers()
+        failed = str(session.queries["sums"].error)
+    with open_session(spark, tmp_path) as session:
+        session.run()
+        assert str(session.queries["sums"].error) == failed and session.queries["good"].error is None
