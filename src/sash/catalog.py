@@ -193,12 +193,14 @@ class Catalog:
             raise CatalogError(f"table '{table.name}' is read by {', '.join(users)}; DROP QUERY them first")
         return self._tables.pop(name.lower())
 
-    def add_query(self, query: RegisteredQuery) -> None:
-        if query.name.lower() in self._queries:
+    def check_new_query(self, name: str) -> None:
+        if self.has_query(name):
             raise CatalogError(
-                f"a query named '{query.name}' is registered already; "
-                f"DROP QUERY {query.name} first, or choose another name"
+                f"a query named '{name}' is registered already; DROP QUERY {name} first, or choose another name"
             )
+
+    def add_query(self, query: RegisteredQuery) -> None:
+        self.check_new_query(query.name)
         self._queries[query.name.lower()] = query
 
     def drop_query(self, name: str) -> RegisteredQuery:

@@ -198,3 +198,12 @@ def test_what_may_fail_is_not_shared_with_those_who_do_not_ask_for_it(spark: Any
     with open_session(spark, tmp_path) as session:
         session.run()
         assert str(session.queries["sums"].error) == failed and session.queries["good"].error is None
+
+
+def test_a_registration_that_is_refused_widens_no_join(spark: Any, tmp_path: Path) -> None:
+    feed(tmp_path, 0, 1)
+    with open_session(spark, tmp_path) as session:
+        session.register(over(2, 3, 1, "COUNT(*) AS n"), name="q")
+        with pytest.raises(sash.SashError, match="registered already"):
+            session.register(over(86400, 3, 1, "COUNT(*) AS n"), name="q")
+        assert "One join over windows of 2 sec and 3 sec" in session.explain(over(1, 2, 1, "COUNT(*) AS n"))

@@ -43,7 +43,12 @@ def test_errors_of_spark(spark: Any) -> None:
     for text, why in (("1 / (id - 2)", "DIVIDE_BY_ZERO"), ("CAST(concat('x', id) AS INT)", "CAST_INVALID_INPUT")):
         error = _failure(rows.selectExpr(f"{text} AS x").toArrow)
         assert is_of_data(error) and why in first_line(error)
-    for raised, of_data in ((ValueError("odd"), True), (OSError("disk full"), False), (MemoryError("all"), False)):
+    for raised, of_data in (
+        (ValueError("odd"), True),
+        (OSError("disk full"), False),
+        (MemoryError("all"), False),
+        (ImportError("no"), False),
+    ):
         error = _failure(rows.mapInArrow(_raising(raised), "id LONG").toArrow)
         assert is_of_data(error) is of_data and first_line(error) == str(raised)
     assert not is_of_data(_failure(rows.mapInArrow(_dying, "id LONG").toArrow))

@@ -71,6 +71,9 @@ class QueryCommands:
     def _register_continuous(self, select: Select, wanted: RegisteredQuery) -> Query:
         restored = wanted.name.lower() in self._restored
         before = self._shared.catalog.query(wanted.name) if restored else None
+        if not restored:
+            # Before it is compiled: an aggregate over a join would widen its group.
+            self._shared.catalog.check_new_query(wanted.name)
         query = self._continuous.compile(select, wanted, before)
         try:
             if (known := self._known(query)) is not None:

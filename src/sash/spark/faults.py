@@ -14,7 +14,8 @@ from sash.core.errors import CheckpointError, SashError
 _OF_DATA = re.compile(r"SQLSTATE: (22|P0)")
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)")
 _OF_MACHINES = {
-    "CheckpointError", "MemoryError", "ArrowMemoryError", "EOFError", "SystemExit", "KeyboardInterrupt",
+    "ImportError", "ModuleNotFoundError", "PySparkRuntimeError", "SystemExit", "KeyboardInterrupt",
+    "CheckpointError", "MemoryError", "ArrowMemoryError", "EOFError",
     "OSError", "IOError", "FileNotFoundError", "PermissionError", "BlockingIOError", "TimeoutError", "InterruptedError",
     "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError", "BrokenPipeError",
 }  # fmt: skip
