@@ -27,8 +27,8 @@ class Source:
 class Stream:
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
 
-    `inferred`: the columns are the source's own, none were declared. `serial` is the catalog's version that it
-    came with.
+    `keep` is how long its tuples are stored for one-time questions; None: not at all. `inferred`: the columns are the
+    source's own, none were declared. `serial` is the catalog's version that it came with.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Stream:
     closed_left: bool = False
     late_revise: bool = False
     idle_after: Micros | None = None
+    keep: Micros | None = None
     source: Source | None = None
     inferred: bool = False
     serial: int = 0

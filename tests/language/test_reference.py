@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sash.catalog import Catalog, Stream, Table
+from sash.core.errors import CqlError
 from sash.language import (
     CreateStream,
     CreateTable,
@@ -20,6 +21,7 @@ from sash.language import (
     bind,
     bind_change,
     bind_continuous,
+    bind_stored,
     has_slide,
     is_continuous,
     parse,
@@ -41,7 +43,7 @@ def test_every_example_binds(page: str, least: int) -> None:
     for script in re.findall(r"```sql\n(.*?)```", text, re.DOTALL):
         for statement in parse_script(script):
             if isinstance(statement, CreateStream) and statement.schema is not None:
-                catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp))
+                catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp, keep=statement.keep))
             if isinstance(statement, CreateTable):
                 catalog.add_table(Table(statement.name, statement.schema, statement.key, statement.retroactive))
             if isinstance(statement, Insert | Update | Delete):
@@ -50,7 +52,11 @@ def test_every_example_binds(page: str, least: int) -> None:
                 bind_continuous(statement.select, catalog)
             elif isinstance(statement, RegisterQuery | SelectStatement | Explain):
                 periodic = has_slide(statement.select)
-                bind(statement.select, catalog, periodic=periodic)
+                try:
+                    bind(statement.select, catalog, periodic=periodic)
+                except CqlError:
+                    question = bind_stored(statement.select, catalog)
+                    assert all(reading.stream.keep is not None for reading in question.windows.values())
                 bound += 1
     assert bound > least
 

@@ -28,7 +28,7 @@ SCRIPT = """
 -- the stream; not the last of its kind
 CREATE STREAM packets (ts TIMESTAMP, src INT, protocol STRING, length BIGINT, price DECIMAL(10,2))
   FROM parquet OPTIONS (path 'data/packets', maxFilesPerTrigger '2')
-  TIMESTAMP TS DELAY 2 sec GRANULE 500 ms OFFSET 5 hours CLOSED LEFT LATE REVISE IDLE AFTER 1 min;
+  TIMESTAMP TS DELAY 2 sec GRANULE 500 ms OFFSET 5 hours CLOSED LEFT LATE REVISE IDLE AFTER 1 min KEEP 10 min;
 /* a query; with a semicolon in a comment */
 REGISTER QUERY big_talkers AS
   SELECT src, SUM(length) AS bytes FROM packets [WINDOW 10 min SLIDE 2 min]
@@ -60,6 +60,7 @@ def test_script() -> None:
         closed_left=True,
         late_revise=True,
         idle_after=60_000_000,
+        keep=600_000_000,
     )
     assert isinstance(register, RegisterQuery)
     assert (register.name, register.priority, register.lifetime) == ("big_talkers", 5, 8 * 3_600_000_000)
@@ -189,7 +190,6 @@ ERRORS = [
     ("SELECT «/*» 'b' COUNT(*) FROM s", "never closed"),
 ]
 LATER = [
-    (CREATE + "«KEEP» 10 min", "KEEP"),
     ("CREATE «ARCHIVE» a", "archives"),
     ("CREATE «INDEX» i", "indexes"),
     ("INSERT INTO t «SELECT» 1", "INSERT .. SELECT"),

@@ -120,7 +120,7 @@ def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
         if "REGISTER QUERY" in error.reason or not _can_be_registered(select, catalog):
             raise
         way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
-        raise _with(error, way_out) from None
+        raise with_way_out(error, way_out) from None
 
 
 def _can_be_registered(select: Select, catalog: Catalog) -> bool:
@@ -130,7 +130,7 @@ def _can_be_registered(select: Select, catalog: Catalog) -> bool:
         return False
 
 
-def _with(error: CqlError, way_out: str) -> CqlError:
+def with_way_out(error: CqlError, way_out: str) -> CqlError:
     if isinstance(error, NotSupportedError):
         return NotSupportedError(f"{error.what}; {way_out}", error.text, error.span)
     return CqlError(f"{error.reason}; {way_out}", error.text, error.span)

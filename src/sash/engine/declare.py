@@ -14,10 +14,10 @@ from sash.core.time import Micros, format_duration, parse_duration
 from sash.language import CreateStream
 from sash.plan.strategies import EXECUTIONS
 
-_CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "source")
+_CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "keep", "source")
 # The columns that the pass over a micro-batch adds (spark/lanes.py).
 _RESERVED = re.compile(r"_(t|n|arrival|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
-_MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay")
+_MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay", "keep")
 
 
 def check_name(what: str, name: str) -> None:
@@ -58,6 +58,11 @@ def checked(stream: Stream) -> Stream:
         raise CatalogError(
             f"stream '{stream.name}': GRANULE must be positive and DELAY not negative, not "
             f"{format_duration(stream.granule)} and {format_duration(stream.delay)}"
+        )
+    if stream.keep is not None and (stream.keep <= 0 or stream.keep % stream.granule):
+        raise CatalogError(
+            f"stream '{stream.name}': KEEP must be a multiple of its GRANULE, {format_duration(stream.granule)}, not "
+            f"{format_duration(stream.keep)}"
         )
     return replace(stream, timestamp=column.name)
 

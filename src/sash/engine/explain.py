@@ -12,6 +12,7 @@ from sash.core.window import pane_length
 from sash.engine.compiler import CompiledQuery, compile_select
 from sash.engine.explain_schedule import names, schedule_lines
 from sash.engine.filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
+from sash.engine.kept import why_not_stored
 from sash.engine.rulings import Synopses, computation_ruling, output_ruling, state_rulings
 from sash.engine.settings import Settings
 from sash.language import Select, has_slide
@@ -143,15 +144,24 @@ def _one_time_line(site: _Site, stream: Stream) -> str:
     lacking = [reading for reading in site.own if site.relevant[reading].covered is None]
     if missing := [p for reading in lacking for p in reading.partials if p not in site.kept]:
         what = ", ".join(map(_partial_text, dict.fromkeys(missing)))
-        return f"One-time: refused, no registered query over {where} keeps {what}"
+        return _without_panes(site, stream, f"no registered query over {where} keeps {what}")
     unbounded = any(other.window.unbounded for _, other in site.others)
     reach = max((other.window.reach for _, other in site.others if not other.window.unbounded), default=0)
     for window in (reading.window for reading in site.own):
         beyond = not unbounded if window.unbounded else window.reach > reach
         if beyond or window.resolution % site.pane:
             kept = f"{site.extent(reach)} in panes of {site.extent(site.pane)}"
-            return f"One-time: refused, pane table {where} keeps {kept}"
+            return _without_panes(site, stream, f"pane table {where} keeps {kept}")
     return f"One-time: answered from pane table {where}, panes of {site.extent(site.pane)}, as of the newest closed one"
+
+
+def _without_panes(site: _Site, stream: Stream, reason: str) -> str:
+    windows = [reading.window for reading in site.own]
+    reach = None if site.name.by_rows else max(window.reach for window in windows)
+    if why_not_stored(stream, reach, any(window.unbounded for window in windows)) is not None:
+        return f"One-time: refused, {reason}"
+    assert stream.keep is not None
+    return f"One-time: by a pass on Spark over the stored rows (KEEP {format_duration(stream.keep)}), as {reason}"
 
 
 def _table_lines(site: _Site, stream: Stream) -> list[str]:

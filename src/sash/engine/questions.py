@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
-from sash.core.errors import SashError
+from sash.core.errors import CqlError, QueryFailedError, SashError
 from sash.engine import explain as explaining
-from sash.engine.compiler import compile_question
+from sash.engine.ask_stored import answer_by_spark, answer_from_rows
+from sash.engine.compiler import CompiledQuery, compile_question, with_way_out
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.explain_continuous import either, explain_continuous
+from sash.engine.explain_stored import explain_rows
+from sash.engine.kept import why_not_stored
 from sash.engine.onetime import answer_once
 from sash.engine.query import Query
 from sash.engine.query_commands import QueryCommands
+from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
 from sash.engine.shared import Shared
-from sash.language import Explain, RegisterQuery, Select, SelectStatement, Statement, is_continuous
+from sash.engine.tables import Tables
+from sash.language import (
+    Explain,
+    RegisterQuery,
+    Select,
+    SelectStatement,
+    Statement,
+    StoredQuestion,
+    bind_stored,
+    is_continuous,
+)
 from sash.transactions import Isolation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Questions:
@@ -29,6 +51,8 @@ class Questions:
         handles: dict[str, Query],
         settings: Settings,
         isolation: Isolation,
+        tables: Tables,
+        spark: Callable[[], SparkSession],
     ) -> None:
         self._shared = shared
         self._queries = queries
@@ -36,16 +60,53 @@ class Questions:
         self._handles = handles
         self._settings = settings
         self._isolation = isolation
+        self._tables = tables
+        self._spark = spark
 
     def ask(self, select: Select) -> pa.Table:
-        """A one-time query: answered between two executions, when what it reads is as of one time."""
+        """A one-time query: from a synopsis that covers it, else from the stored rows, else refused."""
         with self._shared.lock:
-            compiled = compile_question(select, self._shared.catalog)
-            running = self._shared.streams[compiled.stream.lower()]
+            try:
+                compiled = compile_question(select, self._shared.catalog)
+            except CqlError as error:
+                question = self._stored_question(select, error)
+                ask = partial(answer_by_spark, question, self._streams_of(question), self._tables.rows_at)
+            else:
+                ask = partial(self._ask_of_window, compiled, self._shared.running(compiled.stream))
+        return ask(self._spark())
+
+    def _ask_of_window(self, compiled: CompiledQuery, running: RunningStream, spark: SparkSession) -> pa.Table:
+        try:
+            return self._from_synopsis(compiled, running)
+        except QueryFailedError:
+            raise
+        except SashError as error:
+            why = _why_not_rows(compiled, running)
+            if why is not None:
+                raise SashError(f"{error}; or {why}") from None
+            return answer_from_rows(compiled, running, self._settings, spark)
+
+    def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
+        """Answered between two executions, when what it reads is as of one time."""
         while True:
             with self._isolation.read():
                 if not running.runtime.is_between(compiled):
                     return answer_once(compiled, running.runtime)
+
+    def _stored_question(self, select: Select, error: CqlError) -> StoredQuestion:
+        """What is no aggregate of one window is asked of Spark; `error` says why it is none."""
+        catalog = self._shared.catalog
+        try:
+            question = bind_stored(select, catalog, uuid.uuid4().hex)
+        except CqlError as other:
+            raise (other if any(stream.keep is not None for stream in catalog.streams) else error) from None
+        for reading in question.windows.values():
+            why = why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
+            if why is not None and reading.stream.keep is None:
+                raise with_way_out(error, why) from None
+            if why is not None:
+                raise CqlError(why, select.script, reading.at) from None
+        return question
 
     def explain(self, statement: Statement) -> str:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
@@ -61,7 +122,20 @@ class Questions:
     def explain_select(self, select: Select) -> str:
         if not is_continuous(select):
             return self._explain_answers(select, None)
-        return either(lambda: self._explain_answers(select, None), lambda: self._explain_continuous(select))
+        return either(lambda: self._explain_question(select), lambda: self._explain_continuous(select))
+
+    def _explain_question(self, select: Select) -> str:
+        with self._shared.lock:
+            try:
+                compile_question(select, self._shared.catalog)
+            except CqlError:
+                question = bind_stored(select, self._shared.catalog)
+                return explain_rows(question, self._streams_of(question))
+        return self._explain_answers(select, None)
+
+    def _streams_of(self, question: StoredQuestion) -> dict[str, RunningStream]:
+        """The streams of its windows, by view."""
+        return {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
 
     def _explain_continuous(self, select: Select) -> str:
         with self._shared.lock:
@@ -76,3 +150,10 @@ class Questions:
             runtime = self._shared.streams[compiled.stream.lower()].runtime
             loads = {name: group.load for name, group in runtime.groups.items()}
         return explaining.explain(compiled, neighbours, stream, self._settings, runtime.unreduced, loads)
+
+
+def _why_not_rows(compiled: CompiledQuery, running: RunningStream) -> str | None:
+    windows = compiled.windows
+    by_rows = compiled.readings[0].table.by_rows
+    reach = None if by_rows else max(window.reach for window in windows)
+    return why_not_stored(running.stream, reach, any(window.unbounded for window in windows))

@@ -25,6 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sash.catalog import Stream
 from sash.core.clock import Clock
@@ -34,6 +35,7 @@ from sash.engine import state
 from sash.engine.advance import Repeated, Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
+from sash.engine.kept import TIME, KeptWindow
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
 from sash.engine.plan_runtime import Batch, PlanRuntime
@@ -41,10 +43,12 @@ from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
 from sash.engine.tables import Tables
+from sash.plan.nodes import Lookup
+from sash.spark.kept import rows_to_keep
 from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
-from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
 from sash.synopses.basic_interval import BatchFacts
 from sash.transactions import Isolation
 
@@ -111,6 +115,8 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
+        # The stored window, for one-time questions.
+        self.kept = KeptWindow(stream) if stream.keep is not None else None
         # By the query's serial number, as text: a later query of the same name is another one.
         self._failed: dict[str, str] = {}
         self._ended: set[str] = set()
@@ -171,6 +177,8 @@ class RunningStream:
             tables = list(snapshot.tables)
             self._pending = tables.pop() if snapshot.state["pending"] else None
             state.load(self.runtime, snapshot.state, tables)
+            if self.kept is not None:
+                self.kept.load(snapshot.state["kept"], self._log.lasting())
             self._epoch = snapshot.epoch
         for entry in self._log.entries():
             # What is stored and who is answered must be as it was then, whatever the user wants from now on.
@@ -188,10 +196,13 @@ class RunningStream:
         if entry.kind == "batch":
             facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
             self.runtime.reprice(entry.facts.get("prices", {}))
-            return self.runtime.apply(facts, numbered, _repeated(entry), entry.facts.get("missed", 0))
-        if entry.kind == "heartbeat":
-            return self.runtime.advance(entry.facts["watermark"], numbered)
-        return self.runtime.finish(numbered)
+            progress = self.runtime.apply(facts, numbered, _repeated(entry), entry.facts.get("missed", 0))
+        elif entry.kind == "heartbeat":
+            progress = self.runtime.advance(entry.facts["watermark"], numbered)
+        else:
+            progress = self.runtime.finish(numbered)
+        self._keep(entry.kind, entry.tables.get(LASTING))
+        return progress
 
     # -- queries ---------------------------------------------------------------------------------------
 
@@ -240,6 +251,8 @@ class RunningStream:
             self._last_rows = batch.rows
             reached = self.runtime.next_watermark(batch)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached, tuples))
+        kept, dropped = self._rows_to_keep(rows)
+        missed = max(missed, dropped)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started, live = time.perf_counter(), self.interval is not None
         prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
@@ -249,12 +262,33 @@ class RunningStream:
                 numbered = self._numbered(counted, pending)
                 progress = self.runtime.apply(self._facts(table), numbered, self._pace(began), missed)
                 self._pending = pending
+                self._keep("batch", kept)
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
             self._report_failures(failed, reported=False)
-            tables = _present(batch=table, counted=counted, pending=pending)
+            tables = _present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
+            if kept is not None:
+                facts["lasts"] = pc.max(kept[TIME]).as_py() or 0
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
+
+    def _rows_to_keep(self, rows: DataFrame) -> tuple[pa.Table | None, int]:
+        """What the stored window takes of a micro-batch, and how many tuples were too late for it."""
+        if self.kept is None:
+            return None, 0
+        started = time.perf_counter()
+        came = rows_to_keep(rows, self.stream, TIME)
+        self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
+        accepted = self.kept.accepted(came)
+        return accepted, len(came) - len(accepted)
+
+    def _keep(self, kind: str, rows: pa.Table | None) -> None:
+        """The stored window follows the watermark, and ends with the stream."""
+        if self.kept is None:
+            return
+        self.kept.take(self.kept.empty() if rows is None else rows, self.runtime.watermark)
+        if kind == "end" and self.runtime.latest is not None:
+            self.kept.finish(self.runtime.latest)
 
     def _pace(self, began: float) -> Pace:
         """Live, there is time until the next micro-batch; and if Spark's part has used it, half as much again."""
@@ -315,9 +349,13 @@ class RunningStream:
         return self._without_culprits(rows, passes)
 
     def _looked_up(self, rows: DataFrame) -> DataFrame:
+        return self.looked_up(rows, (lookup for query in self._wanted.values() for lookup in query.lookups))
+
+    def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
         """The rows with the columns of the tables that queries look them up in."""
-        wanted = dict.fromkeys(lookup for query in self._wanted.values() for lookup in query.lookups)
-        return rows if self._tables is None else looked_up(rows, self.stream, self._tables.all_versions(wanted))
+        if self._tables is None:
+            return rows
+        return looked_up(rows, self.stream, self._tables.all_versions(dict.fromkeys(lookups)))
 
     def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
         """When an expression fails, find out whose, fail those queries alone, and go on."""
@@ -388,6 +426,7 @@ class RunningStream:
                 with self._isolation.slide():
                     progress = change(self._numbered(counted, pending))
                     self._pending = pending
+                    self._keep(kind, None)
                 self._report_failures(failed, reported=False)
                 tables = _present(counted=counted, pending=pending)
                 self._commit(Entry(kind, self._epoch, self._version, {**facts, "failed": failed}, tables), progress)
@@ -414,7 +453,10 @@ class RunningStream:
             facts["settings"] = chosen
             facts["pending"] = self._pending is not None
             waiting = [] if self._pending is None else [self._pending]
-            self._log.compact(Snapshot(self._epoch, self._version, facts, tables + waiting))
+            if self.kept is not None:
+                facts["kept"] = self.kept.save()
+            snapshot = Snapshot(self._epoch, self._version, facts, tables + waiting)
+            self._log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
 
     def _finish(self, progress: Progress, delivered: bool) -> None:
         outcome = progress.outcome

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
-from sash.core.errors import NotSupportedError, SashError
+from sash.core.errors import SashError
 from sash.core.time import Micros, to_micros
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import as_select
@@ -124,8 +124,9 @@ class Session:
             self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
         )
         self._questions = Questions(
-            self._shared, self._query_commands, self.continuous, self.queries, self._settings, self._isolation
-        )
+            self._shared, self._query_commands, self.continuous, self.queries, self._settings, self._isolation,
+            self._tables, lambda: self.spark,
+        )  # fmt: skip
         try:
             self._home.record_borrowed()
             self._query_commands.restore()
@@ -189,8 +190,6 @@ class Session:
         """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
         from sash.spark.sources import schema_of
 
-        if keep is not None:
-            raise NotSupportedError("KEEP (stored windows)")
         if closed not in ("right", "left") or late not in ("drop", "revise"):
             raise SashError("closed is 'right' or 'left'; late is 'drop' or 'revise'")
         stream = Stream(
@@ -203,6 +202,7 @@ class Session:
             closed_left=closed == "left",
             late_revise=late == "revise",
             idle_after=None if idle_after is None else duration("idle_after", idle_after),
+            keep=None if keep is None else duration("keep", keep),
         )
         self._home.check_open()
         self._stream_commands.open(stream, frame)

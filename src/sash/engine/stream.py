@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.errors import QueryFailedError
@@ -128,6 +131,31 @@ class StreamRuntime:
                 self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
             readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
         return ActiveQuery(query, readings)
+
+    def answer_alone(
+        self, query: CompiledQuery, since: int, now: int, facts: Callable[[list[PaneTable]], BatchFacts]
+    ) -> pa.Table:
+        """A query that is asked once of rows at hand, those from `since` to `now`; `facts` aggregates them.
+
+        For a runtime that has no other query: nothing is scheduled, nothing stays.
+        """
+        active = self._bound(query)
+        for number, bound in enumerate(active.readings):
+            bound.group.add_reader(query.name, number, bound)
+        by_rows = active.home.name.by_rows
+        length = math.gcd(pane_length(query.windows), now - (0 if by_rows else self.stream.offset))
+        for group in active.groups:
+            group.cut(1 if group.name.partition else length, None)
+            group.choose()
+            group.origin = group.retained_from = since
+        for bound in active.readings:
+            bound.group.require(bound, None)
+        self._absorb(facts(self.tables(by_rows)), by_rows)
+        for group in active.groups:
+            group.catch_up(now, Outcome())
+        answer = self.probe(active)
+        assert answer is not None
+        return answer.table
 
     def _position(self, group: PaneGroup) -> int | None:
         """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted.

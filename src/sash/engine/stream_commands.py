@@ -102,7 +102,7 @@ class StreamCommands:
                 self._shared.checkpoint.forget(stream)
 
     def ready(self) -> list[RunningStream]:
-        """The streams that some query reads, in the order of their names."""
+        """The streams that some query reads, or whose windows are stored, in the order of their names."""
         streams, queries = self._shared.streams, self._shared.catalog.queries
         missing = [name for name in self._shared.history.streams() if name not in streams]
         if missing:
@@ -110,7 +110,13 @@ class StreamCommands:
                 f"the checkpoint knows the stream{'s' * (len(missing) > 1)} {', '.join(missing)}, which this program "
                 "has not created; create_stream it first, or use another checkpoint"
             )
-        chosen = [streams[name] for name in sorted(streams) if any(query.reads(name) for query in queries)]
+        chosen = [
+            streams[name]
+            for name in sorted(streams)
+            if streams[name].stream.keep is not None or any(query.reads(name) for query in queries)
+        ]
         if not chosen:
-            raise SashError("nothing to run: no query is registered (session.register or REGISTER QUERY)")
+            raise SashError(
+                "nothing to run: no query is registered (session.register or REGISTER QUERY), and no stream has KEEP"
+            )
         return chosen

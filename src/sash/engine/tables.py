@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from sash.catalog import Catalog, Table
+from sash.core.changes import NEVER
 from sash.core.errors import CheckpointError, SashError
 from sash.core.time import Micros, to_datetime
 from sash.core.versions import RowVersions
@@ -95,6 +96,13 @@ class Tables:
                 needed = every.changed(low, high) if contents.table.retroactive else every.seen(low, high)
                 found[contents.table.name] = needed
         return found
+
+    def rows_at(self, name: str, time: Micros | None) -> pa.Table:
+        """A table as it was at a time, or as the last change has left it."""
+        with self._lock:
+            versions = self._contents[name.lower()].versions
+        there = versions.end == NEVER if time is None else (versions.begin <= time) & (time < versions.end)
+        return versions.rows.filter(pa.array(there))
 
     def all_versions(self, lookups: Iterable[Lookup]) -> dict[Lookup, RowVersions]:
         """What the tuples of a micro-batch may find, whatever their times."""

@@ -8,6 +8,7 @@
     type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
     bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
             continuous, with continuous_*: the same for plans that are kept up to date with every tuple
+            stored: questions that Spark answers from stored rows
             answers: expressions over answers, in a closed vocabulary
 
 `sqlglot` is known here and nowhere else.
@@ -39,6 +40,7 @@ from sash.language.statements import (
     TableStatement,
     Update,
 )
+from sash.language.stored import StoredQuestion, StoredReading, bind_stored
 from sash.language.table_changes import TableChange, bind_change
 from sash.language.windows import has_slide
 
@@ -59,12 +61,15 @@ __all__ = [
     "ShowQueries",
     "ShowTables",
     "Statement",
+    "StoredQuestion",
+    "StoredReading",
     "TableChange",
     "TableStatement",
     "Update",
     "bind",
     "bind_change",
     "bind_continuous",
+    "bind_stored",
     "has_slide",
     "is_continuous",
     "parse",

@@ -41,6 +41,7 @@ def _clauses(cursor: Cursor) -> dict[str, Any]:
         "CLOSED": ("closed_left", lambda c: _flag(c, "LEFT")),
         "LATE": ("late_revise", lambda c: _flag(c, "REVISE")),
         "IDLE": ("idle_after", _idle_after),
+        "KEEP": ("keep", lambda c: c.duration("a KEEP", least=1)),
     }
     found: dict[str, Any] = {}
     while cursor.token is not None:
@@ -48,8 +49,6 @@ def _clauses(cursor: Cursor) -> dict[str, Any]:
         if word is None:
             hint = nearest(cursor.token.text, _CLAUSES)
             raise cursor.error(f"expected one of {', '.join(_CLAUSES)}, got {cursor.found()}{hint.split(' known')[0]}")
-        if word == "KEEP":
-            raise cursor.unsupported("KEEP")
         field, read = readers[word]
         if field in found:
             raise cursor.error(f"{word} is given twice")

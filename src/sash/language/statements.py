@@ -47,6 +47,7 @@ class CreateStream:
     closed_left: bool = False
     late_revise: bool = False
     idle_after: Micros | None = None
+    keep: Micros | None = None
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,21 @@ def bind_continuous_window(
     return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
 
 
+def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
+    """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
+    clause = window_clause(table)
+    if clause is None:
+        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
+    if clause.slide_at is not None:
+        raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
+    if clause.internal_at is not None:
+        reason = "INTERNAL belongs to continuous queries: a question's rows are those of its windows; leave it out"
+        raise CqlError(reason, script, clause.internal_at)
+    if isinstance(clause.window, TimeWindow) and not clause.now:
+        _check_multiples(clause, stream, script)
+    return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
+
+
 def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> None:
     """A change that was given is final, and a tuple's last instant is before ts + w: both must hold of the stream."""
     reasons = {

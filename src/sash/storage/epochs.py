@@ -27,6 +27,8 @@ from sash.core.errors import CheckpointError
 from sash.storage.files import read_table, write_json, write_table
 
 SNAPSHOT_EVERY = 16
+# A table of this name in an entry is in no snapshot: its file stays while somebody needs what it has (see `compact`).
+LASTING = "kept"
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,17 @@ class EpochLog:
         entries = [*self._manifest["entries"], record]
         self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
 
-    def compact(self, snapshot: Snapshot) -> None:
-        """Replace all entries by a snapshot of the state that they led to."""
+    def compact(self, snapshot: Snapshot, edge: int = -(2**62)) -> None:
+        """Replace all entries by a snapshot of the state that they led to.
+
+        Files of lasting tables stay as they are if their entries say (`lasts`) that they matter beyond `edge`.
+        """
         number = self._manifest["number"] + 1
         files = [
             self._write_table(f"snapshot-{number:09d}-{i}.arrow", table) for i, table in enumerate(snapshot.tables)
         ]
         record = {"epoch": snapshot.epoch, "version": snapshot.version, "state": snapshot.state, "files": files}
+        record["lasting"] = [(file, lasts) for file, lasts in self._lasting() if lasts > edge]
         self._commit({"number": number, "epoch": snapshot.epoch, "snapshot": record, "entries": []})
         self._remove_orphans()
 
@@ -116,12 +122,25 @@ class EpochLog:
         """Files that no manifest names: left by a crash between a write and its commit, or compacted away."""
         snapshot = self._manifest["snapshot"]
         files = [file for record in self._manifest["entries"] for file in record["files"].values()]
-        named = {name for name, _ in files + (snapshot["files"] if snapshot else [])}
+        files += [*(snapshot["files"] if snapshot else []), *(file for file, _ in self._lasting())]
+        named = {name for name, _ in files}
         for path in self._directory.iterdir():
             if path.suffix in (".arrow", ".draft") and path.name not in named:
                 path.unlink()
 
+    def _lasting(self) -> list[tuple[list[Any], int]]:
+        """The files of lasting tables, and until when each is needed."""
+        snapshot, entries = self._manifest["snapshot"], self._manifest["entries"]
+        having = [record for record in entries if LASTING in record["files"]]
+        named = [(record["files"][LASTING], record["facts"]["lasts"]) for record in having]
+        return [*map(tuple, snapshot.get("lasting", []) if snapshot else []), *named]
+
     # -- reading ---------------------------------------------------------------------------------------
+
+    def lasting(self) -> list[pa.Table]:
+        """The lasting tables as of the snapshot."""
+        snapshot = self._manifest["snapshot"]
+        return [self._read_table(file) for file, _ in (snapshot.get("lasting", []) if snapshot else [])]
 
     def snapshot(self) -> Snapshot | None:
         record = self._manifest["snapshot"]

@@ -1,0 +1,110 @@
+"""One-time questions answered from stored windows (KEEP): by Spark, over the rows as of one time.
+
+aggregates of one window   the same pass, synopses and finishers as a registered query has, over the stored rows
+everything else            Spark SQL over views of the rows (language/stored.py says what may go there)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sash.core.errors import QueryFailedError, SashError
+from sash.core.time import Micros, to_datetime
+from sash.engine.compiler import CompiledQuery
+from sash.engine.kept import TIME, Stored
+from sash.engine.running import RunningStream
+from sash.engine.settings import Settings
+from sash.engine.stored_windows import is_complete, window_rows
+from sash.engine.stream import StreamRuntime
+from sash.language import StoredQuestion
+from sash.sharing.pane_tables import PaneTable
+from sash.spark.faults import first_line
+from sash.spark.numbering import Interval
+from sash.synopses.basic_interval import BatchFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The rows of a table as of a time; None: as they are now.
+TableRows = Callable[[str, Micros | None], pa.Table]
+
+
+def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Settings, spark: SparkSession) -> pa.Table:
+    """An aggregate over one window, or a composition of such, from the stored rows."""
+    by_rows, reach = query.readings[0].table.by_rows, max(window.reach for window in query.windows)
+    stored = _stored(running, None if by_rows else reach)
+    now = len(stored.rows) if by_rows else stored.as_of
+    frame, pipeline = _frame(spark, stored.rows), running.pipeline
+
+    def facts(tables: list[PaneTable]) -> BatchFacts:
+        if not by_rows:
+            return pipeline.facts(pipeline.aggregate(running.looked_up(frame, query.lookups), tables), tables)
+        result, _ = pipeline.aggregate_numbered(frame, None, Interval(None, None), 0, tables)
+        found = pipeline.numbered_facts(result, tables)
+        assert found is not None
+        return found
+
+    if by_rows and not now:
+        raise SashError(f"no tuple of stream '{running.stream.name}' is stored: there is nothing to ask")
+    runtime = StreamRuntime(running.stream, settings)
+    try:
+        table = runtime.answer_alone(query, 0 if by_rows else now - reach, now, facts)
+    except SashError:
+        raise
+    except Exception as error:
+        raise QueryFailedError(first_line(error)) from error
+    complete = now >= reach if by_rows else is_complete(stored, reach, stored.as_of)
+    return _told(table, stored.as_of, complete)
+
+
+def answer_by_spark(
+    question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
+) -> pa.Table:
+    """Any other SELECT. Of several streams, all windows are as of the least of their times."""
+    stored = {view: _stored(streams[view], reading.reach) for view, reading in question.windows.items()}
+    as_of = min((each.as_of for each in stored.values()), default=None)
+    rows: dict[str, pa.Table] = {}
+    complete = True
+    for view, each in stored.items():
+        assert as_of is not None
+        rows[view], whole = window_rows(question.windows[view], each, as_of)
+        complete &= whole
+    rows |= {view: table_rows(table.name, as_of) for view, table in question.tables.items()}
+    with _views(spark, rows):
+        try:
+            found = spark.sql(question.sql).toArrow()
+        except Exception as error:
+            raise SashError(f"Spark refuses the question: {first_line(error)}") from error
+    return _told(found, as_of, complete)
+
+
+def _stored(running: RunningStream, reach: int | None) -> Stored:
+    stored = None if running.kept is None else running.kept.read(reach)
+    if stored is None:
+        raise SashError(f"no pane of stream '{running.stream.name}' is closed yet: there is nothing to ask")
+    return stored
+
+
+def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    return spark.createDataFrame(rows.select([name for name in rows.schema.names if name != TIME]))
+
+
+@contextmanager
+def _views(spark: SparkSession, rows: Mapping[str, pa.Table]) -> Iterator[None]:
+    for view, table in rows.items():
+        _frame(spark, table).createOrReplaceTempView(view)
+    try:
+        yield
+    finally:
+        for view in rows:
+            spark.catalog.dropTempView(view)
+
+
+def _told(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:
+    times = {} if as_of is None else {"as_of": to_datetime(as_of).isoformat()}
+    return table.replace_schema_metadata({**times, "complete": json.dumps(complete)})

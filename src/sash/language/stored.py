@@ -1,0 +1,150 @@
+"""One-time questions over stored windows: any SELECT, joins, sub-queries and set operations included.
+
+    SELECT src, dst FROM packets [WINDOW 10 min] p JOIN ports ON p.port = ports.port WHERE src = 42
+
+The tree is checked node by node: only streams with a window, tables, and what is on the lists below goes on to Spark,
+as text that is written anew from the tree. Each window becomes the name of a view of its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sash.catalog import Catalog, Stream, Table
+from sash.core.errors import CqlError, NotSupportedError, Span, nearest
+from sash.core.window import RowWindow, Window
+from sash.language import aggregates
+from sash.language.functions import FUNCTIONS, REFUSED
+from sash.language.item_calls import ITEM_FUNCTIONS
+from sash.language.names import stream_of, table_of
+from sash.language.places import bounds_at, keys_of, output_of, set_window, span_of, window_clause, word_of
+from sash.language.statements import Select
+from sash.language.windows import bind_stored_window
+
+_NAMES = """
+    sum count avg mean min max variance var_samp var_pop stddev std stddev_samp stddev_pop median percentile
+    percentile_approx approx_percentile approx_count_distinct count_if bool_and bool_or every some corr covar_pop
+    covar_samp skewness kurtosis mode max_by min_by bit_and bit_or bit_xor try_sum try_avg regr_slope regr_count
+    row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value
+"""
+_FUNCTIONS = FUNCTIONS.keys() | set(_NAMES.split())
+_NODES = (
+    exp.Select, exp.SetOperation, exp.Subquery, exp.From, exp.Table, exp.TableAlias, exp.Join, exp.Where, exp.Group,
+    exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Distinct, exp.Alias, exp.Identifier, exp.Column,
+    exp.Star, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.Binary, exp.Unary, exp.Between, exp.In,
+    exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Extract, exp.DataType, exp.DataTypeParam, exp.Interval,
+    exp.IntervalSpan, exp.Var, exp.Exists, exp.Anonymous, exp.Window, exp.WindowSpec,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredReading:
+    """A stream's stored window: the last `window.length`, or so many rows, of each partition if there is one."""
+
+    stream: Stream
+    window: Window
+    at: Span
+    partition: tuple[str, ...] = ()
+    now: bool = False
+
+    @property
+    def by_rows(self) -> bool:
+        return isinstance(self.window, RowWindow)
+
+    @property
+    def reach(self) -> int | None:
+        """How far back it looks; None where only the rows themselves tell."""
+        return None if self.by_rows or self.now else self.window.reach
+
+
+@dataclass(frozen=True)
+class StoredQuestion:
+    """`sql` is for Spark, over views: those of windows, and those of tables, by name."""
+
+    sql: str
+    windows: dict[str, StoredReading]
+    tables: dict[str, Table]
+
+
+def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
+    """A question that Spark answers from stored rows; CqlError at the word that is wrong.
+
+    The names of all views end with `mark`.
+    """
+    tree = select.tree.copy()
+    _check_clauses(tree, select.script)
+    windows: dict[str, StoredReading] = {}
+    tables: dict[str, Table] = {}
+    for node in sorted(tree.find_all(exp.Table), key=lambda node: span_of(node).start):
+        _check_plain(node, select.script)
+        written, table = node.this, table_of(node, catalog)
+        view = f"_window_{len(windows)}{mark}" if table is None else f"_table_{len(tables)}{mark}"
+        if table is not None:
+            _refuse_window(node, select.script)
+            tables[view] = table
+        else:
+            windows[view] = _reading(node, stream_of(node, catalog, select.script), select.script)
+        if not node.alias:
+            node.set("alias", exp.TableAlias(this=written.copy()))
+        node.set("this", exp.to_identifier(view))
+    for part in tree.walk():
+        _check(part, select.script)
+    return StoredQuestion(tree.sql(dialect="spark"), windows, tables)
+
+
+def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
+    window, partition = bind_stored_window(node, stream, script)
+    clause = window_clause(node)
+    assert clause is not None
+    set_window(node, None)
+    return StoredReading(stream, window, clause.span, partition, clause.now)
+
+
+def _refuse_window(node: exp.Expr, script: str) -> None:
+    clause = window_clause(node)
+    if clause is not None:
+        raise CqlError(f"'{node.name}' is a table, which has no window: leave it out", script, clause.span)
+
+
+def _check_clauses(tree: exp.Expr, script: str) -> None:
+    """What is CQL's own in a SELECT and has no meaning here."""
+    clause = output_of(tree)
+    if clause is not None:
+        reason = f"{clause.title}(..) gives a stream of changes, and a question is answered once"
+        raise CqlError(f"{reason}: leave it out, or REGISTER QUERY .. AS it", script, clause.at)
+    for node in tree.walk():
+        if isinstance(node, exp.Subquery) and (inner := window_clause(node)) is not None:
+            raise NotSupportedError("a window on a sub-query, in a one-time question", script, inner.span)
+        if (at := bounds_at(node)) is not None:
+            raise NotSupportedError("WITH BOUNDS over stored rows, which are exact; leave it out", script, at)
+        if keys := keys_of(node):
+            raise NotSupportedError("EXCEPT ALL ON, in a one-time question", script, span_of(keys[0]))
+
+
+def _check_plain(node: exp.Expr, script: str) -> None:
+    """A name by itself: no catalog, no path, no sample."""
+    odd = next((node.args[name] for name in node.args if name not in ("this", "alias") and node.args[name]), None)
+    if odd is not None or not isinstance(node.this, exp.Identifier):
+        raise CqlError("expected the name of a stream or a table, by itself", script, span_of(node))
+
+
+def _check(node: exp.Expr, script: str) -> None:
+    if not isinstance(node, _NODES):
+        raise NotSupportedError(f"{type(node).__name__.upper()}, in a one-time question", script, word_of(node))
+    if isinstance(node, exp.Anonymous) and node.name.lower() not in _FUNCTIONS:
+        raise _refusal(node.name, script, word_of(node))
+    if isinstance(node, exp.Column) and node.name.lower() in REFUSED and not node.this.args.get("quoted"):
+        raise CqlError(f"{node.name.upper()} is refused: {REFUSED[node.name.lower()]}", script, word_of(node))
+
+
+def _refusal(written: str, script: str, at: Span) -> CqlError:
+    name = written.lower()
+    if name in REFUSED:
+        return CqlError(f"{name.upper()} is refused: {REFUSED[name]}", script, at)
+    if name in ITEM_FUNCTIONS or name in aggregates.NAMES:
+        reason = f"{name.upper()} is answered over one window by itself, without joins and sub-queries"
+        return NotSupportedError(reason, script, at)
+    hint = nearest(name, [known.upper() for known in _FUNCTIONS]).split("; known")[0]
+    return CqlError(f"unknown function '{written}'{hint}", script, at)

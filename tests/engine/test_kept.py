@@ -1,0 +1,138 @@
+"""Stored windows against the obvious: a list of all rows, looked through for every question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.catalog import Stream
+from sash.core.time import SECOND
+from sash.engine.kept import TIME, KeptWindow
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))
+
+
+def stream(keep: int = 6, **options: Any) -> Stream:
+    return Stream("s", SCHEMA, "ts", keep=keep * SECOND, **options)
+
+
+def table(times: list[int], first: int = 0) -> pa.Table:
+    columns = [pa.array(times, pa.timestamp("us", "UTC")), pa.array(range(first, first + len(times))), times]
+    return pa.table([pa.array(column, type) for column, type in zip(columns, WHOLE.types, strict=True)], schema=WHOLE)
+
+
+@dataclass
+class Everything:
+    """All rows that came in time; what is stored is looked up among them."""
+
+    stream: Stream
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    now: int | None = None
+    latest: int | None = None
+
+    def end(self, time: int) -> int:
+        step, offset = self.stream.granule, self.stream.offset
+        behind = (time - offset) // step * step + offset
+        return behind + step if self.stream.closed_left or behind < time else behind
+
+    def take(self, times: list[int], first: int) -> None:
+        for number, time in enumerate(times, first):
+            in_time = self.now is None or self.end(time) > self.now
+            if in_time or (self.stream.late_revise and self.end(time) > (self.now or 0) - (self.stream.keep or 0)):
+                self.rows.append((time, number))
+        for time in times:
+            self.latest = time if self.latest is None else max(time, self.latest)
+        if self.latest is not None:
+            passed = self.end(self.latest - self.stream.delay) - self.stream.granule
+            self.now = passed if self.now is None else max(passed, self.now)
+
+    def window(self, reach: int) -> list[tuple[int, int]]:
+        assert self.now is not None
+        stored = [(time, number) for time, number in self.rows if self.end(time) <= self.now]
+        low = self.now - reach
+        inside = [row for row in stored if (low <= row[0] if self.stream.closed_left else low < row[0])]
+        return sorted(inside, key=lambda row: row[0])
+
+
+def watermark(times: list[int], declared: Stream) -> int | None:
+    return max(times) - declared.delay if times else None
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 30_000_000), max_size=12), max_size=8),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, SECOND // 4]),
+    st.sampled_from([0, 2 * SECOND]),
+    st.integers(0, 8),
+    st.sampled_from([SECOND, 2 * SECOND, 6 * SECOND]),
+)
+def test_equals_the_definition(
+    batches: list[list[int]], left: bool, revise: bool, offset: int, delay: int, restart: int, reach: int
+) -> None:
+    """Whatever comes, in whatever order, however it is cut into micro-batches, with a restart somewhere."""
+    declared = stream(closed_left=left, late_revise=revise, offset=offset, delay=delay)
+    kept, everything = KeptWindow(declared), Everything(declared)
+    accepted: list[pa.Table] = []
+    seen: list[int] = []
+    for place, times in enumerate(batches):
+        rows = kept.accepted(table(times, 100 * place))
+        accepted.append(rows)
+        seen += times
+        kept.take(rows, watermark(seen, declared))
+        everything.take(times, 100 * place)
+        if place == restart:
+            again = KeptWindow(declared)
+            again.load(kept.save(), [part for part in accepted if len(part)])
+            kept = again
+        stored = kept.read(reach)
+        if stored is None:
+            assert everything.now is None or not everything.rows
+            continue
+        assert stored.as_of == everything.now
+        found = list(zip(stored.rows[TIME].to_pylist(), stored.rows["v"].to_pylist(), strict=True))
+        assert sorted(found) == sorted(everything.window(reach))
+        assert [time for time, _ in found] == sorted(time for time, _ in found)
+
+
+def test_nobody_sees_the_buffer() -> None:
+    kept = KeptWindow(stream())
+    kept.take(table([500_000, 1_500_000]), 1_500_000)
+    first = kept.read(None)
+    assert first is not None and first.rows["v"].to_pylist() == [0]
+    kept.take(table([1_700_000], 10), 1_700_000)
+    again = kept.read(None)
+    assert again is not None and again.rows["v"].to_pylist() == [0]
+    kept.take(table([2_100_000], 20), 2_100_000)
+    third = kept.read(None)
+    assert third is not None and third.rows["v"].to_pylist() == [0, 1, 10]
+    assert first.rows["v"].to_pylist() == [0], "what was read stays as it was"
+
+
+def test_the_end_of_the_stream_attaches_the_rest() -> None:
+    kept = KeptWindow(stream())
+    kept.take(table([500_000]), 500_000)
+    assert kept.read(None) is not None and kept.read(None).rows.num_rows == 0  # type: ignore[union-attr]
+    kept.finish(500_000)
+    stored = kept.read(None)
+    assert stored is not None and (stored.as_of, len(stored.rows)) == (SECOND, 1)
+
+
+@pytest.mark.parametrize(("keep", "length"), [(6, 1), (600, 1), (601, 2), (3_600, 6), (86_400, 144)])
+def test_long_windows_have_longer_sub_windows(keep: int, length: int) -> None:
+    assert KeptWindow(stream(keep)).length == length * SECOND
+
+
+def test_a_long_gap_costs_nothing() -> None:
+    kept = KeptWindow(stream())
+    kept.take(table([500_000]), 500_000)
+    year = 365 * 86_400 * SECOND
+    kept.take(table([year], 1), year)
+    stored = kept.read(None)
+    assert stored is not None and (stored.as_of, len(stored.rows)) == (year - SECOND, 0)

@@ -1,0 +1,207 @@
+"""One-time questions over stored windows, on Spark: against DuckDB, after a restart, while the stream runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+import sash.storage.epochs
+from sash.core.clock import ManualClock
+from sash.core.time import SECOND, to_micros
+from tests.engine.test_session import create, write
+from tests.support.streams import START
+from tests.support.windows_in_duckdb import Definition
+
+pytestmark = pytest.mark.spark
+# What Spark and DuckDB read alike.
+ROWS = [
+    "SELECT v FROM s [RANGE 10 sec] WHERE k = 1",
+    "SELECT k, v FROM s [RANGE 3 sec] x WHERE x.v % 2 = 0 OR x.k IS NULL",
+    "SELECT v FROM s [ROWS 7]",
+    "SELECT k, v FROM s [PARTITION BY k ROWS 2]",
+    "SELECT a.k, a.v, b.v AS w FROM s [RANGE 4 sec] a JOIN s [RANGE 2 sec] b ON a.k = b.k AND a.v < b.v",
+    "SELECT a.v FROM s [RANGE 4 sec] a LEFT JOIN s [ROWS 3] b ON a.v = b.v WHERE b.v IS NULL",
+    "SELECT k, n.name FROM s [RANGE 5 sec] JOIN names n USING (k)",
+    "SELECT k FROM s [RANGE 10 sec] EXCEPT SELECT k FROM s [RANGE 1 sec]",
+    "SELECT k FROM s [RANGE 2 sec] INTERSECT SELECT k FROM s [RANGE 12 sec]",
+    "SELECT DISTINCT k FROM s [RANGE 12 sec]",
+    "SELECT v FROM s [RANGE 5 sec] WHERE v > (SELECT AVG(v) FROM s [RANGE 12 sec])",
+    "SELECT v FROM s [RANGE 5 sec] x WHERE EXISTS (SELECT 1 FROM s [RANGE 12 sec] y WHERE y.v = x.v - 20)",
+    "SELECT k, COUNT(*) AS n FROM (SELECT k FROM s [RANGE 12 sec] WHERE v > 5) z GROUP BY k",
+    "SELECT name FROM names WHERE k > 0",
+    "SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM s [RANGE 5 sec]",
+    "SELECT COUNT(*) AS n, SUM(v) AS t, MIN(v) AS lo FROM s [RANGE 11 sec] WHERE k <> 2",
+    "SELECT k, MAX(v) AS hi, COUNT(DISTINCT v) AS n FROM s [RANGE 12 sec] GROUP BY k",
+    "SELECT SUM(v) AS t FROM s [ROWS 9]",
+]
+
+
+def data(directory: Path) -> pa.Table:
+    """Five tuples a second for twenty seconds, in files of four seconds; some have no timestamp."""
+    rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(100)]
+    for part in range(5):
+        write(directory, part, [*rows[part * 20 : part * 20 + 20], (None, 0, -1)])
+    stamps = [START + round((seconds or 0) * SECOND) for seconds, _, _ in rows]
+    columns = {"_us": stamps, "k": [k for _, k, _ in rows], "v": [v for _, _, v in rows]}
+    return pa.table(columns)
+
+
+@pytest.fixture(scope="module")
+def asked(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[sash.Session, Definition]]:
+    directory = tmp_path_factory.mktemp("data")
+    table = data(directory / "s")
+    names = pa.table({"k": [0, 1, 2], "name": ["zero", "one", "two"]})
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, directory / "s", "KEEP 12 sec")
+        session.sql("CREATE TABLE names (k INT PRIMARY KEY, name STRING)")
+        session.sql("INSERT INTO names VALUES (0, 'zero'), (1, 'one'), (2, 'two')")
+        session.run()
+        yield session, Definition({"s": table, "names": names})
+
+
+def told(answer: pa.Table) -> tuple[datetime, bool]:
+    metadata = answer.schema.metadata
+    return datetime.fromisoformat(metadata[b"as_of"].decode()), json.loads(metadata[b"complete"])
+
+
+def rows_of(answer: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(zip(*(column.to_pylist() for column in answer.columns), strict=True))
+
+
+@pytest.mark.parametrize("text", ROWS)
+def test_equals_duckdb(asked: tuple[sash.Session, Definition], text: str) -> None:
+    session, definition = asked
+    answer = session.query(text)
+    assert rows_of(answer) == definition.answer(text, START + 20 * SECOND)
+    if b"as_of" in answer.schema.metadata:
+        assert to_micros(told(answer)[0]) == START + 20 * SECOND
+
+
+def test_complete_says_whether_the_whole_window_is_there(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "s")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "s", "KEEP 1 min")
+        session.run()
+        assert told(session.query("SELECT v FROM s [WINDOW 20 sec]"))[1]
+        assert not told(session.query("SELECT v FROM s [WINDOW 21 sec]"))[1]
+        assert told(session.query("SELECT COUNT(*) AS n FROM s [WINDOW 20 sec]"))[1]
+        assert not told(session.query("SELECT COUNT(*) AS n FROM s [WINDOW 21 sec]"))[1]
+        assert told(session.query("SELECT v FROM s [ROWS 100]"))[1]
+        assert not told(session.query("SELECT v FROM s [ROWS 101]"))[1]
+
+
+def test_a_synopsis_goes_first_and_agrees(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "s")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "s", "KEEP 12 sec")
+        query = session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 8 sec SLIDE 2 sec] GROUP BY k", name="q")
+        session.run()
+        latest = query.latest()
+        assert latest is not None
+        text = "SELECT k, SUM(v) AS t FROM s [WINDOW 8 sec] GROUP BY k"
+        assert rows_of(session.query(text)) == rows_of(latest.table)
+        finer = "SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k"
+        assert rows_of(session.query(finer)) == rows_of(session.query(f"SELECT k, t FROM ({finer}) x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT v FROM s [WINDOW 13 sec]", r"stores its rows for 12 sec.*looks back 13 sec: KEEP 13 sec would"),
+        ("SELECT COUNT(*) FROM s [WINDOW 13 sec]", r"KEEP 13 sec would make it possible"),
+        ("SELECT v FROM s [UNBOUNDED]", r"no \[UNBOUNDED\] window"),
+        ("SELECT v FROM s [WINDOW 5 sec SLIDE 1 sec]", "leave out SLIDE"),
+        ("SELECT v FROM s", "needs a window"),
+        ("SELECT v FROM r [WINDOW 5 sec]", "unknown stream 'r'"),
+        ("SELECT nothing FROM s [WINDOW 5 sec]", "`nothing` cannot be resolved"),
+        ("SELECT v FROM names [WINDOW 5 sec]", "is a table, which has no window"),
+        ("SELECT Istream(v) FROM s [WINDOW 5 sec]", "stream of changes"),
+        ("SELECT v / 0 FROM s [WINDOW 5 sec]", "by zero"),
+    ],
+)
+def test_refusals_name_the_way_out(asked: tuple[sash.Session, Definition], text: str, reason: str) -> None:
+    with pytest.raises(sash.SashError, match=reason):
+        asked[0].query(text)
+
+
+def test_without_keep_the_refusal_says_which_would_do(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "s")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "s")
+        session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", name="q")
+        session.run()
+        for text in ("SELECT v FROM s [WINDOW 5 sec]", "SELECT SUM(v) AS t FROM s [WINDOW 5 sec]"):
+            with pytest.raises(sash.SashError, match=r"CREATE STREAM \.\. KEEP 5 sec would make it possible"):
+                session.query(text)
+
+
+def test_keep_is_checked(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "s")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        with pytest.raises(sash.SashError, match="KEEP must be a multiple of its GRANULE, 1 sec, not 1500 ms"):
+            create(session, tmp_path / "s", "KEEP 1500 ms")
+        create(session, tmp_path / "s", "KEEP 12 sec")
+        with pytest.raises(sash.SashError, match="closed yet"):
+            session.query("SELECT v FROM s [WINDOW 5 sec]")
+
+
+def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored survives, whether it is in a snapshot or came after it; files that are not needed go."""
+    monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 2)
+    rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(160)]
+    for part in range(8):
+        write(tmp_path / "s", part, rows[part * 20 : part * 20 + 20])
+        with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+            create(session, tmp_path / "s", "KEEP 6 sec DELAY 1 sec")
+            if part:
+                before = rows_of(session.query("SELECT v FROM s [WINDOW 6 sec]"))
+                assert before == Counter((v,) for v in range(max(0, part * 20 - 30), part * 20))
+            session.start(trigger="0 seconds")
+            while session._streams["s"].runtime.statistics.tuples < 20 * (part + 1):
+                assert not session.wait(0.05)
+            session.stop()
+            session.advance("s", START + (part + 1) * 4 * SECOND + 1)
+            after = rows_of(session.query("SELECT v FROM s [WINDOW 6 sec]"))
+            assert after == Counter((v,) for v in range(max(0, part * 20 - 10), part * 20 + 20))
+    lasting = sorted((tmp_path / "c").rglob("entry-*-kept.arrow"))
+    assert 2 <= len(lasting) <= 4
+
+
+def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
+    """Every answer is a window as it was at its time: tuples of five to a second, none missing, none twice."""
+    for part in range(12):
+        write(tmp_path / "s", part, [(part + i / 5 + 0.05, i % 4, part * 5 + i) for i in range(5)])
+    problems: list[str] = []
+    done = threading.Event()
+
+    def look(session: sash.Session) -> None:
+        while not done.is_set():
+            try:
+                answer = session.query("SELECT v FROM s [WINDOW 4 sec]")
+            except sash.SashError as error:
+                if "closed yet" not in str(error):
+                    problems.append(str(error))
+                continue
+            last = (to_micros(told(answer)[0]) - START) // SECOND * 5
+            if rows_of(answer) != Counter((v,) for v in range(max(0, last - 20), last)):
+                problems.append(f"as of {last}: {sorted(answer['v'].to_pylist())}")
+
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "s", "KEEP 5 sec")
+        threads = [threading.Thread(target=look, args=(session,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        session.run()
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert problems == []
