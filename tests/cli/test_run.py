@@ -33,6 +33,24 @@ def test_tables_answers_and_a_one_time_question(sash, script, packets, tmp_path)
     ]
 
 
+def test_questions_over_a_stored_window_need_no_query(sash, script, packets):
+    text = CREATE.format(path=packets).replace(";", " KEEP 10 sec;")
+    text += "SELECT v AS odd FROM s [WINDOW 1 sec] WHERE k = 1 ORDER BY v;\n"
+    text += "SELECT MEDIAN(v) AS middle FROM s [WINDOW 2 sec];"
+    result = sash("run", script(text), "--until-drained")
+    assert result.exit_code == 0, result.output
+    rows, middle = result.stdout.partition("SELECT MEDIAN")[::2]
+    assert [line.strip(" │") for line in rows.splitlines() if line.startswith("│")] == [
+        "odd",
+        "91",
+        "93",
+        "95",
+        "97",
+        "99",
+    ]
+    assert "90.5" in middle
+
+
 def test_json_and_a_query_that_fails(sash, script, packets):
     result = sash("run", script(CREATE.format(path=packets) + LARGEST + FAILING), "--until-drained", "--json")
     assert result.exit_code == 1 and "shares" in result.stderr and "Traceback" not in result.stderr

@@ -154,6 +154,20 @@ def test_keep_is_checked(spark: Any, tmp_path: Path) -> None:
             session.query("SELECT v FROM s [WINDOW 5 sec]")
 
 
+def test_rows_that_cannot_be_parsed_are_not_stored(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.csv").write_text(
+        "2024-01-01 00:00:01,1\nnonsense\n2024-01-01 00:00:02,x\n2024-01-01 00:00:03,3\n"
+    )
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        session.sql(
+            f"CREATE STREAM s (ts TIMESTAMP, v INT) FROM csv OPTIONS (path '{tmp_path / 's'}') TIMESTAMP ts KEEP 10 sec"
+        )
+        session.run()
+        assert rows_of(session.query("SELECT v FROM s [WINDOW 5 sec]")) == Counter([(1,), (3,)])
+        assert rows_of(session.query("SELECT SUM(v) AS t, MEDIAN(v) AS m FROM s [WINDOW 5 sec]")) == Counter([(4, 2.0)])
+
+
 def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored survives, whether it is in a snapshot or came after it; files that are not needed go."""
     monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 2)

@@ -58,12 +58,12 @@ def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
         text = rehearsal.catalog.query(query.name).text
         others = [other for other in rehearsal.queries.values() if other is not query]
         _print_one(query.name, text, query, others, rehearsal, settings, console)
-    for name, explanation in rehearsal.continuous.items():
+    for name, explanation in rehearsal.explained.items():
         console.print(Text(name, "bold cyan"), soft_wrap=True)
         console.print(f"{explanation}\n", soft_wrap=True)
     for statement, query in rehearsal.questions:
         _print_one(title(statement), None, query, list(rehearsal.queries.values()), rehearsal, settings, console)
-    if not rehearsal.queries and not rehearsal.questions and not rehearsal.continuous:
+    if not rehearsal.queries and not rehearsal.questions and not rehearsal.explained:
         console.print("The script has no queries.")
 
 

@@ -189,7 +189,7 @@ class ScriptRun:
         return self._failures()
 
     def _execute(self, statement: Statement) -> None:
-        if isinstance(statement, SelectStatement) and self._session.queries:
+        if isinstance(statement, SelectStatement) and self._session.has_work:
             self._drain()
         known = set(self._session.queries)
         try:

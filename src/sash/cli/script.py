@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import CqlError, SashError
-from sash.engine.compiler import CompiledQuery, compile_question, compile_select
+from sash.engine.compiler import CompiledQuery, compile_any_question, compile_select, compile_stored
 from sash.engine.continuous import unmeasured
 from sash.engine.declare import declared_stream
 from sash.engine.explain import compile_for_explain
-from sash.engine.explain_continuous import explain_continuous
+from sash.engine.explain_continuous import either, explain_continuous
+from sash.engine.explain_stored import explain_rows
 from sash.language import (
     CreateStream,
     CreateTable,
@@ -27,10 +28,12 @@ from sash.language import (
     Explain,
     Insert,
     RegisterQuery,
+    Select,
     SelectStatement,
     SetExecution,
     ShowTables,
     Statement,
+    StoredQuestion,
     Update,
     bind_change,
     bind_continuous,
@@ -113,8 +116,8 @@ class Rehearsal:
     catalog: Catalog = field(default_factory=Catalog)
     queries: dict[str, CompiledQuery] = field(default_factory=dict)
     questions: list[tuple[Statement, CompiledQuery]] = field(default_factory=list)
-    # Explanations of continuous queries, by what they are called.
-    continuous: dict[str, str] = field(default_factory=dict)
+    # Explanations of queries that panes do not answer, by what they are called.
+    explained: dict[str, str] = field(default_factory=dict)
     execution: str = AUTO
 
     def play(self, statements: Sequence[Statement], schema_of: SchemaOf) -> None:
@@ -126,7 +129,7 @@ class Rehearsal:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
             case RegisterQuery(name=name, select=select) if is_continuous(select):
-                self.continuous[name] = explain_continuous(unmeasured(select, self.catalog, self.execution))
+                self.explained[name] = explain_continuous(unmeasured(select, self.catalog, self.execution))
                 streams = streams_of(bind_continuous(select, self.catalog))
                 self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams))
             case CreateTable():
@@ -143,16 +146,23 @@ class Rehearsal:
             case DropQuery(name=name):
                 dropped = self.catalog.drop_query(name)
                 self.queries.pop(name.lower(), None)
-                self.continuous.pop(dropped.name, None)
+                self.explained.pop(dropped.name, None)
             case DropStream(name=name):
                 stream = self.catalog.stream(name).name
                 self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
             case SelectStatement(select=select):
-                self.questions.append((statement, compile_question(select, self.catalog)))
+                self._ask(statement, select)
             case SetExecution(strategy=strategy):
                 self.execution = strategy
             case Explain():
                 self._explain(statement)
+
+    def _ask(self, statement: Statement, select: Select) -> None:
+        question = compile_any_question(select, self.catalog)
+        if isinstance(question, StoredQuestion):
+            self.explained[title(statement)] = explain_rows(question)
+        else:
+            self.questions.append((statement, question))
 
     def _explain(self, statement: Explain) -> None:
         """A question if it can be one, else a continuous query."""
@@ -161,8 +171,9 @@ class Rehearsal:
         except CqlError:
             if not is_continuous(statement.select):
                 raise
-            self.continuous[title(statement)] = explain_continuous(
-                unmeasured(statement.select, self.catalog, self.execution)
+            self.explained[title(statement)] = either(
+                lambda: explain_rows(compile_stored(statement.select, self.catalog)),
+                lambda: explain_continuous(unmeasured(statement.select, self.catalog, self.execution)),
             )
 
 

@@ -25,6 +25,7 @@ from sash.language import StoredQuestion
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.numbering import Interval
+from sash.spark.pipeline import Pipeline
 from sash.synopses.basic_interval import BatchFacts
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Set
     by_rows, reach = query.readings[0].table.by_rows, max(window.reach for window in query.windows)
     stored = _stored(running, None if by_rows else reach)
     now = len(stored.rows) if by_rows else stored.as_of
-    frame, pipeline = _frame(spark, stored.rows), running.pipeline
+    frame = _frame(spark, stored.rows)
+    pipeline = Pipeline(running.stream, frame)
 
     def facts(tables: list[PaneTable]) -> BatchFacts:
         if not by_rows:

@@ -11,7 +11,17 @@ from sash.catalog import Catalog, RegisteredQuery
 from sash.core.errors import CqlError, NotSupportedError, SashError, Span
 from sash.core.time import Micros
 from sash.core.window import Window
-from sash.language import Select, SelectStatement, bind, bind_continuous, is_continuous, parse
+from sash.engine.kept import why_not_stored
+from sash.language import (
+    Select,
+    SelectStatement,
+    StoredQuestion,
+    bind,
+    bind_continuous,
+    bind_stored,
+    is_continuous,
+    parse,
+)
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
@@ -121,6 +131,34 @@ def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
             raise
         way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
         raise with_way_out(error, way_out) from None
+
+
+def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+    """An aggregate of one window, which synopses may answer; anything else is asked of Spark, over stored rows."""
+    try:
+        return compile_question(select, catalog)
+    except CqlError as error:
+        if all(stream.keep is None for stream in catalog.streams):
+            raise _with_keep(error, select, catalog) from None
+    return compile_stored(select, catalog, mark)
+
+
+def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
+    question = bind_stored(select, catalog, mark)
+    for reading in question.windows.values():
+        why = why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
+        if why is not None:
+            raise CqlError(why, select.script, reading.at)
+    return question
+
+
+def _with_keep(error: CqlError, select: Select, catalog: Catalog) -> CqlError:
+    """Where no stream stores its rows, what would be possible if one did."""
+    try:
+        compile_stored(select, catalog)
+    except CqlError as other:
+        return with_way_out(error, other.reason) if "KEEP" in other.reason else error
+    return error
 
 
 def _can_be_registered(select: Select, catalog: Catalog) -> bool:

@@ -52,8 +52,7 @@ class KeptWindow:
     def __init__(self, stream: Stream) -> None:
         assert stream.keep is not None
         self.stream = stream
-        granules = -(-stream.keep // (stream.granule * _MOST_SUB_WINDOWS))
-        self.length = granules * stream.granule
+        self.length = sub_window(stream)
         self._most = -(-stream.keep // self.length)
         self._attached: tuple[SubWindow, ...] = ()
         # The end of the youngest sub-window, attached or passed over, and since when everything is here.
@@ -163,6 +162,12 @@ class KeptWindow:
         self._buffer = [every.filter(pa.array(ends > edge))]
         oldest = edge - self._most * self.length
         self._attached = tuple(self._cut(every.filter(pa.array((ends <= edge) & (ends > oldest)))))
+
+
+def sub_window(stream: Stream) -> Micros:
+    """The length of a stream's sub-windows."""
+    assert stream.keep is not None
+    return -(-stream.keep // (stream.granule * _MOST_SUB_WINDOWS)) * stream.granule
 
 
 def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sash.core.errors import CqlError, QueryFailedError, SashError
+from sash.core.errors import QueryFailedError, SashError
 from sash.engine import explain as explaining
 from sash.engine.ask_stored import answer_by_spark, answer_from_rows
-from sash.engine.compiler import CompiledQuery, compile_question, with_way_out
+from sash.engine.compiler import CompiledQuery, compile_any_question
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
@@ -31,7 +31,6 @@ from sash.language import (
     SelectStatement,
     Statement,
     StoredQuestion,
-    bind_stored,
     is_continuous,
 )
 from sash.transactions import Isolation
@@ -66,13 +65,12 @@ class Questions:
     def ask(self, select: Select) -> pa.Table:
         """A one-time query: from a synopsis that covers it, else from the stored rows, else refused."""
         with self._shared.lock:
-            try:
-                compiled = compile_question(select, self._shared.catalog)
-            except CqlError as error:
-                question = self._stored_question(select, error)
-                ask = partial(answer_by_spark, question, self._streams_of(question), self._tables.rows_at)
+            question = compile_any_question(select, self._shared.catalog, uuid.uuid4().hex)
+            if isinstance(question, StoredQuestion):
+                streams = {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
+                ask = partial(answer_by_spark, question, streams, self._tables.rows_at)
             else:
-                ask = partial(self._ask_of_window, compiled, self._shared.running(compiled.stream))
+                ask = partial(self._ask_of_window, question, self._shared.running(question.stream))
         return ask(self._spark())
 
     def _ask_of_window(self, compiled: CompiledQuery, running: RunningStream, spark: SparkSession) -> pa.Table:
@@ -93,21 +91,6 @@ class Questions:
                 if not running.runtime.is_between(compiled):
                     return answer_once(compiled, running.runtime)
 
-    def _stored_question(self, select: Select, error: CqlError) -> StoredQuestion:
-        """What is no aggregate of one window is asked of Spark; `error` says why it is none."""
-        catalog = self._shared.catalog
-        try:
-            question = bind_stored(select, catalog, uuid.uuid4().hex)
-        except CqlError as other:
-            raise (other if any(stream.keep is not None for stream in catalog.streams) else error) from None
-        for reading in question.windows.values():
-            why = why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
-            if why is not None and reading.stream.keep is None:
-                raise with_way_out(error, why) from None
-            if why is not None:
-                raise CqlError(why, select.script, reading.at) from None
-        return question
-
     def explain(self, statement: Statement) -> str:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
         match statement:
@@ -126,16 +109,8 @@ class Questions:
 
     def _explain_question(self, select: Select) -> str:
         with self._shared.lock:
-            try:
-                compile_question(select, self._shared.catalog)
-            except CqlError:
-                question = bind_stored(select, self._shared.catalog)
-                return explain_rows(question, self._streams_of(question))
-        return self._explain_answers(select, None)
-
-    def _streams_of(self, question: StoredQuestion) -> dict[str, RunningStream]:
-        """The streams of its windows, by view."""
-        return {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
+            question = compile_any_question(select, self._shared.catalog)
+        return explain_rows(question) if isinstance(question, StoredQuestion) else self._explain_answers(select, None)
 
     def _explain_continuous(self, select: Select) -> str:
         with self._shared.lock:

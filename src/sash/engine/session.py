@@ -243,6 +243,11 @@ class Session:
 
     # -- running ---------------------------------------------------------------------------------------
 
+    @property
+    def has_work(self) -> bool:
+        """Some query is registered, or some stream stores its window."""
+        return bool(self.queries) or any(stream.keep is not None for stream in self._catalog.streams)
+
     def run(self) -> None:
         """Drain finite sources, deterministically, then close the last panes and return."""
         self._home.check_open()
