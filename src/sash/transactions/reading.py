@@ -1,0 +1,107 @@
+"""One attempt to read the youngest sub-windows while others slide and change them (thesis, section 7.4).
+
+Sub-windows have numbers: that of the slide which wrote them. A reading of `count` sub-windows wants the numbers from
+youngest - count + 1 to youngest, and each slide moves that range by one:
+
+                  read          to do, next first
+    start         -             4 3 2 1 0
+    reads 4       4             3 2 1 0
+    slide 5       4             5 3 2 1         0 has left before it was read: nothing happened
+    reads 5 3     5 4 3         2 1
+    slide 6       5 4 3         6 2             1 likewise
+    slide 9       6 5           9 8 7           when slides 7 to 9 came: 4 had been read and has left, a conflict
+
+This is the bit array of algorithms 7 and 8 with numbers in place of slots: "bit (j + n - n_k) mod n is set" is "number
+j - n_k has been read". What is to do is a heap, by age (TTU) or by slot (LWS); numbers that have left it are skipped
+when they come up. Nothing in here is locked or scanned: the window calls it inside its critical sections.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Version(NamedTuple):
+    """A sub-window by the slide that wrote it, and how often it has been changed since."""
+
+    number: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubWindow:
+    """What a slot holds: never changed, only replaced."""
+
+    version: Version
+    content: Any
+
+
+class Step(NamedTuple):
+    """What a reader has to do before it comes back: outside of all locks."""
+
+    undo: list[int]
+    scan: list[tuple[int, Any]]
+    is_last: bool
+
+
+class Reading:
+    """Card. Time: O(log n) per read, O(1) per slide and change. Space: O(n). Algorithms 7 and 8 of the thesis."""
+
+    def __init__(self, name: str, window: Iterable[SubWindow], rank: Callable[[int], int], undoes: bool) -> None:
+        self.name = name
+        self.is_aborted = False
+        self._undoes = undoes
+        self._rank = rank
+        numbers = [each.version.number for each in window]
+        self._oldest, self.count = numbers[0], len(numbers)
+        self._to_do = [(rank(number), number) for number in numbers]
+        heapq.heapify(self._to_do)
+        self.read: dict[int, SubWindow] = {}
+        self._undo: list[int] = []
+        self._handed: list[tuple[int, Any]] = []
+
+    def slid(self, youngest: int) -> bool:
+        """Whether that is a conflict."""
+        left, self._oldest = self._oldest, youngest - self.count + 1
+        heapq.heappush(self._to_do, (self._rank(youngest), youngest))
+        return left in self.read and self._conflict(left)
+
+    def revised(self, number: int) -> bool:
+        """Whether that is a conflict: what has not been read yet will be read as it is then."""
+        if number not in self.read:
+            return False
+        heapq.heappush(self._to_do, (self._rank(number), number))
+        return self._conflict(number)
+
+    def inserted(self, new: SubWindow, part: Any) -> bool:
+        """Whether the part is handed over, because its sub-window has been read before (section 7.4.3)."""
+        number = new.version.number
+        if number not in self.read:
+            return False
+        self.read[number] = new
+        self._handed.append((number, part))
+        return True
+
+    def next_number(self) -> int:
+        """The next one to be read; there is one as long as the reading has not ended."""
+        while True:
+            _, number = heapq.heappop(self._to_do)
+            if number >= self._oldest:
+                return number
+
+    def take(self, chosen: SubWindow) -> Step:
+        """Read what `next_number` has chosen: from here on it is the reader's, whatever happens to the window."""
+        self.read[chosen.version.number] = chosen
+        step = Step(self._undo, [*self._handed, (chosen.version.number, chosen.content)], len(self.read) == self.count)
+        self._undo, self._handed = [], []
+        return step
+
+    def _conflict(self, number: int) -> bool:
+        del self.read[number]
+        self._handed = [each for each in self._handed if each[0] != number]
+        self._undo.append(number)
+        self.is_aborted = not self._undoes
+        return True
