@@ -7,18 +7,13 @@ import threading
 import pytest
 
 from sash.core.errors import SashError
-from sash.transactions import ISOLATION_LEVELS, Serial, isolation
+from sash.transactions import ISOLATION_LEVELS, Optimistic, Serial, isolation
+from sash.transactions.window import LEVELS
 
 
-def test_serial_is_built() -> None:
-    assert isinstance(isolation("serial"), Serial) and set(ISOLATION_LEVELS) == {"serial"}
-
-
-@pytest.mark.parametrize("name", ["ws", "lws", "ttu"])
-def test_a_level_that_is_known_but_not_built(name: str) -> None:
-    with pytest.raises(SashError) as error:
-        isolation(name)
-    assert str(error.value) == f"not supported yet: isolation '{name}'; available: serial"
+def test_every_name_has_a_level() -> None:
+    assert isinstance(isolation("serial"), Serial) and tuple(ISOLATION_LEVELS) == LEVELS
+    assert all(isinstance(isolation(name), Optimistic) for name in ("ws", "lws", "ttu"))
 
 
 def test_an_unknown_level_names_the_nearest() -> None:
@@ -56,3 +51,39 @@ def test_every_level_lets_those_that_wait_read_in_the_middle_of_a_slide(name: st
     reader.join()
     with level.read():
         assert window == [3, 4, 5] and seen == [[2, 3, 4]]
+
+
+@pytest.mark.parametrize("name", list(ISOLATION_LEVELS))
+def test_every_level_reads_whole_windows_while_they_slide(name: str) -> None:
+    level, window, stop = isolation(name), [0, 0], threading.Event()
+    torn: list[list[int]] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            seen = level.reading(lambda: [window[0], window[1]])
+            if seen[0] != seen[1]:
+                torn.append(seen)
+
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for _ in range(2_000):
+        with level.slide():
+            window[0] += 1
+            level.reading(lambda: None)
+            window[1] += 1
+            level.give_way()
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert torn == [] and level.reading(lambda: list(window)) == [2_000, 2_000]
+
+
+@pytest.mark.parametrize("name", list(ISOLATION_LEVELS))
+def test_what_a_reading_raises_on_a_whole_window_is_raised(name: str) -> None:
+    level = isolation(name)
+    with pytest.raises(ZeroDivisionError):
+        level.reading(lambda: 1 // 0)
+    with level.slide(), pytest.raises(ZeroDivisionError):
+        level.reading(lambda: 1 // 0)
+    assert level.reading(lambda: 1) == 1

@@ -1,6 +1,30 @@
-"""Isolation of window slides and reads (thesis, chapter 7)."""
+"""Isolation of window slides and reads (thesis, chapter 7).
 
+history     operations and histories, in the thesis' notation
+checker     what a history is: serializable, WS, LWS, CPS
+schedule    algorithms 7 and 8, step by step
+window      a window of sub-windows that threads slide and read (reading, priorities, recorder are its parts)
+isolation   the levels for state that is changed in place (serial, optimistic)
+"""
+
+from sash.transactions.checker import Verdict, classify
+from sash.transactions.history import History
 from sash.transactions.isolation import ISOLATION_LEVELS, Isolation, isolation
+from sash.transactions.optimistic import Optimistic
+from sash.transactions.recorder import Recorder
 from sash.transactions.serial import Serial
+from sash.transactions.window import Answer, SharedWindow
 
-__all__ = ["ISOLATION_LEVELS", "Isolation", "Serial", "isolation"]
+__all__ = [
+    "ISOLATION_LEVELS",
+    "Answer",
+    "History",
+    "Isolation",
+    "Optimistic",
+    "Recorder",
+    "Serial",
+    "SharedWindow",
+    "Verdict",
+    "classify",
+    "isolation",
+]

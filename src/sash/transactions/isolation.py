@@ -8,15 +8,23 @@ slide is the answer to no window at all; the levels differ in what they allow an
     ws      window-serializable: a read sees the window as of some time up to its end (definition 7.1)
     lws     latest-window-serializable: as of its end; slides never wait, a read in conflict is aborted (algorithm 7)
     ttu     lws with fewer aborts: what is updated last (longest time-to-update) is read first (algorithm 8)
+
+There are two ways to keep them. Where sub-windows are values that are replaced, `window.SharedWindow` has all four.
+Where a slide changes arrays in place, a level here guards it: a lock for those who need one, and `reading` for those
+who can be repeated, which under all levels but serial holds no lock.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from sash.core.errors import NotSupportedError, SashError, nearest
+from sash.core.errors import SashError, nearest
+from sash.transactions.optimistic import Optimistic
 from sash.transactions.serial import Serial
+
+Result = TypeVar("Result")
 
 
 class Isolation(Protocol):
@@ -24,21 +32,25 @@ class Isolation(Protocol):
         """A window update; the engine applies all changes of one pane inside."""
 
     def read(self) -> AbstractContextManager[None]:
-        """A scheduled execution or a one-time query; it sees one state of the window."""
+        """A scheduled execution or a one-time query; it sees one state of the window, and slides wait for it."""
+
+    def reading(self, function: Callable[[], Result]) -> Result:
+        """A read that may be repeated: what the function returns on one state of the window."""
 
     def give_way(self) -> None:
         """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
 
 
-ISOLATION_LEVELS: dict[str, type[Isolation]] = {"serial": Serial}
-# Every name that a user may know from the documentation.
-ISOLATION_NAMES = ("serial", "ws", "lws", "ttu")
+ISOLATION_LEVELS: dict[str, type[Isolation]] = {
+    "serial": Serial,
+    "ws": Optimistic,
+    "lws": Optimistic,
+    "ttu": Optimistic,
+}
 
 
 def isolation(name: str) -> Isolation:
-    """The isolation level of this name; `SashError` if there is none, or none yet."""
-    if name in ISOLATION_LEVELS:
-        return ISOLATION_LEVELS[name]()
-    if name in ISOLATION_NAMES:
-        raise NotSupportedError(f"isolation '{name}'; available: {', '.join(ISOLATION_LEVELS)}")
-    raise SashError(f"unknown isolation '{name}'{nearest(name, ISOLATION_NAMES)}")
+    """The isolation level of this name; `SashError` if there is none."""
+    if name not in ISOLATION_LEVELS:
+        raise SashError(f"unknown isolation '{name}'{nearest(name, ISOLATION_LEVELS)}")
+    return ISOLATION_LEVELS[name]()

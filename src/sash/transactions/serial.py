@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 class Serial:
@@ -44,6 +47,10 @@ class Serial:
 
     # Serial makes no difference between writing and reading.
     read = slide
+
+    def reading(self, function: Callable[[], Result]) -> Result:
+        with self.read():
+            return function()
 
     def give_way(self) -> None:
         """Those that wait now have their turn, then the slide goes on."""
