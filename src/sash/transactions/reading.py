@@ -94,9 +94,11 @@ class Reading:
 
     def take(self, chosen: SubWindow) -> Step:
         """Read what `next_number` has chosen: from here on it is the reader's, whatever happens to the window."""
-        self.read[chosen.version.number] = chosen
-        step = Step(self._undo, [*self._handed, (chosen.version.number, chosen.content)], len(self.read) == self.count)
-        self._undo, self._handed = [], []
+        number = chosen.version.number
+        self.read[number] = chosen
+        step = Step(self._undo, [*self._handed, (number, chosen.content)], len(self.read) == self.count)
+        if self._undo or self._handed:
+            self._undo, self._handed = [], []
         return step
 
     def _conflict(self, number: int) -> bool:

@@ -44,7 +44,8 @@ class Ring:
         self._names = count_up(1)
         self._revisions = count_up(1)
         # Guards everything here; held for a few steps, never over a scan.
-        self._guard = threading.Condition()
+        self._guard = threading.Lock()
+        self._preference_ends = threading.Condition(self._guard)
         self._readings: set[Reading] = set()
         # Reads that writers wait for, each with its thread.
         self._preferred: dict[object, int] = {}
@@ -92,7 +93,7 @@ class Ring:
         with self._guard:
             awaited = {read for read, thread in self._preferred.items() if thread != threading.get_ident()}
             if awaited:
-                self._guard.wait_for(lambda: awaited.isdisjoint(self._preferred))
+                self._preference_ends.wait_for(lambda: awaited.isdisjoint(self._preferred))
         with self._writing:
             yield
 
@@ -158,8 +159,10 @@ class Ring:
             if reading.is_aborted:
                 return None
             number = reading.next_number()
-            self._record("r", reading, number)
-            step = reading.take(self._slots[number % self.size])
+            slot = number % self.size
+            if self._recorder is not None:
+                self._recorder.did("r", reading.name, slot)
+            step = reading.take(self._slots[slot])
             if step.is_last:
                 self._record("c", reading)
                 self._readings.discard(reading)
@@ -180,7 +183,7 @@ class Ring:
     def prefer_no_more(self, read: object) -> None:
         with self._guard:
             if self._preferred.pop(read, None) is not None:
-                self._guard.notify_all()
+                self._preference_ends.notify_all()
 
     def is_preferred(self, read: object) -> bool:
         return read in self._preferred

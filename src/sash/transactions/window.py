@@ -179,10 +179,11 @@ class SharedWindow(Generic[Content]):
                 step = self._ring.step(reading)
                 if step is None:
                     return None
-                for part in (part for number in step.undo for part in found.pop(number)):
+                for number in step.undo:
                     assert undo is not None
-                    undo(part)
-                    undone += 1
+                    for part in found.pop(number):
+                        undo(part)
+                        undone += 1
                 for number, content in step.scan:
                     found.setdefault(number, []).append(scan(content))
                 if step.is_last:
