@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from sash.catalog import Stream
 from sash.core.time import SECOND
 from sash.engine.kept import TIME, KeptWindow
+from sash.transactions import Recorder, classify
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))
@@ -136,3 +139,33 @@ def test_a_long_gap_costs_nothing() -> None:
     kept.take(table([year], 1), year)
     stored = kept.read(None)
     assert stored is not None and (stored.as_of, len(stored.rows)) == (year - SECOND, 0)
+
+
+@pytest.mark.parametrize("level", ["serial", "ws", "lws", "ttu"])
+def test_questions_from_other_threads_see_one_window(level: str) -> None:
+    """A tuple per second: an answer as of second n has those of the last five seconds, n - 1 the youngest."""
+    recorder = Recorder()
+    kept = KeptWindow(stream(), level, recorder)
+    kept.take(table([second * SECOND + SECOND // 2 for second in range(8)]), 8 * SECOND)
+    problems: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            stored = kept.read(5 * SECOND, lambda rows: rows.filter(pc.greater_equal(rows["v"], 0)))
+            assert stored is not None
+            last = stored.as_of // SECOND
+            if stored.rows["v"].to_pylist() != list(range(last - 5, last)):
+                problems.append(f"as of {last}: {stored.rows['v'].to_pylist()}")
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for second in range(8, 300):
+        kept.take(table([second * SECOND + SECOND // 2], second), (second + 1) * SECOND)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    verdict = classify(recorder.history)
+    assert verdict.ws and (verdict.lws or level in ("serial", "ws"))

@@ -6,11 +6,14 @@
 
 Rows are kept as they came, with their event time in microseconds beside them (`TIME`). A tuple whose sub-window was
 attached before it came is late: left out, or, with LATE REVISE, merged into a new version of its sub-window.
+
+A slide, a revision and a question are transactions (sash.transactions): which state of the window a question sees
+while it slides is a matter of the isolation level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,18 +23,21 @@ from numpy.typing import NDArray
 
 from sash.catalog import Stream
 from sash.core.time import Micros, format_duration, multiple_after, multiple_at_or_after
+from sash.transactions import Recorder, SharedWindow
 
 # The column that tells when a row's tuple happened.
 TIME = "_t"
 # More sub-windows make answers younger by less than anybody notices, and slides more expensive.
 _MOST_SUB_WINDOWS = 600
+# The priority of a question: higher than that of anything that is executed again and again.
+ASKED = 1
 # Before every event time.
 _NEVER: Micros = -(2**62)
 
 
 @dataclass(frozen=True)
 class SubWindow:
-    """The rows of (end - length, end], in order of event time."""
+    """The rows of (end - length, end], in order of event time. It is never changed."""
 
     end: Micros
     rows: pa.Table
@@ -47,14 +53,15 @@ class Stored:
 
 
 class KeptWindow:
-    """One writer, any number of readers: what is attached never changes, and is replaced as a whole."""
+    """One thread takes rows, any thread reads; `level` is the isolation between them."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, level: str = "ttu", recorder: Recorder | None = None) -> None:
         assert stream.keep is not None
         self.stream = stream
         self.length = sub_window(stream)
         self._most = -(-stream.keep // self.length)
-        self._attached: tuple[SubWindow, ...] = ()
+        nothing = SubWindow(_NEVER, self.empty())
+        self._window = SharedWindow([nothing] * self._most, level, recorder=recorder)
         # The end of the youngest sub-window, attached or passed over, and since when everything is here.
         self.now: Micros | None = None
         self._since: Micros | None = None
@@ -96,19 +103,17 @@ class KeptWindow:
         return whole * self.length + offset
 
     def _attach(self, until: Micros) -> None:
-        """Every sub-window that ends by a time, one after the other; those without tuples are not stored."""
+        """Every sub-window that ends by a time, one after the other; of a long gap, as many as the window has."""
         if self.now is not None and until <= self.now:
             return
-        waiting = pa.concat_tables(self._buffer) if self._buffer else None
-        oldest = until - self._most * self.length
-        attached = [sub for sub in self._attached if sub.end > oldest]
-        if waiting is not None:
-            ends = self._ends(waiting)
-            due = waiting.filter(pa.array(ends <= until))
-            attached += [sub for sub in self._cut(due) if sub.end > oldest]
-            self._buffer = [waiting.filter(pa.array(ends > until))]
-        self._attached = tuple(attached)
-        self.now = until
+        waiting = pa.concat_tables([self.empty(), *self._buffer])
+        ends = self._ends(waiting)
+        due = {sub.end: sub for sub in self._cut(waiting.filter(pa.array(ends <= until)))}
+        self._buffer = [waiting.filter(pa.array(ends > until))]
+        first = self.now + self.length if self.now is not None else _NEVER
+        for end in range(max(first, until - (self._most - 1) * self.length), until + 1, self.length):
+            self._window.slide(due.get(end) or SubWindow(end, self.empty()))
+            self.now = end
 
     def _cut(self, rows: pa.Table) -> Iterator[SubWindow]:
         order = np.argsort(np.asarray(rows[TIME]), kind="stable")
@@ -119,26 +124,33 @@ class KeptWindow:
             yield SubWindow(end, rows.slice(start, stop - start))
 
     def _revise(self, rows: pa.Table) -> None:
-        late = {sub.end: sub.rows for sub in self._cut(rows)}
-        known = {sub.end: sub.rows for sub in self._attached}
-        for end, more in late.items():
-            both = pa.concat_tables([known[end], more]) if end in known else more
-            (merged,) = self._cut(both)
-            known[end] = merged.rows
-        self._attached = tuple(SubWindow(end, known[end]) for end in sorted(known))
+        assert self.now is not None
+        known = {sub.end: sub for sub in self._window.read(self._most, lambda sub: sub).parts}
+        for late in self._cut(rows):
+            if late.end in known:
+                (merged,) = self._cut(pa.concat_tables([known[late.end].rows, late.rows]))
+                self._window.revise(self._window.youngest - (self.now - late.end) // self.length, merged)
 
     # -- questions -----------------------------------------------------------------------------------
 
-    def read(self, reach: int | None) -> Stored | None:
-        """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet."""
-        attached, now, since = self._attached, self.now, self._since
-        if now is None or since is None:
+    def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored | None:
+        """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
+
+        `wanted` picks rows out of those of a sub-window.
+        """
+        if self.now is None or self._since is None:
             return None
-        oldest = now - (self._most * self.length if reach is None else reach)
-        parts = [sub.rows for sub in attached if sub.end > oldest]
-        rows = pa.concat_tables(parts) if parts else self.empty()
+        count = self._most if reach is None else min(self._most, -(-reach // self.length))
+
+        def scan(sub: SubWindow) -> SubWindow:
+            return sub if wanted is None else SubWindow(sub.end, wanted(sub.rows))
+
+        parts = self._window.read(count, scan, priority=ASKED).parts
+        as_of = parts[-1].end
+        oldest = as_of - (self._most * self.length if reach is None else reach)
+        rows = pa.concat_tables([sub.rows for sub in parts])
         low = pc.greater_equal if self.stream.closed_left else pc.greater
-        return Stored(rows.filter(low(rows[TIME], oldest)), now, max(since, now - self._most * self.length))
+        return Stored(rows.filter(low(rows[TIME], oldest)), as_of, max(self._since, as_of - self._most * self.length))
 
     def empty(self) -> pa.Table:
         return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
@@ -160,8 +172,11 @@ class KeptWindow:
         ends = self._ends(every)
         edge = _NEVER if self.now is None else self.now
         self._buffer = [every.filter(pa.array(ends > edge))]
-        oldest = edge - self._most * self.length
-        self._attached = tuple(self._cut(every.filter(pa.array((ends <= edge) & (ends > oldest)))))
+        if self.now is None:
+            return
+        stored = {sub.end: sub for sub in self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest))))}
+        for end in range(self.oldest + self.length, self.now + 1, self.length):
+            self._window.slide(stored.get(end) or SubWindow(end, self.empty()))
 
 
 def sub_window(stream: Stream) -> Micros:

@@ -85,7 +85,10 @@ class Questions:
             return answer_from_rows(compiled, running, self._settings, spark)
 
     def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
-        """Answered between two executions, when what it reads is as of one time."""
+        """Answered between two executions, when what it reads is as of one time.
+
+        Under a lock, whatever the level: kernels go through arrays that a slide changes in place.
+        """
         while True:
             with self._isolation.read():
                 if not running.runtime.is_between(compiled):

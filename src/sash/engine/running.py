@@ -102,6 +102,7 @@ class RunningStream:
         clock: Clock,
         plans: StreamPlans | None = None,
         tables: Tables | None = None,
+        level: str = "ttu",
     ) -> None:
         self.stream = stream
         self._plans = plans
@@ -116,7 +117,7 @@ class RunningStream:
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
         # The stored window, for one-time questions.
-        self.kept = KeptWindow(stream) if stream.keep is not None else None
+        self.kept = KeptWindow(stream, level) if stream.keep is not None else None
         # By the query's serial number, as text: a later query of the same name is another one.
         self._failed: dict[str, str] = {}
         self._ended: set[str] = set()

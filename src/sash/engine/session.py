@@ -80,7 +80,7 @@ class Session:
         spark: SparkSession | None = None,
         checkpoint: str | Path | None = None,
         policy: str = DEFAULT_POLICY,
-        isolation: str = "serial",
+        isolation: str = "ttu",
         keep_answers: int = 1_000,
         answer_memory: int = 256 * 2**20,
         share_predicates: str = "auto",
@@ -93,7 +93,7 @@ class Session:
         clock: Clock | None = None,
     ) -> None:
         self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision)
-        self._isolation = isolation_named(isolation)
+        self._isolation, self._level = isolation_named(isolation), isolation
         execution = checked_execution(execution)
         if spark is not None:
             from sash.spark.session import check_borrowed
@@ -157,6 +157,7 @@ class Session:
             self._clock,
             StreamPlans(self._plans, stream.name, partial(self._query_commands.continuous_at, stream.name)),
             self._tables,
+            self._level,
         )
 
     def _registered(self, name: str, serial: int | None) -> Query | None:
@@ -342,15 +343,16 @@ class Session:
 
     def stats(self) -> dict[str, Any]:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
-        with self._isolation.read():
-            return session_statistics(self._streams, self.queries, self._memory.forgotten, self.continuous)
+        return self._isolation.reading(
+            lambda: session_statistics(self._streams, self.queries, self._memory.forgotten, self.continuous)
+        )
 
 
 def connect(
     spark: SparkSession | None = None,
     checkpoint: str | Path | None = None,
     policy: str = DEFAULT_POLICY,
-    isolation: str = "serial",
+    isolation: str = "ttu",
     **options: Any,
 ) -> Session:
     """Open a session: on a local Spark session of its own, or on yours."""
