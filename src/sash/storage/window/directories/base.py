@@ -1,0 +1,130 @@
+"""What all directories have in common: entries in slots that do not move.
+
+A directory maps an int64 key to an entry. An entry is a slot in arrays, and keeps its slot as long as it lives:
+sub-windows hold slots as links, and indexes keep their counts and rings in arrays of their own by slot.
+
+    key      12   14   16    -    4                 free   3
+    slot      0    1    2    3    4
+
+All arrays of a directory are in one tuple that is replaced as a whole when they grow. So a reader on another thread
+that holds an old tuple holds arrays which fit together: it may read what is out of date, but never beyond an end.
+For the same reason the kernels keep Python's lock: each of them is one step for other threads (see `slides`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+# Keys are linked so many at a time: room is made for as many new entries before, whether they are new or not.
+PIECE = 4096
+_LEAST_CAPACITY = 64
+
+
+class Directory(ABC):
+    """Entries by key. `_arrays` begins with keys, free slots and [number of free slots, root]."""
+
+    def __init__(self) -> None:
+        self._arrays: tuple[Any, ...] = self._room(_LEAST_CAPACITY)
+
+    @property
+    def capacity(self) -> int:
+        return len(self._arrays[0])
+
+    @property
+    def keys(self) -> Ints:
+        """Keys by slot; meaningless in slots that are free."""
+        return self._arrays[0]
+
+    def __len__(self) -> int:
+        keys, _, state = self._arrays[:3]
+        return len(keys) - int(state[0])
+
+    def link(self, keys: Ints) -> Ints:
+        """The slot of each key's entry; where there is none, it is made. One by one, in the order of the keys."""
+        found = np.empty(len(keys), dtype=np.int64)
+        for low in range(0, len(keys), PIECE):
+            piece = keys[low : low + PIECE]
+            self._make_room(len(piece))
+            self._link(piece, found[low : low + PIECE])
+        return found
+
+    def _make_room(self, entries: int) -> None:
+        free = int(self._arrays[2][0])
+        if free >= entries:
+            return
+        old, capacity = self._arrays, self.capacity
+        grown = self._room(2 * (capacity + entries))
+        added = len(grown[0]) - capacity
+        for place, before in enumerate(old):
+            grown[place][: len(before)] = before
+        # The fresh slots lie under those that were free already, and are taken after them, the lowest first.
+        grown[1][:added] = np.arange(len(grown[0]) - 1, capacity - 1, -1)
+        grown[1][added : added + free] = old[1][:free]
+        grown[2][0] = free + added
+        self._arrays = grown
+
+    def keep(self, alive: NDArray[np.bool_]) -> None:
+        """Forget the entries whose slots are not alive; the others keep theirs."""
+        entries = self.ordered()
+        gone = entries[~alive[entries]]
+        if not len(gone):
+            return
+        self._unlink(alive)
+        _, free, state = self._arrays[:3]
+        number = int(state[0])
+        # The lowest on top.
+        free[number : number + len(gone)] = np.sort(gone)[::-1]
+        state[0] = number + len(gone)
+
+    def clear(self) -> None:
+        self._arrays = self._room(self.capacity)
+
+    def rekey(self, entries: Ints, keys: Ints) -> None:
+        """Give entries other keys, all of them at once; slots stay."""
+        self.keys[entries] = keys
+        self._relink(entries[np.argsort(keys, kind="stable")])
+
+    def ordered(self) -> Ints:
+        """The slots of all entries in ascending order of their keys."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def find(self, keys: Ints) -> Ints:
+        """The slot of each key's entry, -1 where there is none."""
+
+    @abstractmethod
+    def _room(self, capacity: int) -> tuple[Any, ...]:
+        """Empty arrays; those by slot have this length."""
+
+    @abstractmethod
+    def _link(self, keys: Ints, found: Ints) -> None: ...
+
+    @abstractmethod
+    def _unlink(self, alive: NDArray[np.bool_]) -> None: ...
+
+    @abstractmethod
+    def _relink(self, ascending: Ints) -> None:
+        """Build the whole structure again from entries in ascending order of their keys."""
+
+
+def empty_slots(capacity: int) -> tuple[Ints, Ints, Ints]:
+    """Keys, free slots with the lowest on top, and [number of free slots, root]."""
+    keys, free = np.zeros(capacity, dtype=np.int64), np.arange(capacity - 1, -1, -1, dtype=np.int64)
+    return keys, free, np.array([capacity, -1], dtype=np.int64)
+
+
+def reference_link(values: Ints, keys: Ints, free: Ints, state: Ints, found: Ints) -> None:
+    """What each directory's kernel does to slots, whatever its structure is, for keys that start with none."""
+    slots: dict[int, int] = {}
+    for place, value in enumerate(values.tolist()):
+        if value not in slots:
+            state[0] -= 1
+            slots[value] = int(free[state[0]])
+            keys[slots[value]] = value
+        found[place] = slots[value]

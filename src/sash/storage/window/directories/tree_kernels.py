@@ -1,0 +1,180 @@
+"""An AVL tree in arrays: `left`, `right` and `height` by slot, -1 for no child, `state[1]` is the root.
+
+Entries are only added one by one. They are removed many at a time, when zero counts are purged; the purge visits the
+whole tree anyway, and so builds it again from what stays, which costs no more than the visit and needs no rotations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# An AVL tree of 2**63 entries has less than 93 levels.
+_DEEPEST = 96
+
+
+@njit(cache=True, inline="always")
+def _level(at: Any, height: Any) -> Any:
+    return height[at] if at >= 0 else 0
+
+
+@njit(cache=True)
+def _measure(at: Any, left: Any, right: Any, height: Any) -> None:
+    height[at] = 1 + max(_level(left[at], height), _level(right[at], height))
+
+
+@njit(cache=True)
+def _rotate_left(at: Any, left: Any, right: Any, height: Any) -> Any:
+    top = right[at]
+    right[at], left[top] = left[top], at
+    _measure(at, left, right, height)
+    _measure(top, left, right, height)
+    return top
+
+
+@njit(cache=True)
+def _rotate_right(at: Any, left: Any, right: Any, height: Any) -> Any:
+    top = left[at]
+    left[at], right[top] = right[top], at
+    _measure(at, left, right, height)
+    _measure(top, left, right, height)
+    return top
+
+
+@njit(cache=True)
+def _balanced(at: Any, left: Any, right: Any, height: Any) -> Any:
+    """The root of this subtree once its two sides differ by at most one level."""
+    lean = _level(left[at], height) - _level(right[at], height)
+    if lean > 1:
+        child = left[at]
+        if _level(left[child], height) < _level(right[child], height):
+            left[at] = _rotate_left(child, left, right, height)
+        return _rotate_right(at, left, right, height)
+    if lean < -1:
+        child = right[at]
+        if _level(right[child], height) < _level(left[child], height):
+            right[at] = _rotate_right(child, left, right, height)
+        return _rotate_left(at, left, right, height)
+    _measure(at, left, right, height)
+    return at
+
+
+@njit(cache=True)
+def _kernel_link_tree(
+    values: Any, keys: Any, free: Any, state: Any, left: Any, right: Any, height: Any, found: Any
+) -> None:
+    """Find or make the entry of each value."""
+    path = np.empty(_DEEPEST, np.int64)
+    for place in range(values.size):
+        value, depth, at = values[place], 0, state[1]
+        while at >= 0 and keys[at] != value:
+            path[depth] = at
+            depth += 1
+            at = left[at] if value < keys[at] else right[at]
+        if at < 0:
+            state[0] -= 1
+            at = free[state[0]]
+            keys[at] = value
+            left[at], right[at], height[at] = -1, -1, 1
+            child = at
+            while depth > 0:
+                depth -= 1
+                parent = path[depth]
+                if value < keys[parent]:
+                    left[parent] = child
+                else:
+                    right[parent] = child
+                before = height[parent]
+                child = _balanced(parent, left, right, height)
+                # Nothing changes above a subtree that kept its root and its height.
+                if child == parent and height[child] == before:
+                    break
+            else:
+                state[1] = child
+        found[place] = at
+
+
+@njit(cache=True)
+def _kernel_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any, found: Any) -> None:
+    for place in range(values.size):
+        value, at = values[place], state[1]
+        while at >= 0 and keys[at] != value:
+            at = left[at] if value < keys[at] else right[at]
+        found[place] = at
+
+
+def reference_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any, found: Any) -> None:
+    slots = reference_walk_tree(state, left, right)
+    for place, value in enumerate(values):
+        equal = slots[keys[slots] == value]
+        found[place] = equal[0] if len(equal) else -1
+
+
+@njit(cache=True)
+def _kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
+    """All slots in ascending order of their keys."""
+    found, number = np.empty(left.size, np.int64), 0
+    path, depth, at = np.empty(_DEEPEST, np.int64), 0, state[1]
+    while at >= 0 or depth > 0:
+        while at >= 0:
+            path[depth] = at
+            depth += 1
+            at = left[at]
+        depth -= 1
+        found[number] = path[depth]
+        number += 1
+        at = right[path[depth]]
+    return found[:number]
+
+
+def reference_walk_tree(state: Any, left: Any, right: Any) -> Any:
+    def walk(at: int) -> list[int]:
+        return [*walk(int(left[at])), at, *walk(int(right[at]))] if at >= 0 else []
+
+    return np.array(walk(int(state[1])), dtype=np.int64)
+
+
+@njit(cache=True)
+def _kernel_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
+    """A balanced tree of entries in ascending order: the middle one on top, both sides likewise."""
+    state[1] = -1
+    # What is still to be built: [low, high) of `ascending`, its parent, and on which side.
+    lows, highs = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.int64)
+    parents, sides = np.empty(_DEEPEST, np.int64), np.empty(_DEEPEST, np.int64)
+    lows[0], highs[0], parents[0], sides[0] = 0, ascending.size, -1, 0
+    waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        low, high, parent, side = lows[waiting], highs[waiting], parents[waiting], sides[waiting]
+        top = ascending[(low + high) // 2] if low < high else -1
+        if parent < 0:
+            state[1] = top
+        elif side == 0:
+            left[parent] = top
+        else:
+            right[parent] = top
+        if top < 0:
+            continue
+        levels, size = 0, high - low
+        while size > 0:
+            levels, size = levels + 1, size // 2
+        height[top] = levels
+        middle = (low + high) // 2
+        lows[waiting], highs[waiting], parents[waiting], sides[waiting] = low, middle, top, 0
+        lows[waiting + 1], highs[waiting + 1], parents[waiting + 1], sides[waiting + 1] = middle + 1, high, top, 1
+        waiting += 2
+
+
+def reference_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
+    def build(low: int, high: int) -> int:
+        if low >= high:
+            return -1
+        middle = (low + high) // 2
+        top = int(ascending[middle])
+        left[top], right[top] = build(low, middle), build(middle + 1, high)
+        height[top] = (high - low).bit_length()
+        return top
+
+    state[1] = build(0, len(ascending))

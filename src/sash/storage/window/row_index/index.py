@@ -1,0 +1,127 @@
+"""Attribute-valued indexes: from a value to its rows.
+
+A directory finds the entry of a value, and from there a ring goes through the tuples that have it (see `rings`):
+
+    12 ─► row 0 ─► row 5 ─► row 9 ─► back to 12
+    14 ─► row 1 ─► back to 14
+
+Serves selections by value, window sorts, and the probes of joins. Rows that have a NULL are in no ring: no
+selection or join finds them, and a sort has them first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.storage.window.directories import DIRECTORIES
+from sash.storage.window.keys import DictionaryKeys, Ints, keys_of, without_nulls
+from sash.storage.window.row_index.ring_kernels import _kernel_collect
+from sash.storage.window.row_index.rings import METHODS, Rings
+from sash.storage.window.subwindows import Storage, SubWindow
+
+# Measured by benchmarks/run_window_index.py; the figures are in docs/windows.md.
+DEFAULT_METHOD = "db"
+DEFAULT_DIRECTORY = "tree"
+
+_SLACK = 1024
+
+
+class RowIndex:
+    """The rows of each value of one column.
+
+    Needs: LIST. Time: see `rings`; a query takes what the directory needs, and one step per row. Space: a node per
+    tuple, D entries; with DB up to D more nodes.
+
+    >>> index = RowIndex(pa.string())
+    >>> index.add(0, 100, pa.array(["b", "a", None, "b"]))
+    >>> index.rows("b").tolist(), index.sorted_rows().tolist()
+    ([100, 103], [102, 101, 100, 103])
+    """
+
+    def __init__(self, type: pa.DataType, method: str = DEFAULT_METHOD, directory: str = DEFAULT_DIRECTORY) -> None:
+        for name, known in ((method, METHODS), (directory, DIRECTORIES)):
+            if name not in known:
+                raise ValueError(f"unknown index {name!r}; known: {', '.join(known)}")
+        self.type = type.value_type if pa.types.is_dictionary(type) else type
+        self.method, self._make = method, DIRECTORIES[directory]
+        self._keys = keys_of(self.type)
+        self._empty()
+
+    def _empty(self) -> None:
+        directories = [self._make()] if self.method == "ring" else [self._make(), self._make()]
+        self.rings: Rings = METHODS[self.method](*directories)
+        self.directory = self.rings.directory
+        self._sub_windows: dict[int, tuple[Ints, Ints]] = {}
+
+    # What a window calls.
+
+    def refuse(self, column: str, storage: Storage | None) -> None:
+        """Raise where a column is stored in a way that the index cannot be kept from."""
+        if storage is not None:
+            raise ValueError(f"{column!r} is stored as {storage.name.upper()}, which has no rows: use LIST")
+
+    def attach(self, sub_window: SubWindow, column: str, side: int = 0) -> None:
+        self.add(sub_window.number, sub_window.first_row, sub_window.rows[column])
+
+    def add(self, number: int, first_row: int, column: pa.Array | pa.ChunkedArray) -> None:
+        """Link the tuples of a sub-window. Sub-windows come in order."""
+        values, present = without_nulls(column)
+        rows = np.arange(first_row, first_row + len(column), dtype=np.int64)
+        nodes = self.rings.insert(self._keys.encode(values), rows[present])
+        self._sub_windows[number] = nodes, rows[~present]
+
+    def evict(self, number: int, side: int = 0) -> None:
+        """Unlink the tuples of the oldest sub-window."""
+        nodes, _ = self._sub_windows.pop(number)
+        self.rings.delete(nodes)
+
+    def clear(self, side: int = 0) -> None:
+        self._empty()
+
+    def purge(self) -> None:
+        """Forget the values that have no rows."""
+        alive = np.zeros(self.directory.capacity, dtype=bool)
+        known = self.rings.alive()
+        alive[: len(known)] = known
+        entries = self.directory.ordered()
+        self.rings.forget(entries[~alive[entries]])
+        self.directory.keep(alive)
+        keys = self._keys
+        if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(self.directory) + _SLACK:
+            kept = self.directory.ordered()
+            self.directory.rekey(kept, keys.forget_all_but(self.directory.keys[kept]))
+
+    # What queries ask. Rows of the same value are in order of arrival.
+
+    def rows(self, value: Any) -> Ints:
+        """The rows that have a value; those `= NULL` are none."""
+        return self.probe(pa.array([value], self.type))[1]
+
+    def probe(self, values: pa.Array | pa.ChunkedArray) -> tuple[Ints, Ints]:
+        """All pairs of a place in `values` and a row that has the value there; NULL has none."""
+        asked, present = without_nulls(values)
+        keys, known = self._keys.find(asked)
+        places = np.flatnonzero(present)[known]
+        rows, bounds = self._collect(self.directory.find(np.ascontiguousarray(keys[known])))
+        return np.repeat(places, np.diff(bounds)), rows
+
+    def sorted_rows(self) -> Ints:
+        """All rows in ascending order of their values, those with NULL first."""
+        entries = self.directory.ordered()
+        if not self._keys.ordered:
+            values = self._keys.decode(self.directory.keys[entries])
+            entries = entries[np.array(pc.sort_indices(values), dtype=np.int64)]
+        nulls = [rows for _, rows in self._sub_windows.values()]
+        return np.concatenate([*nulls, self._collect(entries)[0]])
+
+    def _collect(self, entries: Ints) -> tuple[Ints, Ints]:
+        start, link, row, dirty, _ = self.rings.nodes.arrays
+        # Only in the middle of a slide: kernels do not look where arrays end.
+        if len(entries) and int(entries.max()) >= len(start):
+            raise IndexError("the index is being changed")
+        rows, bounds = _kernel_collect(entries, start, link, row, dirty, self.rings.newest_first)
+        return rows, bounds
