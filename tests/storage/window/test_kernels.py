@@ -189,7 +189,7 @@ def test_collecting_rings(sizes: list[int], order: Any, asked: list[int]) -> Non
         for bit in (False, True):
             dirty = np.full(len(sizes), bit)
             rows, bounds = ring_kernels._kernel_collect(
-                ints(asked), start, link, np.arange(100, 101 + len(tuples)), dirty, newest_first
+                ints(asked), start, link, np.arange(100, 101 + len(tuples)), dirty, newest_first, order.randint(0, 9)
             )
             found = [rows[low:high].tolist() for low, high in pairwise(bounds)]
             # What is left out of a dirty ring is its last tuple: the oldest one where rings go backward.

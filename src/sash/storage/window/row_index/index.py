@@ -116,12 +116,12 @@ class RowIndex:
             values = self._keys.decode(self.directory.keys[entries])
             entries = entries[np.array(pc.sort_indices(values), dtype=np.int64)]
         nulls = [rows for _, rows in self._sub_windows.values()]
-        return np.concatenate([*nulls, self._collect(entries)[0]])
+        return np.concatenate([*nulls, self._collect(entries, self.rings.nodes.used)[0]])
 
-    def _collect(self, entries: Ints) -> tuple[Ints, Ints]:
+    def _collect(self, entries: Ints, room: int = 0) -> tuple[Ints, Ints]:
         start, link, row, dirty, _ = self.rings.nodes.arrays
         # Only in the middle of a slide: kernels do not look where arrays end.
         if len(entries) and int(entries.max()) >= len(start):
             raise IndexError("the index is being changed")
-        rows, bounds = _kernel_collect(entries, start, link, row, dirty, self.rings.newest_first)
+        rows, bounds = _kernel_collect(entries, start, link, row, dirty, self.rings.newest_first, room)
         return rows, bounds

@@ -127,24 +127,28 @@ def _kernel_delete_dirty(nodes: Any, start: Any, link: Any, gone: Any, dirty: An
 
 
 @njit(cache=True)
-def _kernel_collect(entries: Any, start: Any, link: Any, row: Any, dirty: Any, newest_first: bool) -> Any:
-    """The rows of rings in order of arrival, and where each ring's begin; an entry of -1 has none."""
-    bounds = np.zeros(entries.size + 1, np.int64)
+def _kernel_collect(entries: Any, start: Any, link: Any, row: Any, dirty: Any, newest_first: bool, room: int) -> Any:
+    """The rows of rings in order of arrival, and where each ring's begin; an entry of -1 has none.
+
+    `room` is how many rows are expected; more of them cost a copy.
+    """
+    bounds, rows, number = np.zeros(entries.size + 1, np.int64), np.empty(room, np.int64), 0
     for place in range(entries.size):
-        length, entry = 0, entries[place]
+        entry, low = entries[place], number
         at = start[entry] if entry >= 0 else -1
         while at >= 0:
-            length += 1
+            if number == rows.size:
+                grown = np.empty(2 * number + 16, np.int64)
+                grown[:number] = rows
+                rows = grown
+            rows[number] = row[at]
+            number += 1
             at = link[at]
         # The last tuple of a dirty ring has expired.
-        if length > 0 and dirty[entry]:
-            length -= 1
-        bounds[place + 1] = bounds[place] + length
-    rows = np.empty(bounds[-1], np.int64)
-    for place in range(entries.size):
-        low, high = bounds[place], bounds[place + 1]
-        at = start[entries[place]] if high > low else -1
-        for step in range(high - low):
-            rows[high - 1 - step if newest_first else low + step] = row[at]
-            at = link[at]
-    return rows, bounds
+        if number > low and dirty[entry]:
+            number -= 1
+        if newest_first:
+            for step in range((number - low) // 2):
+                rows[low + step], rows[number - 1 - step] = rows[number - 1 - step], rows[low + step]
+        bounds[place + 1] = number
+    return rows[:number], bounds
