@@ -86,6 +86,15 @@ class Table:
 
 
 @dataclass(frozen=True)
+class StoredIndex:
+    """An index of one column over a stream's stored window."""
+
+    stream: str
+    column: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
@@ -127,6 +136,7 @@ class Catalog:
         self._streams: dict[str, Stream] = {}
         self._tables: dict[str, Table] = {}
         self._queries: dict[str, RegisteredQuery] = {}
+        self.indexes: list[StoredIndex] = []
 
     @property
     def streams(self) -> list[Stream]:
@@ -179,6 +189,7 @@ class Catalog:
         if users:
             raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
         del self._streams[name.lower()]
+        self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
 
     def add_table(self, table: Table) -> None:
         if self.has_table(table.name):

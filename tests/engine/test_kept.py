@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sash.catalog import Stream
 from sash.core.time import SECOND
-from sash.engine.kept import TIME, KeptWindow
+from sash.engine.kept import KeptWindow
+from sash.engine.sub_windows import TIME
 from sash.transactions import Recorder, classify
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])

@@ -219,3 +219,68 @@ def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path) ->
         for thread in threads:
             thread.join()
     assert problems == []
+
+
+INDEXED = [
+    "SELECT v FROM s [WINDOW 10 sec] WHERE k = 3 ORDER BY v",
+    "SELECT v FROM s [WINDOW 4 sec] x WHERE (x.k = 2 AND v > 50) ORDER BY v",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v IN (41, 90, 91, 7) ORDER BY v",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE 91 = v",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v = 91.5",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v = '91'",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v = 99999999999",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v = 91 OR k = 1 ORDER BY v",
+    "SELECT a.v, b.v AS w FROM s [WINDOW 12 sec] a LEFT JOIN s [WINDOW 5 sec] b ON a.v = b.v WHERE a.v = 91",
+    "SELECT a.v FROM s [WINDOW 12 sec] a LEFT JOIN s [WINDOW 5 sec] b ON a.v = b.v AND b.v = 95 WHERE a.k = 0",
+    "SELECT a.v, b.v AS w FROM s [WINDOW 12 sec] a RIGHT JOIN s [WINDOW 5 sec] b ON a.v = b.v WHERE a.v = 91",
+    "SELECT v FROM s [WINDOW 5 sec] WHERE v = 91 UNION ALL SELECT v FROM s [WINDOW 12 sec] WHERE v = 45",
+    "SELECT (SELECT MAX(k) FROM s [WINDOW 12 sec] WHERE v = 91) AS k, COUNT(*) AS n FROM s [WINDOW 5 sec] WHERE k = 1",
+    "SELECT v FROM s [ROWS 5] WHERE v = 97",
+    "SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec]",
+    "SELECT COUNT(DISTINCT v) AS n FROM s [WINDOW 12 sec]",
+    "SELECT TOP(3, k) FROM s [WINDOW 12 sec]",
+    "SELECT HISTOGRAM(k) FROM s [WINDOW 12 sec]",
+    "SELECT QUANTILE(v, 0.9) AS q, MODE(v) AS m FROM s [WINDOW 12 sec]",
+    "SELECT MEDIAN(v) AS m FROM s [WINDOW 11 sec]",
+    "SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec] WHERE k = 1",
+]
+
+
+def test_with_and_without_indexes_and_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "s")
+    made = [("v", "db"), ("v", "tree"), ("k", "aux"), ("k", "hash")]
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "s", "KEEP 12 sec")
+        session.sql("CREATE INDEX ON s (ts) USING list")
+        session.run()
+        without = [session.query(text) for text in INDEXED]
+        for column, kind in made:
+            session.sql(f"CREATE INDEX ON s ({column}) USING {kind}")
+        session.sql("DROP INDEX ON s (ts)")
+        assert [session.query(text) for text in INDEXED] == without
+        assert "found by the db index on v, which has" in session.explain("SELECT k FROM s [WINDOW 5 sec] WHERE v = 91")
+        assert "has 4 values, too few" in session.explain("SELECT v FROM s [WINDOW 5 sec] WHERE k = 1")
+        assert "from the tree index on v" in session.explain("SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec]")
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        shown = session.sql("SHOW INDEXES")
+        assert isinstance(shown, pa.Table)
+        assert [(row["column"], row["kind"]) for row in shown.to_pylist()] == made
+        session.sql("CREATE INDEX ON s (v) USING db")
+        with pytest.raises(sash.SashError, match="already"):
+            session.sql("CREATE INDEX ON s (v) USING db")
+        assert [session.query(text) for text in INDEXED] == without
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("CREATE INDEX ON z (v)", "unknown stream 'z'"),
+        ("CREATE INDEX ON s (z)", "unknown column 'z'"),
+        ("CREATE INDEX ON s (v, k)", "an index has one"),
+        ("CREATE INDEX ON s (v) USING trie", "unknown index 'trie'.*tree"),
+        ("DROP INDEX ON s (v)", "no such index"),
+    ],
+)
+def test_indexes_are_checked(asked: tuple[sash.Session, Definition], text: str, reason: str) -> None:
+    with pytest.raises(sash.SashError, match=reason):
+        asked[0].sql(text)

@@ -18,10 +18,12 @@ from sash.engine.explain import compile_for_explain
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
 from sash.language import (
+    CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
+    DropIndex,
     DropQuery,
     DropStream,
     DropTable,
@@ -31,6 +33,7 @@ from sash.language import (
     Select,
     SelectStatement,
     SetExecution,
+    ShowIndexes,
     ShowTables,
     Statement,
     StoredQuestion,
@@ -92,6 +95,12 @@ def title(statement: Statement) -> str:
             return f"DELETE FROM {table.text}"
         case ShowTables():
             return "SHOW TABLES"
+        case ShowIndexes():
+            return "SHOW INDEXES"
+        case CreateIndex(stream=stream, column=column):
+            return f"CREATE INDEX ON {stream.text} ({column.text})"
+        case DropIndex(stream=stream, column=column):
+            return f"DROP INDEX ON {stream.text} ({column.text})"
         case SetExecution(strategy=strategy):
             return f"SET EXECUTION {strategy}"
         case Describe(name=name):

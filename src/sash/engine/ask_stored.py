@@ -7,21 +7,25 @@ everything else            Spark SQL over views of the rows (language/stored.py 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import Micros, to_datetime
+from sash.engine.ask_counts import answer_from_counts, counting_index
 from sash.engine.compiler import CompiledQuery
-from sash.engine.kept import TIME, Stored
+from sash.engine.kept import Stored
 from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
 from sash.engine.stored_windows import is_complete, window_rows
 from sash.engine.stream import StreamRuntime
-from sash.language import StoredQuestion
+from sash.engine.sub_windows import TIME
+from sash.language import Sought, StoredQuestion, StoredReading
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.numbering import Interval
@@ -38,6 +42,10 @@ TableRows = Callable[[str, Micros | None], pa.Table]
 def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Settings, spark: SparkSession) -> pa.Table:
     """An aggregate over one window, or a composition of such, from the stored rows."""
     by_rows, reach = query.readings[0].table.by_rows, max(window.reach for window in query.windows)
+    index = None if running.kept is None or running.kept.now is None else counting_index(query, running.kept)
+    if running.kept is not None and index is not None:
+        table, as_of = answer_from_counts(query, running.kept, index, settings)
+        return _told(table, as_of, is_complete(running.kept.stored(running.kept.empty(), as_of, reach), reach, as_of))
     stored = _stored(running, None if by_rows else reach)
     now = len(stored.rows) if by_rows else stored.as_of
     frame = _frame(spark, stored.rows)
@@ -68,7 +76,7 @@ def answer_by_spark(
     question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
 ) -> pa.Table:
     """Any other SELECT. Of several streams, all windows are as of the least of their times."""
-    stored = {view: _stored(streams[view], reading.reach) for view, reading in question.windows.items()}
+    stored = {view: _sought(streams[view], reading) for view, reading in question.windows.items()}
     as_of = min((each.as_of for each in stored.values()), default=None)
     rows: dict[str, pa.Table] = {}
     complete = True
@@ -85,11 +93,29 @@ def answer_by_spark(
     return _told(found, as_of, complete)
 
 
-def _stored(running: RunningStream, reach: int | None) -> Stored:
-    stored = None if running.kept is None else running.kept.read(reach)
+def _stored(running: RunningStream, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored:
+    stored = None if running.kept is None else running.kept.read(reach, wanted)
     if stored is None:
         raise SashError(f"no pane of stream '{running.stream.name}' is closed yet: there is nothing to ask")
     return stored
+
+
+def _sought(running: RunningStream, reading: StoredReading) -> Stored:
+    """The rows of a reading that may matter: by an index, or by a scan."""
+    indexes = None if running.kept is None else running.kept.indexes
+    access = None if indexes is None else indexes.row_index(reading.sought)
+    if running.kept is None or running.kept.now is None or indexes is None or access is None:
+        return _stored(running, reading.reach, partial(_having, reading.sought) if reading.sought else None)
+    index, one = access
+    rows, as_of = indexes.find(index, one.values)
+    return running.kept.stored(_having(reading.sought, rows), as_of, reading.reach)
+
+
+def _having(sought: Sequence[Sought], rows: pa.Table) -> pa.Table:
+    """The rows that have one of the values in each column."""
+    for each in sought:
+        rows = rows.filter(pc.is_in(rows[each.column], each.values))
+    return rows
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

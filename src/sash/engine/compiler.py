@@ -11,7 +11,7 @@ from sash.catalog import Catalog, RegisteredQuery
 from sash.core.errors import CqlError, NotSupportedError, SashError, Span
 from sash.core.time import Micros
 from sash.core.window import Window
-from sash.engine.kept import why_not_stored
+from sash.engine.sub_windows import why_not_stored
 from sash.language import (
     Select,
     SelectStatement,

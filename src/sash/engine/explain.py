@@ -12,9 +12,9 @@ from sash.core.window import pane_length
 from sash.engine.compiler import CompiledQuery, compile_select
 from sash.engine.explain_schedule import names, schedule_lines
 from sash.engine.filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
-from sash.engine.kept import why_not_stored
 from sash.engine.rulings import Synopses, computation_ruling, output_ruling, state_rulings
 from sash.engine.settings import Settings
+from sash.engine.sub_windows import why_not_stored
 from sash.language import Select, has_slide
 from sash.plan.nodes import tree
 from sash.sharing.choose import Choice, Load, choose

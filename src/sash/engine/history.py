@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import RegisteredQuery, Source, Stream, Table
+from sash.catalog import RegisteredQuery, Source, StoredIndex, Stream, Table
 from sash.core.errors import CheckpointError
 
 Change = dict[str, Any]
@@ -64,6 +64,20 @@ class CatalogHistory:
             elif change["change"] == "drop stream":
                 found.pop(change["name"].lower(), None)
         return found
+
+    def indexes(self, stream: Stream) -> list[StoredIndex]:
+        """The indexes over a stream's stored window, in the order in which they came."""
+        found: dict[StoredIndex, None] = {}
+        for change in self.changes:
+            if change["change"] == "drop stream" and change["name"].lower() == stream.name.lower():
+                found.clear()
+            elif change["change"] in ("create index", "drop index") and change["stream"] == stream.name:
+                index = StoredIndex(change["stream"], change["column"], change["kind"])
+                if change["change"] == "create index":
+                    found[index] = None
+                else:
+                    found.pop(index, None)
+        return list(found)
 
     def queries(self, version: int | None = None) -> dict[str, RegisteredQuery]:
         """The queries that were registered at a version, by lower-case name; by default now."""

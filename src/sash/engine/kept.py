@@ -13,6 +13,7 @@ while it slides is a matter of the isolation level.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -21,26 +22,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sash.catalog import Stream
-from sash.core.time import Micros, format_duration, multiple_after, multiple_at_or_after
+from sash.catalog import StoredIndex, Stream
+from sash.core.time import Micros, multiple_after, multiple_at_or_after
+from sash.engine.kept_indexes import KeptIndexes
+from sash.engine.sub_windows import TIME, SubWindow, sub_window_length
 from sash.transactions import Recorder, SharedWindow
 
-# The column that tells when a row's tuple happened.
-TIME = "_t"
-# More sub-windows make answers younger by less than anybody notices, and slides more expensive.
-_MOST_SUB_WINDOWS = 600
 # The priority of a question: higher than that of anything that is executed again and again.
 ASKED = 1
 # Before every event time.
 _NEVER: Micros = -(2**62)
-
-
-@dataclass(frozen=True)
-class SubWindow:
-    """The rows of (end - length, end], in order of event time. It is never changed."""
-
-    end: Micros
-    rows: pa.Table
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class KeptWindow:
     def __init__(self, stream: Stream, level: str = "ttu", recorder: Recorder | None = None) -> None:
         assert stream.keep is not None
         self.stream = stream
-        self.length = sub_window(stream)
+        self.length = sub_window_length(stream)
         self._most = -(-stream.keep // self.length)
         nothing = SubWindow(_NEVER, self.empty())
         self._window = SharedWindow([nothing] * self._most, level, recorder=recorder)
@@ -66,6 +57,9 @@ class KeptWindow:
         self.now: Micros | None = None
         self._since: Micros | None = None
         self._buffer: list[pa.Table] = []
+        self.indexes: KeptIndexes | None = None
+        # One at a time changes the window and its indexes.
+        self._writing = threading.RLock()
 
     # -- tuples come ---------------------------------------------------------------------------------
 
@@ -78,6 +72,10 @@ class KeptWindow:
 
     def take(self, rows: pa.Table, watermark: Micros | None) -> None:
         """Rows that were accepted; then time goes on to a watermark."""
+        with self._writing:
+            self._take(rows, watermark)
+
+    def _take(self, rows: pa.Table, watermark: Micros | None) -> None:
         if len(rows):
             if self.now is None:
                 begins = int(self._ends(rows).min()) - self.length
@@ -94,7 +92,8 @@ class KeptWindow:
     def finish(self, latest: Micros) -> None:
         """The stream has ended, or is idle: what is in the buffer is all there is."""
         ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
-        self._attach(ahead(latest, self.length, self.stream.offset))
+        with self._writing:
+            self._attach(ahead(latest, self.length, self.stream.offset))
 
     def _ends(self, rows: pa.Table) -> NDArray[np.int64]:
         """The ends of the sub-windows that rows belong to."""
@@ -110,10 +109,17 @@ class KeptWindow:
         ends = self._ends(waiting)
         due = {sub.end: sub for sub in self._cut(waiting.filter(pa.array(ends <= until)))}
         self._buffer = [waiting.filter(pa.array(ends > until))]
-        first = self.now + self.length if self.now is not None else _NEVER
-        for end in range(max(first, until - (self._most - 1) * self.length), until + 1, self.length):
-            self._window.slide(due.get(end) or SubWindow(end, self.empty()))
+        next_end = None if self.now is None else self.now + self.length
+        oldest = until - (self._most - 1) * self.length
+        is_next = next_end is not None and next_end >= oldest
+        for end in range(next_end if next_end is not None and is_next else oldest, until + 1, self.length):
+            new = due.get(end) or SubWindow(end, self.empty())
+            self._window.slide(new)
+            if self.indexes is not None and is_next:
+                self.indexes.slide(new)
             self.now = end
+        if self.indexes is not None and not is_next:
+            self.indexes.fill(self._stored())
 
     def _cut(self, rows: pa.Table) -> Iterator[SubWindow]:
         order = np.argsort(np.asarray(rows[TIME]), kind="stable")
@@ -125,11 +131,33 @@ class KeptWindow:
 
     def _revise(self, rows: pa.Table) -> None:
         assert self.now is not None
-        known = {sub.end: sub for sub in self._window.read(self._most, lambda sub: sub).parts}
+        known = {sub.end: sub for sub in self._stored()}
         for late in self._cut(rows):
             if late.end in known:
                 (merged,) = self._cut(pa.concat_tables([known[late.end].rows, late.rows]))
                 self._window.revise(self._window.youngest - (self.now - late.end) // self.length, merged)
+        if self.indexes is not None:
+            self.indexes.fill(self._stored())
+
+    def _stored(self) -> list[SubWindow]:
+        """All sub-windows that are attached, the oldest first."""
+        return [sub for sub in self._window.read(self._most, lambda sub: sub).parts if sub.end != _NEVER]
+
+    # -- indexes -------------------------------------------------------------------------------------
+
+    def create_index(self, index: StoredIndex) -> None:
+        with self._writing:
+            if self.indexes is None:
+                self.indexes = KeptIndexes(self._most, self.empty().schema, self.length)
+                self.indexes.fill(self._stored())
+            self.indexes.create(index)
+
+    def drop_index(self, index: StoredIndex) -> None:
+        with self._writing:
+            assert self.indexes is not None
+            self.indexes.drop(index)
+            if not len(self.indexes):
+                self.indexes = None
 
     # -- questions -----------------------------------------------------------------------------------
 
@@ -146,14 +174,22 @@ class KeptWindow:
             return sub if wanted is None else SubWindow(sub.end, wanted(sub.rows))
 
         parts = self._window.read(count, scan, priority=ASKED).parts
-        as_of = parts[-1].end
+        return self.stored(pa.concat_tables([sub.rows for sub in parts]), parts[-1].end, reach)
+
+    def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> Stored:
+        """Rows that were found as of a time, without those before the window."""
+        assert self._since is not None
         oldest = as_of - (self._most * self.length if reach is None else reach)
-        rows = pa.concat_tables([sub.rows for sub in parts])
         low = pc.greater_equal if self.stream.closed_left else pc.greater
         return Stored(rows.filter(low(rows[TIME], oldest)), as_of, max(self._since, as_of - self._most * self.length))
 
     def empty(self) -> pa.Table:
         return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
+
+    @property
+    def extent(self) -> Micros:
+        """What all sub-windows together cover."""
+        return self._most * self.length
 
     @property
     def oldest(self) -> Micros:
@@ -177,24 +213,3 @@ class KeptWindow:
         stored = {sub.end: sub for sub in self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest))))}
         for end in range(self.oldest + self.length, self.now + 1, self.length):
             self._window.slide(stored.get(end) or SubWindow(end, self.empty()))
-
-
-def sub_window(stream: Stream) -> Micros:
-    """The length of a stream's sub-windows."""
-    assert stream.keep is not None
-    return -(-stream.keep // (stream.granule * _MOST_SUB_WINDOWS)) * stream.granule
-
-
-def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
-    """What a stream would have to keep for a question; None if it does."""
-    if unbounded:
-        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
-    if stream.keep is None:
-        example = "10 min" if reach is None else format_duration(reach)
-        return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
-    if reach is not None and reach > stream.keep:
-        return (
-            f"stream '{stream.name}' stores its rows for {format_duration(stream.keep)}, and the question looks back "
-            f"{format_duration(reach)}: KEEP {format_duration(reach)} would make it possible"
-        )
-    return None

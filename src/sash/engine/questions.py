@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sash.catalog import Stream
 from sash.core.errors import QueryFailedError, SashError
 from sash.engine import explain as explaining
+from sash.engine.ask_counts import counting_index
 from sash.engine.ask_stored import answer_by_spark, answer_from_rows
 from sash.engine.compiler import CompiledQuery, compile_any_question
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
-from sash.engine.kept import why_not_stored
+from sash.engine.kept_indexes import KeptIndexes
 from sash.engine.onetime import answer_once
 from sash.engine.query import Query
 from sash.engine.query_commands import QueryCommands
 from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
 from sash.engine.shared import Shared
+from sash.engine.sub_windows import why_not_stored
 from sash.engine.tables import Tables
 from sash.language import (
     Explain,
@@ -113,7 +116,20 @@ class Questions:
     def _explain_question(self, select: Select) -> str:
         with self._shared.lock:
             question = compile_any_question(select, self._shared.catalog)
-        return explain_rows(question) if isinstance(question, StoredQuestion) else self._explain_answers(select, None)
+        if isinstance(question, StoredQuestion):
+            return explain_rows(question, self._indexes_of)
+        explanation = self._explain_answers(select, None)
+        kept = self._shared.running(question.stream).kept
+        index = None if kept is None else counting_index(question, kept)
+        if index is None:
+            return explanation
+        return (
+            f"{explanation}\nRather than by a pass: from the {index.kind} index on {index.column}"
+        )
+
+    def _indexes_of(self, stream: Stream) -> KeptIndexes | None:
+        kept = self._shared.running(stream.name).kept
+        return None if kept is None else kept.indexes
 
     def _explain_continuous(self, select: Select) -> str:
         with self._shared.lock:

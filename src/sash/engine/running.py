@@ -35,13 +35,14 @@ from sash.engine import state
 from sash.engine.advance import Repeated, Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
-from sash.engine.kept import TIME, KeptWindow
+from sash.engine.kept import KeptWindow
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
 from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
+from sash.engine.sub_windows import TIME
 from sash.engine.tables import Tables
 from sash.plan.nodes import Lookup
 from sash.spark.kept import rows_to_keep

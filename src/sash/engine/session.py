@@ -2,6 +2,7 @@
 
     stream_commands.py   CREATE and DROP STREAM        query_commands.py   REGISTER and DROP QUERY; answers come here
     table_commands.py    tables and their changes      questions.py        one-time SELECT, EXPLAIN
+    index_commands.py    indexes of stored windows
     runner.py            run, start, stop              report.py           SHOW, DESCRIBE, stats
 
 The life of a query is `register`: text, statement, plan (compiler), catalog; the next micro-batch of its stream
@@ -27,6 +28,7 @@ from sash.engine.compiler import as_select
 from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration
 from sash.engine.history import CatalogHistory
+from sash.engine.index_commands import IndexCommands
 from sash.engine.observed import measured
 from sash.engine.plans import Plans, StreamPlans
 from sash.engine.query import AnswerMemory, Query
@@ -43,10 +45,12 @@ from sash.engine.table_commands import TableCommands
 from sash.engine.table_rows import Given
 from sash.engine.tables import Tables
 from sash.language import (
+    CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
+    DropIndex,
     DropQuery,
     DropStream,
     DropTable,
@@ -55,6 +59,7 @@ from sash.language import (
     RegisterQuery,
     SelectStatement,
     SetExecution,
+    ShowIndexes,
     ShowQueries,
     ShowTables,
     Statement,
@@ -117,8 +122,9 @@ class Session:
         )  # fmt: skip
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
+        self._index_commands = IndexCommands(self._shared)
         self._stream_commands = StreamCommands(
-            self._shared, lambda: self.spark, self._make_running, self._runner.is_running
+            self._shared, lambda: self.spark, self._make_running, self._runner.is_running, self._index_commands.restore
         )
         self._table_commands = TableCommands(
             self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
@@ -312,6 +318,9 @@ class Session:
         handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
             CreateStream: self._stream_commands.declare,
             CreateTable: self._table_commands.create,
+            CreateIndex: self._index_commands.create,
+            DropIndex: self._index_commands.drop,
+            ShowIndexes: lambda s: self._index_commands.show(),
             DropTable: lambda s: self.drop_table(s.name),
             **dict.fromkeys((Insert, Update, Delete), self._table_commands.execute),
             SetExecution: lambda s: self._query_commands.set_execution(s.strategy),

@@ -7,7 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
-from sash.engine.kept import TIME, Stored
+from sash.engine.kept import Stored
+from sash.engine.sub_windows import TIME
 from sash.language import StoredReading
 from sash.operators.keys import dense_codes
 

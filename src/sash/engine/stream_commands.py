@@ -29,11 +29,13 @@ class StreamCommands:
         spark: Callable[[], SparkSession],
         run: Callable[[Stream, Pipeline], RunningStream],
         is_running: Callable[[str], bool],
+        restore_indexes: Callable[[Stream], None],
     ) -> None:
         self._shared = shared
         self._spark = spark
         self._run = run
         self._is_running = is_running
+        self._restore_indexes = restore_indexes
         # Streams of a checkpoint that were opened again, and that the program may still declare.
         self._restored: set[str] = set()
 
@@ -77,6 +79,8 @@ class StreamCommands:
                 raise
             if known is None:
                 history.append(stream_change(stream))
+            else:
+                self._restore_indexes(stream)
 
     def restore(self) -> None:
         """After a restart: streams with a declared source are opened again."""

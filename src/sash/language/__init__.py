@@ -3,7 +3,7 @@
     text --parse_script--> statements;  Select --bind(catalog)--> plan.nodes.Project
                                         Select --bind_continuous(catalog)--> plan.continuous.Node
 
-    read    script, create_stream, create_table, table_changes, window_clause on a cursor: the grammar of Sash's own
+    read    script, create_*, table_changes, window_clause on a cursor: the grammar of Sash's own
             parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
     type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
     bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
@@ -19,12 +19,16 @@ from __future__ import annotations
 from sash.language.binder import bind
 from sash.language.continuous import bind_continuous
 from sash.language.continuous_slides import is_continuous
+from sash.language.create_index import ROW_KINDS, SET_KINDS
 from sash.language.script import parse, parse_script
+from sash.language.sought import Sought
 from sash.language.statements import (
+    CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
+    DropIndex,
     DropQuery,
     DropStream,
     DropTable,
@@ -34,6 +38,7 @@ from sash.language.statements import (
     Select,
     SelectStatement,
     SetExecution,
+    ShowIndexes,
     ShowQueries,
     ShowTables,
     Statement,
@@ -45,10 +50,14 @@ from sash.language.table_changes import TableChange, bind_change
 from sash.language.windows import has_slide
 
 __all__ = [
+    "ROW_KINDS",
+    "SET_KINDS",
+    "CreateIndex",
     "CreateStream",
     "CreateTable",
     "Delete",
     "Describe",
+    "DropIndex",
     "DropQuery",
     "DropStream",
     "DropTable",
@@ -58,8 +67,10 @@ __all__ = [
     "Select",
     "SelectStatement",
     "SetExecution",
+    "ShowIndexes",
     "ShowQueries",
     "ShowTables",
+    "Sought",
     "Statement",
     "StoredQuestion",
     "StoredReading",

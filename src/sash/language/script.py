@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, Span, nearest
+from sash.language.create_index import parse_create_index, parse_drop_index
 from sash.language.create_stream import parse_create_stream
 from sash.language.create_table import parse_create_table
 from sash.language.cursor import Cursor
@@ -15,6 +16,7 @@ from sash.language.dialect import parse_query, tokenize
 from sash.language.output_clause import accept_output, finish_output
 from sash.language.places import set_output
 from sash.language.statements import (
+    CreateIndex,
     CreateStream,
     CreateTable,
     Describe,
@@ -26,6 +28,7 @@ from sash.language.statements import (
     Select,
     SelectStatement,
     SetExecution,
+    ShowIndexes,
     ShowQueries,
     ShowTables,
     Statement,
@@ -36,9 +39,11 @@ from sash.plan.strategies import EXECUTIONS
 _STATEMENTS = (
     "CREATE STREAM",
     "CREATE TABLE",
+    "CREATE INDEX",
     "REGISTER QUERY",
     "SHOW QUERIES",
     "SHOW TABLES",
+    "SHOW INDEXES",
     "DESCRIBE",
     "DROP",
     "INSERT",
@@ -54,10 +59,8 @@ _CHANGES: dict[str, Callable[[Cursor], Statement]] = {
     "DELETE": parse_delete,
 }
 _DROPS: dict[str, Callable[[str], Statement]] = {"QUERY": DropQuery, "STREAM": DropStream, "TABLE": DropTable}
-_LATER_CREATE = {
-    "ARCHIVE": "archives (CREATE ARCHIVE)",
-    "INDEX": "indexes (CREATE INDEX)",
-}
+_SHOWN: dict[str, Callable[[], Statement]] = {"QUERIES": ShowQueries, "TABLES": ShowTables, "INDEXES": ShowIndexes}
+_LATER_CREATE = {"ARCHIVE": "archives (CREATE ARCHIVE)"}
 _LATER = {"WITH": "common table expressions (WITH)"}
 _REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
 _SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
@@ -109,11 +112,11 @@ def _command(cursor: Cursor) -> Statement:
         if cursor.accept(word):
             return read(cursor)
     if cursor.accept("SHOW"):
-        tables = cursor.accept("TABLES")
-        if not tables:
-            cursor.expect("QUERIES", "QUERIES or TABLES")
+        shown = next((made for word, made in _SHOWN.items() if cursor.accept(word)), None)
+        if shown is None:
+            raise cursor.error(f"expected one of {', '.join(_SHOWN)} after SHOW, got {cursor.found()}")
         cursor.expect_end()
-        return ShowTables() if tables else ShowQueries()
+        return shown()
     if cursor.accept("SET"):
         cursor.expect("EXECUTION")
         chosen = next((name for name in EXECUTIONS if cursor.accept(name.upper())), None)
@@ -130,25 +133,29 @@ def _command(cursor: Cursor) -> Statement:
     raise cursor.error(f"expected a statement ({', '.join(_STATEMENTS)}), got '{word}'{hint}")
 
 
-def _create(cursor: Cursor) -> CreateStream | CreateTable:
+def _create(cursor: Cursor) -> CreateStream | CreateTable | CreateIndex:
     for word, what in _LATER_CREATE.items():
         if cursor.at(word):
             raise cursor.unsupported(what)
+    if cursor.accept("INDEX"):
+        return parse_create_index(cursor)
     later = cursor.accept("NONRETROACTIVE")
     if later or cursor.at("TABLE"):
         cursor.expect("TABLE")
         return parse_create_table(cursor, retroactive=not later)
-    cursor.expect("STREAM", "STREAM, TABLE or NONRETROACTIVE TABLE")
+    cursor.expect("STREAM", "STREAM, TABLE, NONRETROACTIVE TABLE or INDEX")
     return parse_create_stream(cursor)
 
 
 def _drop(cursor: Cursor) -> Statement:
+    if cursor.accept("INDEX"):
+        return parse_drop_index(cursor)
     for word, statement in _DROPS.items():
         if cursor.accept(word):
             name = cursor.name(f"the {word.lower()}'s name")
             cursor.expect_end()
             return statement(name)
-    raise cursor.error(f"expected QUERY, STREAM or TABLE, got {cursor.found()}")
+    raise cursor.error(f"expected QUERY, STREAM, TABLE or INDEX, got {cursor.found()}")
 
 
 def _register(cursor: Cursor) -> RegisterQuery:

@@ -51,6 +51,31 @@ class CreateStream:
 
 
 @dataclass(frozen=True)
+class CreateIndex:
+    """On a column of a stream that stores its window; `kind` is None where Sash may choose."""
+
+    stream: Name
+    column: Name
+    kind: str | None
+    script: str
+
+
+@dataclass(frozen=True)
+class DropIndex:
+    """`kind` is None where all indexes of the column go."""
+
+    stream: Name
+    column: Name
+    kind: str | None
+    script: str
+
+
+@dataclass(frozen=True)
+class ShowIndexes:
+    pass
+
+
+@dataclass(frozen=True)
 class CreateTable:
     name: str
     schema: pa.Schema
@@ -148,16 +173,19 @@ class SelectStatement:
 TableStatement = Insert | Update | Delete
 Statement = (
     CreateStream
+    | CreateIndex
     | CreateTable
     | RegisterQuery
     | DropQuery
     | DropStream
     | DropTable
+    | DropIndex
     | Insert
     | Update
     | Delete
     | ShowQueries
     | ShowTables
+    | ShowIndexes
     | SetExecution
     | Describe
     | Explain

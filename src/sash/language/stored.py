@@ -14,12 +14,13 @@ from sqlglot import exp
 
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
-from sash.core.window import RowWindow, Window
+from sash.core.window import RowWindow, TimeWindow, Window
 from sash.language import aggregates
 from sash.language.functions import FUNCTIONS, REFUSED
 from sash.language.item_calls import ITEM_FUNCTIONS
 from sash.language.names import stream_of, table_of
 from sash.language.places import bounds_at, keys_of, output_of, set_window, span_of, window_clause, word_of
+from sash.language.sought import Sought, sought_in
 from sash.language.statements import Select
 from sash.language.windows import bind_stored_window
 
@@ -48,6 +49,8 @@ class StoredReading:
     at: Span
     partition: tuple[str, ...] = ()
     now: bool = False
+    # Only rows with these values matter.
+    sought: tuple[Sought, ...] = ()
 
     @property
     def by_rows(self) -> bool:
@@ -99,7 +102,9 @@ def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
     clause = window_clause(node)
     assert clause is not None
     set_window(node, None)
-    return StoredReading(stream, window, clause.span, partition, clause.now)
+    # How many rows a window of rows holds, all of them decide.
+    sought = sought_in(node, stream) if isinstance(window, TimeWindow) and not clause.now else ()
+    return StoredReading(stream, window, clause.span, partition, clause.now, sought)
 
 
 def _refuse_window(node: exp.Expr, script: str) -> None:

@@ -1,0 +1,143 @@
+"""Indexes over a stored window (sash.storage.window): they slide with it.
+
+    from a value to its rows     ring, aux, bw, db               WHERE src = 42
+    from a value to its count    list, tree, hash, unsorted      MEDIAN(x), COUNT(DISTINCT x), HISTOGRAM(x), TOP(k, x)
+
+An index is made of the rows that are stored, here and again after a restart. Readers take no lock; what a slide came
+into is read again, so what they find is as of their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import StoredIndex
+from sash.core.errors import SashError
+from sash.core.time import Micros
+from sash.engine.sub_windows import SubWindow
+from sash.language import ROW_KINDS, Sought
+from sash.storage.window import RowIndex, SetIndex, SlidingWindow
+
+# With fewer different values than this, a scan that compares finds them as fast.
+_LEAST_VALUES = 8
+
+
+@dataclass(frozen=True)
+class _State:
+    """A window with its indexes. The sub-window with number k ends k lengths after `base`."""
+
+    window: SlidingWindow
+    base: Micros
+    length: Micros
+    indexes: dict[StoredIndex, RowIndex | SetIndex] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Micros:
+        return self.base + self.window.sub_windows()[-1].number * self.length
+
+    def slide(self, rows: pa.Table) -> None:
+        self.window.add(rows)
+        self.window.attach()
+
+    def create(self, index: StoredIndex) -> None:
+        type = self.window.schema.field(index.column).type
+        try:
+            made = RowIndex(type, index.kind) if index.kind in ROW_KINDS else SetIndex(type, index.kind)
+            self.indexes[index] = self.window.keep(made, index.column)
+        except (TypeError, ValueError, pa.ArrowException) as error:
+            raise SashError(f"no {index.kind} index on {index.column}: {error}") from None
+
+
+class KeptIndexes:
+    """Those of one stored window; its owner sees to it that one thread at a time changes them."""
+
+    def __init__(self, slots: int, schema: pa.Schema, length: Micros) -> None:
+        self._slots, self._schema, self._length = slots, schema, length
+        self._state = self._made(0)
+
+    def _made(self, base: Micros) -> _State:
+        return _State(SlidingWindow(self._slots, self._schema), base, self._length)
+
+    def fill(self, stored: Sequence[SubWindow]) -> None:
+        """Anew, from the sub-windows that are there, the oldest first. Readers have the old ones until it is done."""
+        made = self._made(stored[0].end if stored else 0)
+        for sub in stored:
+            made.slide(sub.rows)
+        for index in self._state.indexes:
+            made.create(index)
+        self._state = made
+
+    def slide(self, sub: SubWindow) -> None:
+        """The sub-window that follows the youngest one."""
+        self._state.slide(sub.rows)
+
+    # -- which there are -----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._state.indexes)
+
+    def create(self, index: StoredIndex) -> None:
+        self._state.create(index)
+
+    def drop(self, index: StoredIndex) -> None:
+        state = self._state
+        state.window.drop(state.indexes.pop(index))
+
+    def row_index(self, sought: Sequence[Sought]) -> tuple[StoredIndex, Sought] | None:
+        """The index that finds what is sought, if one helps: that of the column with most values."""
+        fitting = [
+            (self.values(index), index, each)
+            for each in sought
+            for index in list(self._state.indexes)
+            if index.column == each.column and index.kind in ROW_KINDS
+        ]
+        helping = [
+            (number, index, each) for number, index, each in fitting if number >= _LEAST_VALUES * len(each.values)
+        ]
+        best = max(helping, key=lambda found: found[0], default=None)
+        return None if best is None else best[1:]
+
+    def known(self, columns: Sequence[str]) -> StoredIndex | None:
+        """An index that finds rows by one of these columns, whether it helps or not."""
+        indexes = list(self._state.indexes)
+        return next((each for each in indexes if each.column in columns and each.kind in ROW_KINDS), None)
+
+    def set_index(self, column: str) -> StoredIndex | None:
+        indexes = list(self._state.indexes)
+        return next((each for each in indexes if each.column == column and each.kind not in ROW_KINDS), None)
+
+    def values(self, index: StoredIndex) -> int:
+        """About how many different values it has: those that wait to be purged count, too."""
+        return len(self._state.indexes[index].directory)
+
+    # -- what they answer ----------------------------------------------------------------------------
+
+    def find(self, index: StoredIndex, values: pa.Array) -> tuple[pa.Table, Micros]:
+        """The rows that have one of the values, in order of time, and as of when."""
+        state = self._state
+        rows = state.indexes[index]
+        assert isinstance(rows, RowIndex)
+
+        def reading() -> tuple[pa.Table, Micros]:
+            _, ids = rows.probe(values.unique())
+            return state.window.take(np.sort(ids)), state.now
+
+        return state.window.read(reading)
+
+    def counts(self, index: StoredIndex) -> tuple[pa.Array, pa.Array, Micros]:
+        """Every value, how often it is in the window, NULL included, and as of when."""
+        state = self._state
+        counted = state.indexes[index]
+        assert isinstance(counted, SetIndex)
+
+        def reading() -> tuple[pa.Array, pa.Array, Micros]:
+            values, counts = counted.items()
+            if nulls := counted.count(None):
+                values, counts = pa.concat_arrays([values, pa.nulls(1, values.type)]), np.append(counts, nulls)
+            return values, pa.array(counts, pa.int64()), state.now
+
+        return state.window.read(reading)

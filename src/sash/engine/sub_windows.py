@@ -1,0 +1,44 @@
+"""Sub-windows of a stored window: pieces of equal length, none of which ever changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.time import Micros, format_duration
+
+# The column of stored rows that tells when a row's tuple happened.
+TIME = "_t"
+# More sub-windows make answers younger by less than anybody notices, and slides more expensive.
+_MOST_SUB_WINDOWS = 600
+
+
+@dataclass(frozen=True)
+class SubWindow:
+    """The rows of (end - length, end], in order of event time."""
+
+    end: Micros
+    rows: pa.Table
+
+
+def sub_window_length(stream: Stream) -> Micros:
+    """How long the sub-windows of a stream are: granules, as few as do."""
+    assert stream.keep is not None
+    return -(-stream.keep // (stream.granule * _MOST_SUB_WINDOWS)) * stream.granule
+
+
+def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
+    """What a stream would have to keep for a question; None if it does."""
+    if unbounded:
+        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
+    if stream.keep is None:
+        example = "10 min" if reach is None else format_duration(reach)
+        return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
+    if reach is not None and reach > stream.keep:
+        return (
+            f"stream '{stream.name}' stores its rows for {format_duration(stream.keep)}, and the question looks back "
+            f"{format_duration(reach)}: KEEP {format_duration(reach)} would make it possible"
+        )
+    return None
