@@ -38,7 +38,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.isolation_metrics import Execution
-from benchmarks.isolation_simulation import Simulation, measured_costs
+from benchmarks.isolation_simulation import Costs, Simulation, measured_costs
 from benchmarks.isolation_threads import ThreadedRun
 from benchmarks.isolation_workload import workload
 from benchmarks.run_scheduling import machine
@@ -88,6 +88,19 @@ def calibrated() -> float:
     return 100 * measured_costs(workload(1, 100, SETTINGS[1], 0), 100).scan / LONGEST_SCAN
 
 
+def all_costs(slots: list[int]) -> dict[tuple[int, int], Costs]:
+    """By t and number of sub-windows. What does not depend on their number is the least that was measured for any."""
+    found = {(t, n): measured_costs(workload(t, n, SETTINGS[t], 0), n) for t in SETTINGS for n in slots}
+    step = {level: min(each.step[level] for each in found.values()) for level in LEVELS}
+    slide = min(each.slide for each in found.values())
+    for t in SETTINGS:
+        scan = min(found[t, n].scan for n in slots)
+        question = min(found[t, n].question for n in slots)
+        for n in slots:
+            found[t, n] = Costs(scan, question, found[t, n].answers, slide, step)
+    return found
+
+
 def cells(ways: list[str], slots: list[int], repetitions: int, second: float) -> Iterator[Any]:
     todo = [
         (repetition, t, n, once)
@@ -96,10 +109,10 @@ def cells(ways: list[str], slots: list[int], repetitions: int, second: float) ->
         for n in slots
         for once in ((False, True) if t == 5 else (False,))
     ]
+    costs = all_costs(slots)
     for repetition, t, n, once in track(todo, "cells", console=Console(stderr=True)):
         shortest, longest = CELL_SECONDS
         slides = min(max(n * t, shortest), longest) // t
-        costs = measured_costs(workload(t, n, SETTINGS[t], repetition), n)
         for place in range(len(LEVELS)):
             level = LEVELS[(place + repetition) % len(LEVELS)]
             for way in ways:
@@ -110,7 +123,7 @@ def cells(ways: list[str], slots: list[int], repetitions: int, second: float) ->
                     threads = ThreadedRun(level, work, n, t, second, slides)
                     found, processor = threads.run(once), threads.processor_seconds
                 else:
-                    found = Simulation(level, work, n, t, second, costs).run(slides, once)
+                    found = Simulation(level, work, n, t, second, costs[t, n]).run(slides, once)
                     processor = slides * t * second
                 yield {**base, **summary(found, slides * t * second, second, processor)}
 

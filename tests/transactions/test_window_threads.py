@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sash.transactions.checker import classify
+from sash.transactions.history import History, is_slide
 from sash.transactions.recorder import Recorder
 from sash.transactions.window import LEVELS, RESTARTS, Answer, SharedWindow
 
@@ -83,9 +84,25 @@ def test_ten_thousand_slides_against_eight_readers(level: str) -> None:
     assert verdict.serializable and verdict.ws
     assert verdict.lws or level == "ws"
     assert len(found) >= 2 * READERS
+    if level == "ttu":
+        check_aborts(recorder.history)
     for count, answer in found:
         check_contents(count, answer)
     assert not window._ring._readings and not window._ring._preferred and window._gate._highest == 0
+
+
+def check_aborts(history: History) -> None:
+    """One slide aborts no TTU read: between the first read and the abort there are two, or a revision."""
+    written: list[str] = []
+    begun: dict[str, int] = {}
+    for operation in history.operations:
+        if operation.kind == "w":
+            written.append(operation.transaction)
+        elif operation.kind == "r":
+            begun.setdefault(operation.transaction, len(written))
+        elif operation.kind == "a":
+            since = written[begun[operation.transaction] :]
+            assert len(since) >= 2 or not is_slide(since[0])
 
 
 def check_contents(count: int, answer: Answer[object]) -> None:

@@ -124,6 +124,7 @@ class SharedWindow(Generic[Content]):
 
         With `undo` nothing is aborted: it is called for the parts that have left the window. An insertion is scanned
         like a sub-window. Reads of a lower priority stop between two sub-windows; under serial they do not.
+        It is an error if `scan` waits for a writer in another thread: that one may be waiting for this read.
         """
         if not 1 <= count <= len(self):
             raise SashError(f"a window of {len(self)} sub-windows has no {count} youngest")
