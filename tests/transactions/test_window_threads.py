@@ -6,8 +6,10 @@ Threads meet at events, never at times.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -62,10 +64,28 @@ def read(
         may_read.acquire()
         is_last = stop.is_set()
         count = 1 + (reader + len(answers)) % SLOTS
-        undo = (lambda _: None) if len(answers) % 3 == 2 else None
-        answers.append((count, window.read(count, lambda content: content, undo=undo, priority=reader % 2)))
+        collected: Counter[object] = Counter()
+        does_undo = len(answers) % 3 == 2
+        answer = window.read(
+            count,
+            partial(collect, collected),
+            undo=partial(take_back, collected) if does_undo else None,
+            priority=reader % 2,
+        )
+        if does_undo and window.level in ("lws", "ttu"):
+            assert answer.attempts == 1 and +collected == Counter(answer.parts)
+        answers.append((count, answer))
         if is_last:
             return answers
+
+
+def collect(collected: Counter[object], content: object) -> object:
+    collected[content] += 1
+    return content
+
+
+def take_back(collected: Counter[object], part: object) -> None:
+    collected[part] -= 1
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -96,10 +96,10 @@ class Reading:
         """Read what `next_number` has chosen: from here on it is the reader's, whatever happens to the window."""
         number = chosen.version.number
         self.read[number] = chosen
-        step = Step(self._undo, [*self._handed, (number, chosen.content)], len(self.read) == self.count)
-        if self._undo or self._handed:
-            self._undo, self._handed = [], []
-        return step
+        # The lists go to the reader's thread: what writers add from now on belongs to the next step.
+        undo, self._undo = self._undo, []
+        handed, self._handed = self._handed, []
+        return Step(undo, [*handed, (number, chosen.content)], len(self.read) == self.count)
 
     def _conflict(self, number: int) -> bool:
         del self.read[number]
