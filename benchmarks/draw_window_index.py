@@ -100,6 +100,8 @@ def main() -> None:
     cells = json.loads(path.read_text())["cells"]
     tables(cells)
     for distribution, name in (("uniform", "window_index.png"), ("power law", "window_index_power_law.png")):
+        if all(cell["distribution"] != distribution for cell in cells):
+            continue
         figure(cells, distribution, OUT / name)
         print(f"written: {OUT.name}/{name}")
 

@@ -76,6 +76,15 @@ class Timed:
     def __init__(self, index: Any) -> None:
         self.index, self.attaching, self.evicting = index, 0.0, 0.0
 
+    @property
+    def sides(self) -> int:
+        return int(self.index.sides)
+
+    @property
+    def taken(self) -> dict[int, Slides]:
+        taken: dict[int, Slides] = self.index.taken
+        return taken
+
     def refuse(self, *arguments: Any) -> None:
         self.index.refuse(*arguments)
 
@@ -276,14 +285,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a window of 10,000 tuples, to see that all works")
     parser.add_argument("--rounds", type=int, default=1, help="the fastest of so many counts (default 1)")
     parser.add_argument("--experiments", nargs="+", choices=EXPERIMENTS, default=EXPERIMENTS)
+    parser.add_argument("--distributions", nargs="+", choices=DISTRIBUTIONS, default=DISTRIBUTIONS)
     arguments = parser.parse_args()
     window = WINDOW // 10 if arguments.quick else WINDOW
     # Kernels are compiled before anything is timed.
     warm = Experiment("uniform", 100, 5, 1_000, 1)
     for name in arguments.experiments:
         getattr(warm, name)()
-    rows = []
-    for distribution in DISTRIBUTIONS:
+    OUT.mkdir(exist_ok=True)
+    rows: list[Cell] = []
+    for distribution in arguments.distributions:
         for distinct in DISTINCT:
             for sub_windows in SUB_WINDOWS:
                 experiment = Experiment(distribution, distinct, sub_windows, window, arguments.rounds)
@@ -291,9 +302,9 @@ def main() -> None:
                 for name in arguments.experiments:
                     for kind, cells in getattr(experiment, name)().items():
                         rows += [{"experiment": kind, **place, "way": way, **cell} for way, cell in cells.items()]
+                # Each time, so that what is there can be drawn when it is stopped.
+                (OUT / "window_index.json").write_text(json.dumps({"window": window, "cells": rows}, indent=1))
                 print(f"{distribution}, {distinct} values, {sub_windows} sub-windows", file=sys.stderr, flush=True)
-    OUT.mkdir(exist_ok=True)
-    (OUT / "window_index.json").write_text(json.dumps({"window": window, "cells": rows}, indent=1))
     print(f"written: {OUT.name}/window_index.json")
 
 

@@ -200,6 +200,13 @@ def test_what_cannot_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="other groups"):
         window_of("GROUP", 2).keep(GroupIndex(Groups(pa.int64(), [1, 2], 3)), "value")
     assert window_of("GROUP", 2).keep(GroupIndex(GROUPS), "value")
+    shared = SET_INDEXES["tree"](2)
+    window_of("LIST", 2).keep(shared, "value", 0)
+    for side in (0, 2):
+        with pytest.raises(ValueError, match="no side"):
+            window_of("LIST", 2).keep(shared, "value", side)
+    with pytest.raises(ValueError, match="the same Slides"):
+        window_of("LIST", 2).keep(shared, "value", 1)
     with pytest.raises(ValueError, match="unknown directory 'btree'"):
         SetIndex(pa.int64(), "btree")
     with pytest.raises(KeyError):

@@ -41,6 +41,13 @@ def test_the_version_is_odd_while_a_slide_is_applied() -> None:
     assert seen == [before + 1] and window.version == before + 2
 
 
+def test_a_sub_window_has_the_timestamp_that_it_was_given() -> None:
+    window = SlidingWindow(2, SCHEMA)
+    for number in range(3):
+        window.attach(timestamp=10 * number)
+    assert [one.timestamp for one in window.sub_windows()] == [10, 20]
+
+
 def test_what_is_in_the_buffer_is_seen_by_nobody() -> None:
     window = SlidingWindow(2, SCHEMA)
     sets, rows = window.keep(SetIndex(pa.int64()), "value"), window.keep(RowIndex(pa.int64()), "value")

@@ -26,6 +26,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from sash.core.time import Micros
 from sash.storage.window.keys import Ints, keys_of
 from sash.storage.window.slides import Slides
 from sash.storage.window.subwindows import Group, Hash, Storage, SubWindow
@@ -37,7 +38,10 @@ PURGES = 5
 
 
 class WindowIndex(Protocol):
-    """What a window needs of an index."""
+    """What a window needs of an index. `taken` has the slides of the window on each side that has one."""
+
+    sides: int
+    taken: dict[int, Slides]
 
     def refuse(self, column: str, storage: Storage | None) -> None: ...
 
@@ -117,9 +121,12 @@ class SlidingWindow:
         """Tuples in the buffer."""
         return sum(rows.num_rows for rows in self._buffer)
 
-    def attach(self) -> SubWindow:
-        """Let the buffer, which may be empty, take the place of the oldest sub-window."""
-        fresh, place = self._close_buffer(), self._number % len(self._slots)
+    def attach(self, timestamp: Micros | None = None) -> SubWindow:
+        """Let the buffer, which may be empty, take the place of the oldest sub-window.
+
+        The timestamp, of its oldest tuple for instance, is for whoever asks the sub-window: tuples have none here.
+        """
+        fresh, place = self._close_buffer(timestamp), self._number % len(self._slots)
         evicted = self._slots[place]
         with self.slides.applying():
             try:
@@ -135,10 +142,11 @@ class SlidingWindow:
             self._buffer = []
         return fresh
 
-    def _close_buffer(self) -> SubWindow:
+    def _close_buffer(self, timestamp: Micros | None) -> SubWindow:
         rows = pa.concat_tables(self._buffer) if self._buffer else self.schema.empty_table()
         summaries = {column: storage.summarise(rows[column]) for column, storage in self.storage.items()}
-        return SubWindow(self._number, self._next_row, rows.num_rows, rows.select(self._listed), summaries)
+        kept = rows.select(self._listed)
+        return SubWindow(self._number, self._next_row, rows.num_rows, kept, summaries, timestamp)
 
     def _inform(self, fresh: SubWindow, evicted: SubWindow | None) -> None:
         purge = fresh.number % max(1, len(self._slots) // PURGES) == 0
@@ -155,11 +163,19 @@ class SlidingWindow:
         """Keep an index of a column from now on, of what is in the window already as well; the index."""
         self.schema.field(column)
         index.refuse(column, self.storage.get(column))
+        self._take_side(index, side)
         kept = _Kept(index, column, side)
         with self.slides.applying():
             self._fill(kept)
             self._indexes.append(kept)
         return index
+
+    def _take_side(self, index: WindowIndex, side: int) -> None:
+        if not 0 <= side < index.sides or side in index.taken:
+            raise ValueError(f"the index has no side {side} for a window, or has one there already")
+        if any(slides is not self.slides for slides in index.taken.values()):
+            raise ValueError("windows that share an index must be given the same Slides: readers rely on it")
+        index.taken[side] = self.slides
 
     def drop(self, index: WindowIndex) -> None:
         """No longer keep an index; what it has of this window is forgotten."""
@@ -167,6 +183,7 @@ class SlidingWindow:
             for kept in [kept for kept in self._indexes if kept.index is index]:
                 self._indexes.remove(kept)
                 index.clear(kept.side)
+                del index.taken[kept.side]
 
     def rebuild_index(self, index: WindowIndex) -> None:
         """Make an index again from the sub-windows: it is not stored, neither is any other."""

@@ -34,6 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.core.time import Micros
 from sash.storage.window.directories import ChainedDirectory
 from sash.storage.window.groups import Groups
 from sash.storage.window.keys import Ints, keys_of, without_nulls
@@ -158,3 +159,4 @@ class SubWindow:
     size: int
     rows: pa.Table
     summaries: Mapping[str, Summary]
+    timestamp: Micros | None = None

@@ -21,6 +21,7 @@ from sash.storage.window.directories import DIRECTORIES
 from sash.storage.window.keys import DictionaryKeys, Ints, keys_of, without_nulls
 from sash.storage.window.row_index.ring_kernels import _kernel_collect
 from sash.storage.window.row_index.rings import METHODS, Rings
+from sash.storage.window.slides import Slides
 from sash.storage.window.subwindows import Storage, SubWindow
 
 # Measured by benchmarks/run_window_index.py; the figures are in docs/windows.md.
@@ -49,6 +50,8 @@ class RowIndex:
         self.type = type.value_type if pa.types.is_dictionary(type) else type
         self.method, self._make = method, DIRECTORIES[directory]
         self._keys = keys_of(self.type)
+        self.sides = 1
+        self.taken: dict[int, Slides] = {}
         self._empty()
 
     def _empty(self) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.storage.window.groups import Groups
 from sash.storage.window.keys import Ints, without_nulls
+from sash.storage.window.slides import Slides
 from sash.storage.window.subwindows import Group, GroupCounts, Storage, SubWindow, ValueCounts
 
 
@@ -31,6 +32,7 @@ class GroupIndex:
 
     def __init__(self, groups: Groups, sides: int = 1) -> None:
         self.groups, self.sides = groups, sides
+        self.taken: dict[int, Slides] = {}
         self._counts = np.zeros((sides, len(groups)), dtype=np.int64)
         self._parts: list[dict[int, Ints]] = [{} for _ in range(sides)]
         self._ranges = groups.ranges()

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sash.storage.window.directories import DIRECTORIES, Directory
 from sash.storage.window.keys import DictionaryKeys, Ints, keys_of, without_nulls
 from sash.storage.window.set_index.kernels import _kernel_apply, _kernel_apply_ones
+from sash.storage.window.slides import Slides
 from sash.storage.window.subwindows import Group, GroupCounts, Storage, SubWindow
 
 # Measured by benchmarks/run_window_index.py; the figures are in docs/windows.md.
@@ -61,6 +62,7 @@ class SetIndex:
             directory = DIRECTORIES[directory]()
         self.type = type.value_type if pa.types.is_dictionary(type) else type
         self.directory, self.sides = directory, sides
+        self.taken: dict[int, Slides] = {}
         self._keys = keys_of(self.type)
         self._counts = np.zeros((sides, directory.capacity), dtype=np.int64)
         self._links: list[dict[int, Link]] = [{} for _ in range(sides)]
