@@ -9,7 +9,8 @@ remember the version, read, and read again when it was odd or has changed. A rea
 row takes the writer's lock, so that it comes to an end. What it read on the way may be nonsense and may raise: that
 counts only if the version is still the same. Windows that share an index share the version as well.
 
-A single step of NumPy or of a kernel is never interrupted, because it holds Python's lock.
+A kernel is never interrupted, because it holds Python's lock, and leaves lists, trees and rings whole: a reader may
+find what is out of date there, but comes to an end. So this needs a Python that has the lock.
 """
 
 from __future__ import annotations
