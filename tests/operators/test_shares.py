@@ -12,6 +12,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from sash.core.changes import NEVER
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.share import Share
@@ -30,6 +31,7 @@ from sash.plan.continuous import (
 )
 from sash.plan.dividing import divided_join
 from sash.plan.multi_join import MultiJoin
+from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 from sash.plan.stages import StagePlan, stages
 from sash.plan.strategies import STRATEGIES
 from sash.state import State
@@ -50,6 +52,7 @@ from tests.support.plans import (
     window,
     with_table,
 )
+from tests.support.relational import answer, view
 
 some_shares = st.integers(2, 4)
 any_cuts = st.lists(st.integers(1, END - 1), max_size=6)
@@ -117,6 +120,16 @@ DIVISIBLE: dict[str, Node] = {
     "many_with_rows": MultiJoin((S, ROWS, named(LAST, "V")), (("S.a", "R.a", "V.a"),)),
     "relation": with_table(RelationJoin, S, "S.a", "x"),
     "looked_up": with_table(NrrJoin, Join(S, T, ON_A), "S.a", "x"),
+    "stamped": Outliving(named(Filter(Join(Stamped(S, "one"), Stamped(T, "other"), ON_A), less("S.b", 1)), "W")),
+    "outlives_one": Outliving(Join(Stamped(S, "one"), T, ON_A), ("one",)),
+    "rows_outlived": Outliving(Join(ROWS, T, (("R.a", "T.a"),))),
+    "results_for_a_while": ResultWindow(Outliving(Join(S, T, ON_A)), TimeWindow(3)),
+    "every": Sampled(Join(S, T, ON_A), 3),
+    "every_with_operators": Sampled(named(Filter(Join(S, T, ON_A), less("T.b", 1)), "W"), 5, 1),
+    "every_short_lived": Sampled(Join(S, T, ON_A), 4, restore=True),
+    "every_of_many": Sampled(MultiJoin((S, T, U), (("S.a", "T.a", "U.a"),)), 2),
+    "every_outlived": Sampled(Outliving(Join(Stamped(S, "one"), T, ON_A), ("one",)), 3),
+    "every_looked_up": Sampled(with_table(NrrJoin, Join(S, T, ON_A), "S.a", "x"), 3),
 }
 REFUSED: dict[str, Node] = {
     "groups_above": GroupBy(Join(S, T, ON_A), ("S.a",), (Aggregated("n", "count", None, INT),)),
@@ -125,6 +138,12 @@ REFUSED: dict[str, Node] = {
     "join_below": Join(Join(S, T, ON_A), U, (("S.a", "U.a"),)),
     "negation_below": Join(Negation(S, T, ON_A, whole=True), U, (("S.a", "U.a"),)),
     "no_join": Negation(S, T, ON_A, whole=True),
+    # What takes a row back must meet it, and another task may have found it.
+    "every_of_rows": Sampled(Join(ROWS, T, (("R.a", "T.a"),)), 3),
+    "every_of_relation": Sampled(with_table(RelationJoin, S, "S.a", "x"), 3),
+    "last_results": ResultWindow(Outliving(Join(S, T, ON_A)), RowWindow(3)),
+    "snapshots": Snapshots(Join(S, T, ON_A), 3),
+    "new": Deltas(Join(S, T, ON_A), ISTREAM),
 }  # fmt: skip
 
 
@@ -158,6 +177,66 @@ def test_shares_in_random_plans(strategy: str, data: st.DataObject) -> None:
 def test_both_stages_of_a_chain_are_divisible() -> None:
     lower, upper = stages(CUT["chain"])
     assert (divided_join(CUT["chain"], lower), divided_join(CUT["chain"], upper)) == ("0", "")
+
+
+def test_results_that_get_numbers_of_their_own_are_not_divided() -> None:
+    """Which of several equal rows a negation lets go must be known: then all of them are counted in one task."""
+    results = named(Outliving(Join(S, T, ON_A)), "W")
+    for whole in (True, False):
+        plan = Negation(results, U, (("W.a", "U.a"), ("W.b", "U.b")), whole=whole)
+        assert Stage(plan, part=StagePlan("0")).is_divisible == whole
+
+
+def test_results_that_are_compared_with_others_are_not_divided() -> None:
+    """A group's row that is replaced by an equal one is no result: both must be in one task."""
+    count = GroupBy(S, ("S.a",), (Aggregated("n", "count", None, INT),))
+    for compared, below in ((False, S), (True, count)):
+        plan = Outliving(Join(below, T, ON_A))
+        assert Stage(plan, part=StagePlan("", {1: "T.a"}, {"00": "S.a"})).is_divisible != compared
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=25)
+def test_shares_of_samples_give_the_definitions_answer(strategy: str, data: st.DataObject) -> None:
+    """Whatever waits for the next multiple, and whoever has found it."""
+    lengths, slide = [data.draw(st.integers(1, 7)) for _ in "ST"], data.draw(st.integers(1, 6), label="slide")
+    one, other = (window(name, TimeWindow(length)) for name, length in zip("ST", lengths, strict=True))
+    joined = named(Filter(Join(one, other, ON_A), less("T.b", 1)), "W", "S.b", "T.a")
+    plan = Sampled(joined, slide, data.draw(st.integers(0, slide - 1), label="offset"))
+    inputs = [data.draw(st.one_of(dense_tuples, tuples), label=each.alias) for each in windows(plan)]
+    cuts, of = data.draw(any_cuts, label="cuts"), data.draw(some_shares, label="shares")
+    changes = run(plan, inputs, cuts, 2, strategy=strategy, shares=of)
+    assert InBuckets(plan, 2, strategy, of).divided
+    for now in range(END):
+        assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
+
+
+@given(dense_tuples, dense_tuples, any_cuts, some_shares)
+def test_shares_of_results_with_their_expiries(ones: list[Any], others: list[Any], cuts: list[int], of: int) -> None:
+    """Every pair once, with the expiries of both of its tuples, as aggregates over a join read them."""
+    plan = Outliving(Join(Stamped(S, "one"), Stamped(T, "other"), ON_A))
+    expected = Counter(
+        (max(ts, at), NEVER, 1, (*one, ts + 4, *other, at + 4))
+        for (ts, one), (at, other) in product(ones, others)
+        if one[0] == other[0] and max(ts, at) < min(ts, at) + 4
+    )
+    assert Counter(run(plan, [ones, others], cuts, 2, shares=of)) == expected
+
+
+def test_what_waits_is_added_by_every_share() -> None:
+    """And shown by every share: the work of a multiple is divided as that of the join is."""
+    plan, number, of = Sampled(Join(S, T, ON_A), 8), 40, 4
+    rows = [pa.table([pa.array([1] * number, INT)] * 2, schema=each.schema) for each in windows(plan)]
+    arrived = {place: Arrivals(each, np.full(number, 5)) for place, each in enumerate(rows)}
+    stage, shares = Stage(plan), [Share(share, of) for share in range(of)]
+    first = [stage.step(State(), arrived, 0, 7, share=share)[1] for share in shares]
+    waits = [sum(len(chunk) for chunks in each.own.values() for chunk in chunks) for each in first]
+    assert sum(waits) == number**2 and min(waits) > 300
+    state = first[0].with_own(each.own for each in first)
+    assert not state.own and state.tuples == number**2 + 2 * number
+    shown = [len(stage.step(state, {}, 7, 9, share=share)[0]) for share in shares]
+    assert sum(shown) == number**2 and min(shown) > 300
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -58,8 +58,8 @@ class InBuckets:
                 )
                 for share in (self._shares if running.is_divisible else [WHOLE])
             ]  # fmt: skip
-            self._states[place, bucket.number] = restored(steps[0][1])
             assert all(written(after) == written(steps[0][1]) for _, after in steps)
+            self._states[place, bucket.number] = restored(steps[0][1].with_own(after.own for _, after in steps))
             return together(found for found, _ in steps)
 
         found = run_stages(self._stages, self._buckets, step)

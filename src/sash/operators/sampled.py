@@ -10,6 +10,8 @@
 
 What happens between two multiples waits for the second. A row may come and go several times in between: of all that
 happens to one row, known by its ids, only the difference counts.
+
+Of a divided join (share.py) each task lets its own results wait, and shows a part of those that waited already.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from sash.operators.join_kernels import Int64s
 from sash.operators.lifetimes import in_sequence, lifetimes
 from sash.operators.storing import Storing
 from sash.plan.outputs import Sampled, Snapshots
-from sash.state import Fifo
+from sash.state import Chunk, Fifo
 from sash.state.state import Working
 
 
@@ -67,9 +69,17 @@ class SampledOp:
         buffer.chunks = [chunk for chunk in buffer.chunks if chunk not in due]
         every = in_sequence([*(chunk.tuples for chunk in due), new])
         ready = self._multiples.after(every.ts) < epoch.high
-        buffer.add(every.where(~ready))
+        if epoch.share.of == 1:
+            buffer.add(every.where(~ready))
+            state.store(name, buffer.chunks)
+            return every.where(ready)
+        found_here = np.arange(len(every)) >= len(every) - len(new)
+        buffer.add(every.where(~ready & ~found_here))
         state.store(name, buffer.chunks)
-        return every.where(ready)
+        waits = every.where(~ready & found_here)
+        if len(waits):
+            state.add_own(name, Chunk(waits))
+        return every.where(ready & (found_here | epoch.share.part(len(every))))
 
     def _seen(self, changes: Changes) -> Changes:
         at, exp = self._multiples.after(changes.ts), self._multiples.after(changes.exp)

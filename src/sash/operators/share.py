@@ -5,7 +5,8 @@
                            └──► share 2 of 3 ──► its results
 
 A join value that most tuples have gives most of the results, and all of them in one bucket. What is divided is the
-work, never the state, so nothing has to move when a value becomes hot or ceases to be.
+work, never the state, so nothing has to move when a value becomes hot or ceases to be. Results that must wait (SLIDE)
+become state: each share adds its own, and the next epoch has them all before it.
 
 Of each join value one input is divided: a share takes some of its tuples, and all tuples of the other inputs. A result
 has one tuple of the divided input, so one share finds it, and no other does. Divided is the input with the most tuples
@@ -44,9 +45,13 @@ class Share:
         slots = [_mixed(each) % _SLOTS for each in codes]
         divided = _divided(slots, touched, named)
         return [
-            has & ((divided[slot] != place) | (_mixed(np.arange(len(slot))) % self.of == self.number))
+            has & ((divided[slot] != place) | self.part(len(slot)))
             for place, (slot, has) in enumerate(zip(slots, named, strict=True))
         ]
+
+    def part(self, number: int) -> Booleans:
+        """Which of so many tuples it takes that all shares have, in the same order."""
+        return _mixed(np.arange(number)) % self.of == self.number
 
 
 WHOLE = Share()

@@ -31,6 +31,7 @@ from sash.operators.share import WHOLE, Share
 from sash.operators.table_join import table_input
 from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, path_below, windows
 from sash.plan.dividing import divided_join
+from sash.plan.outputs import Outliving
 from sash.plan.stages import StagePlan
 from sash.state import Chunk, Fifo, State, Working
 
@@ -89,7 +90,7 @@ class Stage:
         self._places = {path: place for place, path in enumerate(_windows(self._nodes))}
         part = StagePlan("") if part is None else part
         self._root, self._lower = part.path, frozenset(part.lower)
-        self._divided = divided_join(plan, part)
+        self._divided = divided_join(plan, part, self._numbering())
         self._nets = self._root == "" and not named
 
     @property
@@ -114,7 +115,7 @@ class Stage:
 
         `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
         `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a bucket's results
-        give the same state.
+        give the same state, but for what each has added to it (`State.own`).
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
         working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high, share)
@@ -136,6 +137,10 @@ class Stage:
         if path == self._divided:
             state.results = len(found)
         return found
+
+    def _numbering(self) -> list[str]:
+        """Where results get numbers of their own: somebody above asks who they are."""
+        return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
 
     def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:
         """The tuples whose time has come, in order and numbered; the others wait."""

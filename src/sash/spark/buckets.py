@@ -23,14 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
+from sash.operators import Stage
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
-from sash.plan.dividing import divided_join
 from sash.plan.stages import stages
 from sash.spark.exchange import marks_of, run_on_executors
 from sash.spark.leaves import Leaves
 from sash.spark.shares import LEAST_RESULTS, Shares
-from sash.spark.steps import Epoch, Job, Report
+from sash.spark.steps import Epoch, Job, Report, manifests_of
 from sash.state.files import Manifest
 
 __all__ = ["BucketedPlan", "Epoch", "Outcome"]
@@ -83,7 +83,7 @@ class BucketedPlan:
         self._partitions = partitions
         self._stages = stages(plan)
         self.leaves = Leaves(plan, self._stages, buckets)
-        divisible = [divided_join(plan, stage) is not None for stage in self._stages]
+        divisible = [Stage(plan, partitions, strategy, part=stage).is_divisible for stage in self._stages]
         stages_of = list(zip(self.leaves.numbers, divisible, strict=True))
         self._shares = Shares(stages_of, session.sparkContext.defaultParallelism, share_results)
 
@@ -134,7 +134,7 @@ class BucketedPlan:
     def _outcome(self, found: Changes | list[pa.Table], reports: list[Report]) -> Outcome:
         self._shares.saw((report["bucket"], report["results"]) for report in reports)
         whole = [report for report in reports if "manifest" in report]
-        manifests = {report["bucket"]: report["manifest"] for report in whole}
+        manifests = manifests_of(reports)
         late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))
         if isinstance(found, Changes):
             return Outcome(found, manifests, late)

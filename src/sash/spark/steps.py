@@ -9,7 +9,7 @@ The buckets of all stages are numbered through: stage 1 has the first ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,8 @@ from sash.state.files import Manifest
 
 BUCKET = "_bucket"
 # Of a bucket: its number, how many results its join gave, how many tuples of each of the plan's windows were too late,
-# and its new manifest. Of a divided bucket the first share reports; the others have the number and the results alone.
+# and its new manifest. Of a divided bucket the first share reports; the others have its number, their own, the results,
+# and where the chunks are that they have added to its state.
 Report = dict[str, Any]
 
 
@@ -101,10 +102,13 @@ class Job:
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
         changes, after = advance(exchanged=exchanged, bucket=bucket, share=share)
         report = {"bucket": number, "results": after.results}
+        # What is written depends on how a bucket is divided: a lost task of another attempt must not write over it.
+        divided = f"-{share.number}of{share.of}" if share.of > 1 else ""
+        name = f"{epoch.number:09d}-{number}{divided}.arrow"
         if share.number > 0:
-            return changes, report
-        name = f"{epoch.number:09d}-{number}.arrow"
-        _, manifest = files.store(directory, number, name, after, durable=self.durable)
+            own = files.store_own(directory, number, name, after, durable=self.durable)
+            return changes, {**report, "share": share.number, "own": own}
+        _, manifest = files.store(directory, number, name, after.with_own([after.own]), durable=self.durable)
         return changes, {**report, "late": late, "manifest": manifest}
 
     def _first(self, place: int) -> int:
@@ -126,3 +130,12 @@ class Job:
             columns = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
             found[place] = Arrivals(pa.table(columns, schema=schema), ts[mine])
         return found, late
+
+
+def manifests_of(reports: Iterable[Report]) -> dict[int, Manifest]:
+    """The manifests of all buckets, with what the shares of divided ones have added."""
+    every = sorted(reports, key=lambda report: report.get("share", 0))
+    found = {report["bucket"]: report["manifest"] for report in every if "manifest" in report}
+    for report in every:
+        files.extend(found[report["bucket"]], report.get("own", {}))
+    return found

@@ -24,6 +24,8 @@ from sash.state.chunk import Chunk, Place, tuples_of
 from sash.state.state import State
 
 Manifest = dict[str, Any]
+# The part of a manifest that says where the chunks of each buffer are.
+Buffers = dict[str, list[list[Any]]]
 # By directory and bucket, the least recently used first: the chunks of its latest state in this process, and what
 # operators remember of it. A worker is not told when a plan ends, so it forgets what it has not used for long.
 _KNOWN: dict[tuple[str, int], tuple[dict[Place, Chunk], dict[str, Any]]] = {}
@@ -50,7 +52,23 @@ def store(directory: Path, bucket: int, file: str, state: State, *, durable: boo
     if data:
         _write(directory / file, data, durable)
     _know(directory, bucket, buffers, state.memory)
-    return replace(state, buffers=buffers), _manifest(buffers, state)
+    return replace(state, buffers=buffers), {"buffers": _written(buffers), "counters": dict(state.counters)}
+
+
+def store_own(directory: Path, bucket: int, file: str, state: State, *, durable: bool) -> Buffers:
+    """Write what one of several tasks on a bucket has added, and no more; for `extend`."""
+    data = bytearray()
+    own = {name: tuple(_placed(chunk, file, data) for chunk in chunks) for name, chunks in state.own.items()}
+    if data:
+        _write(directory / file, data, durable)
+    _KNOWN.get((str(directory), bucket), ({}, {}))[0].update(_places(own))
+    return _written(own)
+
+
+def extend(manifest: Manifest, own: Buffers) -> None:
+    """Name what a task has added to a bucket."""
+    for name, places in own.items():
+        manifest["buffers"].setdefault(name, []).extend(places)
 
 
 def files_of(manifest: Manifest) -> set[str]:
@@ -67,15 +85,17 @@ def forget(directory: Path) -> None:
 def _know(directory: Path, bucket: int, buffers: Mapping[str, tuple[Chunk, ...]], memory: dict[str, Any]) -> None:
     """Keep the chunks of a bucket's latest state: also of one that is read here and written elsewhere."""
     _KNOWN.pop((str(directory), bucket), None)
-    known = {chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None}
-    _KNOWN[str(directory), bucket] = (known, memory)
+    _KNOWN[str(directory), bucket] = (_places(buffers), memory)
     while len(_KNOWN) > MOST_KNOWN:
         del _KNOWN[next(iter(_KNOWN))]
 
 
-def _manifest(buffers: dict[str, tuple[Chunk, ...]], state: State) -> Manifest:
-    places = {name: [[*_fields(chunk), chunk.partition] for chunk in chunks] for name, chunks in buffers.items()}
-    return {"buffers": places, "counters": dict(state.counters)}
+def _places(buffers: Mapping[str, tuple[Chunk, ...]]) -> dict[Place, Chunk]:
+    return {chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None}
+
+
+def _written(buffers: Mapping[str, tuple[Chunk, ...]]) -> Buffers:
+    return {name: [[*_fields(chunk), chunk.partition] for chunk in chunks] for name, chunks in buffers.items()}
 
 
 def _fields(chunk: Chunk) -> tuple[str, int, int, int]:

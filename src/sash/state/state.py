@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,25 @@ class State:
 
     `memory` is what operators made of their buffers to save time, by their names. It is never stored, and handed out
     once: whoever takes it may change it. Neither is `results`, how many the epoch's join gave: what its work is judged
-    by.
+    by. `own` is what one of several tasks on the bucket has added, and the others do not know of.
     """
 
     buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     results: int = field(default=0, compare=False, repr=False)
+    own: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
 
     def chunks(self, name: str) -> tuple[Chunk, ...]:
         return self.buffers.get(name, ())
+
+    def with_own(self, parts: Iterable[Mapping[str, tuple[Chunk, ...]]]) -> State:
+        """The state with what tasks have added to it."""
+        buffers = dict(self.buffers)
+        for own in parts:
+            for name, chunks in own.items():
+                buffers[name] = (*buffers.get(name, ()), *chunks)
+        return replace(self, buffers=buffers, own={})
 
     @property
     def tuples(self) -> int:
@@ -45,6 +54,7 @@ class Working:
         self._counters = dict(state.counters)
         self._recalled = state.memory
         self._memory: dict[str, Any] = {}
+        self._own: dict[str, tuple[Chunk, ...]] = {}
         self.results = 0
         self._bucket = bucket
         self._buckets = buckets
@@ -54,6 +64,10 @@ class Working:
 
     def store(self, name: str, chunks: list[Chunk]) -> None:
         self._buffers[name] = tuple(chunks)
+
+    def add_own(self, name: str, chunk: Chunk) -> None:
+        """To a buffer to which every task on the bucket adds what it has found."""
+        self._own[name] = (*self._own.get(name, ()), chunk)
 
     def numbers(self, name: str, more: int) -> NDArray[np.int64]:
         """Give out `more` numbers, in order, that neither an epoch before nor another bucket gives out.
@@ -77,4 +91,4 @@ class Working:
 
     def finished(self) -> State:
         buffers = {name: chunks for name, chunks in self._buffers.items() if chunks}
-        return State(buffers, self._counters, self._memory, self.results)
+        return State(buffers, self._counters, self._memory, self.results, self._own)
