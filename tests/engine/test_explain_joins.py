@@ -38,3 +38,19 @@ def test_joins_below_other_operators_are_found() -> None:
     assert explain_joins(window("S", TimeWindow(SECOND)), Statistics(), "upa") == []
     shown = explain_joins(Join(join, window("U", TimeWindow(SECOND)), (("S.a", "U.a"),)), Statistics(), "upa")
     assert [line.split(",")[0] for line in shown if not line.startswith(" ")] == ["Join on S.a = U.a", join.describe()]
+
+
+def test_every_input_of_a_chain_has_its_own_order() -> None:
+    sides = tuple(window(name, TimeWindow(10 * SECOND)) for name in "STU")
+    known = Statistics(
+        rates={"s": 10.0, "t": 1.0, "u": 5.0}, distinct={"s.a": 10.0, "t.a": 10.0, "t.b": 5.0, "u.b": 5.0}
+    )
+    shown = explain_joins(MultiJoin(sides, (("S.a", "T.a", None), (None, "T.b", "U.b"))), known, "upa")
+    # 10 tuples of S meet 1 of T each, one of T meets 10 of S or of U each, 5 of U meet 2 of T each.
+    assert shown == [
+        "Join of 3 on S.a = T.a AND T.b = U.b: 30 combinations of some inputs gone through per second, none is stored",
+        "  S probes T, U: 10 tuples per second, 100 in the window",
+        "  T probes S, U: 1 tuples per second, 10 in the window",
+        "  U probes T, S: 5 tuples per second, 50 in the window",
+        "  the order is chosen anew in every micro-batch, from what is stored then",
+    ]

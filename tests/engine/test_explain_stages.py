@@ -5,6 +5,8 @@ from __future__ import annotations
 from sash.core.window import RowWindow, TimeWindow
 from sash.engine.explain_continuous import explain_plan
 from sash.plan.continuous import Aggregated, GroupBy, Join
+from sash.plan.estimates import Statistics
+from sash.plan.fuse_joins import fuse_joins
 from tests.support.plans import INT, window
 
 COUNT = (Aggregated("n", "count", None, INT),)
@@ -27,3 +29,13 @@ def test_one_bucket_says_so() -> None:
     assert explain_plan(JOIN)[-1] == "On Spark: buckets by S.a, T.a"
     alone = "On Spark: one bucket, because no column is a key of all that is compared"
     assert explain_plan(window("S", RowWindow(3)))[-1] == alone
+
+
+def test_copies_in_every_bucket_are_shown() -> None:
+    chain = fuse_joins(Join(JOIN, window("U", TimeWindow(4)), (("T.b", "U.b"),)))
+    assert explain_plan(chain)[-1] == "On Spark: buckets by S.a, T.a; every bucket has U"
+    counts = GroupBy(window("V", TimeWindow(4)), ("V.a",), COUNT)
+    # There are far more tuples of S to copy than groups.
+    exchanged = explain_plan(fuse_joins(Join(JOIN, counts, (("T.b", "n"),)), Statistics(rates={"s": 1e12})))
+    assert "    Exchange to every bucket" in exchanged
+    assert exchanged[-1] == "  2  buckets by S.a, T.a; every bucket has what is exchanged to all"

@@ -25,7 +25,10 @@ QUERIES = {
     "join": "SELECT s.k, s.v, t.v AS w FROM s [RANGE 2 sec], t [RANGE 2 sec] WHERE s.k = t.k AND s.v < t.v",
     # Tuples are pushed out by later ones, so results are taken back; the last 30 of a stream are in one bucket.
     "rows": "SELECT s.v, t.v AS w FROM s [ROWS 30], t [RANGE 1 sec] WHERE s.k = t.k",
-    # Two stages, both are divided.
+    # Two stages, both are divided: the second key is computed from results of the first join.
+    "sums": "SELECT s.v, t.g, u.v AS w FROM s [RANGE 1 sec], t [RANGE 1 sec], u [RANGE 1 sec] "
+    "WHERE s.k = t.k AND s.v + t.v = u.v",
+    # One stage, in which every bucket has all of one window.
     "chain": "SELECT s.v, t.g, u.v AS w FROM s [RANGE 1 sec], t [RANGE 1 sec], u [RANGE 1 sec] "
     "WHERE s.k = t.k AND t.g = u.g",
 }  # fmt: skip
@@ -107,7 +110,7 @@ def test_divided_buckets_give_the_same_changes(
         found = run(spark, tmp_path, QUERIES, [(DIVIDED, 5)])
     shares = shares_in(caplog)
     assert len(shares) >= len(QUERIES) and max(max(each.values()) for each in shares) == CORES
-    # Buckets of both stages of the chain at once.
+    # Buckets of both stages at once.
     assert any(len(each) > 1 for each in shares)
     check(found, expected)
 

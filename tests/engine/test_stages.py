@@ -16,8 +16,8 @@ from tests.support.windows_in_duckdb import Definition, answer_of_changes
 pytestmark = pytest.mark.spark
 
 QUERIES = {
-    "chain": "SELECT s.k, t.g, u.v FROM s [RANGE 2 sec], t [RANGE 2 sec], u [RANGE 2 sec] "
-    "WHERE s.k = t.k AND t.g = u.g",
+    "sums": "SELECT s.k, t.g, u.v FROM s [RANGE 2 sec], t [RANGE 2 sec], u [RANGE 2 sec] "
+    "WHERE s.k = t.k AND s.v + t.v = u.v",
     "groups": "SELECT t.g, COUNT(*) AS n, SUM(s.v) AS total FROM s [RANGE 2 sec], t [RANGE 2 sec] "
     "WHERE s.k = t.k GROUP BY t.g",
     "distinct": "SELECT DISTINCT s.g, t.v FROM s [RANGE 2 sec], t [RANGE 3 sec] WHERE s.k = t.k",
@@ -25,6 +25,16 @@ QUERIES = {
     "EXCEPT ALL SELECT g FROM u [RANGE 1 sec]",
     "rows": "SELECT t.k, COUNT(*) AS n FROM s [ROWS 7], t [RANGE 2 sec] WHERE s.g = t.g GROUP BY t.k",
 }  # fmt: skip
+# Joins along a graph of equalities: one stage, in which some of the windows are in every bucket.
+GRAPHS = {
+    "chain": "SELECT s.k, t.g, u.v FROM s [RANGE 2 sec], t [RANGE 2 sec], u [RANGE 2 sec] "
+    "WHERE s.k = t.k AND t.g = u.g",
+    "star": "SELECT s.k, s.g, t.v AS tv, u.v AS uv FROM s [ROWS 6], t [RANGE 2 sec], u [PARTITION BY k ROWS 2] "
+    "WHERE s.k = t.k AND s.g = u.g",
+    "cycle": "SELECT s.v, t.k, u.g FROM s [RANGE 2 sec], t [RANGE 3 sec], u [RANGE 2 sec] "
+    "WHERE s.k = t.k AND t.g = u.g AND u.v = s.v",
+}  # fmt: skip
+QUERIES |= GRAPHS
 STREAMS = "stu"
 
 
@@ -45,7 +55,8 @@ def changes(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest
         with sash.connect(spark=spark, checkpoint=directory / "checkpoint", executor_rows=rows) as session:
             declare(session, directory, STREAMS)
             for name, text in QUERIES.items():
-                assert "stages" in session.explain(text)
+                shown = session.explain(text)
+                assert "; every bucket has" in shown if name in GRAPHS else "stages" in shown, shown
                 query = session.register(text, name=name)
                 query.subscribe(lambda answer, name=name: collected[name].append(answer.table))
             session.run()

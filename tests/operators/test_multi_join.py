@@ -17,7 +17,7 @@ from sash.core.pattern import UpdatePattern
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.base import Epoch
-from sash.operators.multi_join import MultiJoinOp
+from sash.operators.build import pipelined
 from sash.operators.multi_join.grouping_kernels import _kernel_members, _kernel_numbered, reference_members
 from sash.operators.multi_join.kernels import _kernel_combinations, reference_combinations
 from sash.operators.net import net
@@ -53,7 +53,7 @@ class Running:
         sides = tuple(Storing(f"side {place}", each.pattern, 7, 3) for place, each in enumerate(self.node.inputs))
         self._stages = [Stage(each, 3, named=True) for each in self.node.inputs]
         self._states = [State() for _ in self._stages]
-        self._operator = MultiJoinOp(self.node.schema, self.node.keys, sides, width=0)
+        self._operator = pipelined(self.node, sides, width=0)
         self.state = State()
 
     def step(self, inputs: Inputs, low: int, high: int) -> Changes:

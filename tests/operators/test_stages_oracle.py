@@ -19,7 +19,7 @@ from sash.operators.hashing import buckets_of
 from sash.operators.net import net
 from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Aggregated, Distinct, GroupBy, Join, Negation, Node, windows
-from sash.plan.stages import stages
+from sash.plan.stages import EVERYWHERE, Target, stages
 from sash.plan.strategies import STRATEGIES
 from sash.state import State
 from tests.operators.test_plans_oracle import END, needed, restored
@@ -45,8 +45,8 @@ class InBuckets:
     def step(self, arrived: Mapping[int, Arrivals], low: int, high: int, tables: Versions) -> Changes:
         def step(place: int, bucket: Bucket, given_changes: Mapping[str, Changes]) -> Changes:
             mine = {
-                window: self._of_bucket(arrived[window], column, bucket)
-                for window, column in self._stages[place].windows.items()
+                window: self._of_bucket(arrived[window], target, bucket)
+                for window, target in self._stages[place].windows.items()
             }
             for changes in given_changes.values():
                 assert all(low <= ts < high for ts in changes.ts.tolist()) and changes.in_order() is changes
@@ -65,10 +65,11 @@ class InBuckets:
         found = run_stages(self._stages, self._buckets, step)
         return net(found) if self.divided else found
 
-    def _of_bucket(self, arrived: Arrivals, column: str | None, bucket: Bucket) -> Arrivals:
-        if column is None:
+    def _of_bucket(self, arrived: Arrivals, target: Target, bucket: Bucket) -> Arrivals:
+        if not isinstance(target, str):
+            assert target is EVERYWHERE or bucket.of == 1
             return arrived
-        mine = buckets_of(arrived.rows[column], bucket.of) == bucket.number
+        mine = buckets_of(arrived.rows[target], bucket.of) == bucket.number
         return Arrivals(arrived.rows.filter(pa.array(mine)), arrived.ts[mine])
 
 

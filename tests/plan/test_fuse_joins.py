@@ -1,19 +1,22 @@
-"""Which joins become one: those on a common attribute, of one column or several."""
+"""Which joins become one: those on a common attribute, of one column or several, and those along a graph of several."""
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from sash.core.time import SECOND
 from sash.core.window import TimeWindow
-from sash.plan.continuous import Filter, Join, Node
+from sash.plan.continuous import Filter, Join, Map, Node, windows
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
+from sash.plan.expressions import Call, Field
 from sash.plan.fuse_joins import fuse_joins
 from sash.plan.multi_join import MultiJoin
+from sash.plan.reorder import exchange_joins, join_right_first
 from sash.plan.rewrites import optimise
-from sash.plan.stages import StagePlan, stages
-from tests.support.plans import less, window
+from sash.plan.stages import EVERYWHERE, StagePlan, stages
+from tests.support.plans import INT, less, window
 
 
 def link(name: str) -> Node:
@@ -44,20 +47,77 @@ def test_attributes_of_two_columns() -> None:
     both = Join(A, B, (("A.a", "B.a"), ("A.b", "B.b")))
     fused = fuse_joins(Join(both, C, (("B.b", "C.a"), ("A.a", "C.b"))))
     assert fused == MultiJoin((A, B, C), (("A.b", "B.b", "C.a"), ("A.a", "B.a", "C.b")))
-    # One of two columns, or one more, is another attribute.
-    for keys in ((("A.a", "C.a"),), (("A.a", "C.a"), ("A.b", "C.a")), (("A.a", "C.a"), ("A.a", "C.b"))):
-        assert fuse_joins(Join(both, C, keys)) == Join(both, C, keys)
+    # One of two columns is an attribute that all have; the other one is not.
+    assert keys_of(Join(both, C, (("A.a", "C.a"),))) == [("A.a", "B.a", "C.a"), ("A.b", "B.b", None)]
+
+
+def test_several_columns_of_one_input_that_are_equal() -> None:
+    """Each is a key of its own: by way of another input."""
+    both = Join(A, B, (("A.a", "B.a"), ("A.b", "B.b")))
+    assert keys_of(Join(AB, C, (("A.a", "C.a"), ("A.a", "C.b")))) == [("A.a", "B.a", "C.a"), ("A.a", None, "C.b")]
+    every = keys_of(Join(both, C, (("A.a", "C.a"), ("A.b", "C.a"))))
+    assert every == [("A.a", "B.a", "C.a"), ("A.b", "B.a", None), ("A.a", "B.b", None)]
+
+
+def keys_of(plan: Node) -> list[tuple[str | None, ...]]:
+    found = fuse_joins(plan)
+    assert isinstance(found, MultiJoin) and found.schema == plan.schema
+    return list(found.keys)
+
+
+def test_chains_stars_and_cycles() -> None:
+    chain = Join(AB, C, (("B.b", "C.a"),))
+    assert fuse_joins(chain) == MultiJoin((A, B, C), ((None, "B.b", "C.a"), ("A.a", "B.a", None)))
+    assert fuse_joins(chain).describe() == "Join of 3 on B.b = C.a AND A.a = B.a"
+    star = Join(Join(AB, C, (("A.b", "C.a"),)), D, (("A.a", "D.b"),))
+    assert keys_of(star) == [("A.a", "B.a", None, "D.b"), ("A.b", None, "C.a", None)]
+    cycle = Join(AB, C, (("B.b", "C.a"), ("A.b", "C.b")))
+    assert keys_of(cycle) == [(None, "B.b", "C.a"), ("A.b", None, "C.b"), ("A.a", "B.a", None)]
+
+
+def test_keys_that_have_little_copied_come_first() -> None:
+    chain = Join(AB, C, (("B.b", "C.a"),))
+    for rates, copied in (({"c": 1.0}, "C"), ({"a": 1.0}, "A")):
+        found = fuse_joins(chain, Statistics(rates=rates))
+        targets = stages(found)[0].windows
+        assert [node.alias for place, node in enumerate(windows(found)) if targets[place] is EVERYWHERE] == [copied]
 
 
 def test_what_stays_as_it_is() -> None:
-    for plan in (AB, Join(AB, C, (("A.b", "C.a"),)), Join(AB, C, ()), Join(Join(A, B, ()), C, (("A.a", "C.a"),))):
+    for plan in (AB, Join(AB, C, ()), Join(Join(A, B, ()), C, (("A.a", "C.a"),))):
         assert fuse_joins(plan) == plan
+
+
+def test_columns_in_another_order() -> None:
+    """However joins were reordered, one join of the inputs as they were written comes out."""
+    for key in ("A.a", "B.a"):
+        written = Join(AB, C, ((key, "C.b"),))
+        for rule in (exchange_joins, join_right_first):
+            assert fuse_joins(rule(written)) == fuse_joins(written)
+    turned = Join(Join(A, C, (("A.a", "C.a"),)), B, (("A.b", "B.b"),))
+    mixed = ("C.b", "A.a", "B.a", "A.b", "B.b", "C.a")
+    permuted = Join(Map(turned, tuple((name, Field(name, INT)) for name in mixed)), D, (("A.a", "D.a"),))
+    fused = fuse_joins(permuted)
+    assert isinstance(fused, Map) and isinstance(fused.input, MultiJoin) and fused.schema == permuted.schema
+
+
+def test_conditions_between_joins() -> None:
+    differ = Call("ne", (Field("A.b", INT), Field("B.b", INT)), pa.bool_())
+    between = Join(Filter(AB, differ), C, (("B.b", "C.a"),))
+    assert fuse_joins(between) == between
+    above = fuse_joins(between, over_conditions=True)
+    assert above == Filter(fuse_joins(Join(AB, C, (("B.b", "C.a"),))), differ)
+    # The cheaper form is taken. With many values of B.b few pairs have a result; those that have none are not stored.
+    many = Statistics(distinct={"b.b": 1e5, "c.a": 1e5})
+    assert [optimise(between, known) for known in (Statistics(), many)] == [between, above]
 
 
 def test_below_something_else() -> None:
     joined = Join(AB, C, (("A.a", "C.a"),))
     apart = Filter(Join(joined, D, (("C.b", "D.a"),)), less("A.b", 3))
-    assert fuse_joins(apart) == Filter(Join(fuse_joins(joined), D, (("C.b", "D.a"),)), less("A.b", 3))
+    assert fuse_joins(apart) == Filter(fuse_joins(Join(joined, D, (("C.b", "D.a"),))), less("A.b", 3))
+    crossed = Filter(Join(joined, D, ()), less("A.b", 3))
+    assert fuse_joins(crossed) == Filter(Join(fuse_joins(joined), D, ()), less("A.b", 3))
 
 
 def test_the_optimiser_fuses_and_the_model_agrees() -> None:

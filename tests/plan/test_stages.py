@@ -27,7 +27,7 @@ from sash.plan.continuous import (
 from sash.plan.expressions import Call, Field, Literal, RowExpression
 from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow
 from sash.plan.partitioning import Kept, ways
-from sash.plan.stages import StagePlan, stages
+from sash.plan.stages import StagePlan, Target, stages
 from tests.plan.test_update_patterns import two, with_table
 from tests.support.plans import less, plans
 
@@ -171,5 +171,7 @@ def test_every_operator_has_what_it_compares_in_one_bucket(plan: Node) -> None:
     spread_by(plan, "", every[-1])
 
 
-def _by(column: str | None) -> set[object]:
-    return {Kept.TOGETHER} if column is None else {column, Kept.SOMEHOW}
+def _by(target: Target) -> set[object]:
+    if isinstance(target, str):
+        return {target, Kept.SOMEHOW}
+    return {Kept.TOGETHER} if target is None else {target}

@@ -11,10 +11,10 @@ from sash.core.time import format_duration
 from sash.engine.continuous import Decision
 from sash.engine.explain_joins import explain_joins
 from sash.engine.join_layout import JoinLayout
-from sash.plan.continuous import Node, inputs, path_below, streams_of
+from sash.plan.continuous import Node, inputs, path_below, streams_of, windows
 from sash.plan.costs import cost, costs_by_kind
 from sash.plan.shared_joins import joined_aggregate
-from sash.plan.stages import StagePlan, stages
+from sash.plan.stages import EVERYWHERE, StagePlan, Target, stages
 from sash.plan.strategies import AUTO, NT, UPA
 from sash.plan.streams import is_stream, sampling_of
 
@@ -63,7 +63,7 @@ def explain_plan(plan: Node) -> list[str]:
     shown = [f"  {'  ' * depth}{line}" for depth, line in _tree(plan, "", 0, exchanges)]
     used = [line for line in _PATTERNS if any(each.endswith(f"-> {line.split()[0]}") for each in shown)]
     title = [_title(plan), "Plan, each edge with its update pattern"]
-    return [*title, *shown, *used, *_growth(plan), *_on_spark(every)]
+    return [*title, *shown, *used, *_growth(plan), *_on_spark(plan, every)]
 
 
 def _tree(node: Node, path: str, depth: int, exchanges: dict[str, str]) -> Iterator[tuple[int, str]]:
@@ -170,20 +170,27 @@ def _title(plan: Node) -> str:
     return "Continuous: every arrival and every expiry changes the answer"
 
 
-def _on_spark(every: Sequence[StagePlan]) -> list[str]:
+def _on_spark(plan: Node, every: Sequence[StagePlan]) -> list[str]:
     """By what each stage is spread over buckets, from the windows up."""
     if len(every) == 1:
         reason = "" if every[0].spread else ", because no column is a key of all that is compared"
-        return [f"On Spark: {_buckets(every[0])}{reason}"]
+        return [f"On Spark: {_buckets(plan, every[0])}{reason}"]
     numbered = enumerate(every, 1)
-    return [f"On Spark: {len(every)} stages", *(f"  {number}  {_buckets(stage)}" for number, stage in numbered)]
+    shown = (f"  {number}  {_buckets(plan, stage)}" for number, stage in numbered)
+    return [f"On Spark: {len(every)} stages", *shown]
 
 
-def _buckets(stage: StagePlan) -> str:
-    columns = [*stage.windows.values(), *stage.lower.values()]
-    return f"buckets {_by(columns)}" if stage.spread else "one bucket"
+def _buckets(plan: Node, stage: StagePlan) -> str:
+    if not stage.spread:
+        return "one bucket"
+    copied = [windows(plan)[place].alias for place, target in stage.windows.items() if target is EVERYWHERE]
+    copied += ["what is exchanged to all" for target in stage.lower.values() if target is EVERYWHERE]
+    everywhere = f"; every bucket has {', '.join(copied)}" if copied else ""
+    return f"buckets {_by([*stage.windows.values(), *stage.lower.values()])}{everywhere}"
 
 
-def _by(columns: Sequence[str | None]) -> str:
-    named = sorted({column for column in columns if column is not None})
-    return f"by {', '.join(named)}" if named else "into one bucket"
+def _by(targets: Sequence[Target]) -> str:
+    named = sorted({target for target in targets if isinstance(target, str)})
+    if not named:
+        return "to every bucket" if EVERYWHERE in targets else "into one bucket"
+    return f"by {', '.join(named)}"

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sash.plan.continuous import Join, Node, inputs
-from sash.plan.estimates import Statistics, flow_above, values_of
+from sash.plan.continuous import Join, Node, inputs, windows
+from sash.plan.estimates import Statistics, flow_above, graph_inputs, partial_combinations, values_of
+from sash.plan.graph_order import connected_order
 from sash.plan.join_costs import JoinInput, Number, cost
 from sash.plan.join_order import augmented
 from sash.plan.multi_join import MultiJoin
 
+_ANEW = "  the order is chosen anew in every micro-batch, from what is stored then"
+
 
 def explain_joins(plan: Node, known: Statistics, strategy: str) -> list[str]:
     """Of every join in a plan, from the answer down."""
-    found = list(_of(plan, known, strategy)) if isinstance(plan, Join | MultiJoin) else []
+    found: list[str] = []
+    if isinstance(plan, MultiJoin) and not plan.is_common:
+        found = list(_of_graph(plan, known, strategy))
+    elif isinstance(plan, Join | MultiJoin):
+        found = list(_of(plan, known, strategy))
     return [*found, *(line for below in inputs(plan) for line in explain_joins(below, known, strategy))]
 
 
@@ -36,7 +43,23 @@ def _of(join: Join | MultiJoin, known: Statistics, strategy: str) -> Iterator[st
         rate, live, many = map(_number, (flows[place].rate, flows[place].live, values[place]))
         yield f"  {shown[place]}: {rate} tuples per second, {live} in the window, {many} values"
     if isinstance(join, MultiJoin):
-        yield "  the order is chosen anew in every micro-batch, from what is stored then"
+        yield _ANEW
+
+
+def _of_graph(join: MultiJoin, known: Statistics, strategy: str) -> Iterator[str]:
+    """Every input has an order of its own, along the equalities."""
+    flows = [flow_above(each, known, strategy) for each in join.inputs]
+    sides, names = graph_inputs(join, flows, known), [_name(each) for each in join.inputs]
+    passed = _number(partial_combinations(join, flows, known))
+    yield f"{join.describe()}: {passed} combinations of some inputs gone through per second, none is stored"
+    for place, (flow, name) in enumerate(zip(flows, names, strict=True)):
+        order = ", ".join(names[other] for other in connected_order(sides, place)[1:])
+        yield f"  {name} probes {order}: {_number(flow.rate)} tuples per second, {_number(flow.live)} in the window"
+    yield _ANEW
+
+
+def _name(node: Node) -> str:
+    return " and ".join(window.alias for window in windows(node))
 
 
 def _number(estimate: Number) -> str:

@@ -16,7 +16,7 @@ from sash.operators.growing import GrowingGroupByOp
 from sash.operators.join import WindowJoinOp
 from sash.operators.matching import MatchingOp
 from sash.operators.matching_kernels import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH
-from sash.operators.multi_join import MultiJoinOp
+from sash.operators.multi_join import GraphJoinOp, MultiJoinOp
 from sash.operators.negative_window import NegativeWindowOp
 from sash.operators.results import OutlivingOp, ResultRowsOp, StampedOp
 from sash.operators.row_window import RowWindowOp
@@ -117,7 +117,7 @@ class _Builder:
             return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
         if isinstance(node, MultiJoin):
             stored = (self._storing(each, path_below(path, place)) for place, each in enumerate(node.inputs))
-            return MultiJoinOp(node.schema, node.keys, tuple(stored), width)
+            return pipelined(node, tuple(stored), width)
         if isinstance(node, NrrJoin):
             return NrrJoinOp(node, width)
         if isinstance(node, RelationJoin):
@@ -171,6 +171,14 @@ class _Builder:
     def _storing(self, node: Node, path: str) -> Storing:
         plain = self._strategy == DIRECT
         return Storing(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
+
+
+def pipelined(node: MultiJoin, sides: tuple[Storing, ...], width: int) -> MultiJoinOp | GraphJoinOp:
+    """The operator of a join of n inputs, which are stored as `sides` says."""
+    if node.is_common:
+        (attribute,) = node.attributes
+        return MultiJoinOp(node.schema, list(attribute.values()), sides, width)
+    return GraphJoinOp(node.schema, node.attributes, sides, width)
 
 
 def _rule(node: Negation | Intersection) -> int:

@@ -21,8 +21,10 @@ from sash.core.changes import Changes, together
 from sash.operators.hashing import buckets_of
 from sash.operators.net import net
 from sash.operators.stage import Bucket
-from sash.plan.stages import StagePlan
+from sash.plan.stages import EVERYWHERE, StagePlan, Target
 
+# The number that stands for all buckets.
+ALL = -1
 # Runs one bucket of a stage, which gets the changes of the stages below by their paths.
 StepOfBucket = Callable[[int, Bucket, Mapping[str, Changes]], Changes]
 
@@ -55,20 +57,25 @@ def consumers(plan: Sequence[StagePlan]) -> dict[str, int]:
     return {path: place for place, stage in enumerate(plan) for path in stage.lower}
 
 
-def exchanged(parts: Sequence[Changes], column: str | None, buckets: int) -> list[Changes]:
+def exchanged(parts: Sequence[Changes], target: Target, buckets: int) -> list[Changes]:
     """The changes of all buckets of a stage, as the buckets of the next one get them."""
-    targets = [targets_of(part, column, buckets) for part in parts]
+    targets = [targets_of(part, target, buckets) for part in parts]
     return [
-        together(part.where(target == bucket) for part, target in zip(parts, targets, strict=True))
+        together(part.where(goes_to(bucket, own)) for part, own in zip(parts, targets, strict=True))
         for bucket in range(buckets)
     ]
 
 
-def targets_of(changes: Changes, column: str | None, buckets: int) -> NDArray[np.int64]:
-    """The bucket that each change goes to."""
-    if column is None:
-        return np.zeros(len(changes), dtype=np.int64)
-    return buckets_of(changes.rows[column], buckets)
+def goes_to(bucket: int, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """What a bucket gets of something with these targets."""
+    return (targets == bucket) | (targets == ALL)
+
+
+def targets_of(changes: Changes, target: Target, buckets: int) -> NDArray[np.int64]:
+    """The bucket that each change goes to, or `ALL`."""
+    if isinstance(target, str):
+        return buckets_of(changes.rows[target], buckets)
+    return np.full(len(changes), ALL if target is EVERYWHERE and buckets > 1 else 0, dtype=np.int64)
 
 
 def answer(found: Changes, buckets: int) -> Changes:

@@ -37,7 +37,7 @@ from sash.plan.continuous import (
     RelationJoin,
     inputs,
 )
-from sash.plan.estimates import Flow, Statistics, flow
+from sash.plan.estimates import Flow, Statistics, flow, partial_combinations
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Sampled, Snapshots
 from sash.plan.strategies import DIRECT, NT, UPA, strategy_below
@@ -111,6 +111,8 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
     if isinstance(node, _STORING):
         for each in below:
             yield from _buffer_work(each, known, strategy)
+    if isinstance(node, MultiJoin) and not node.is_common:
+        yield Work(passed=partial_combinations(node, below, known))
     if isinstance(node, Sampled):
         yield Work(passed=known.epochs * above.live)
     if isinstance(node, Negation | Intersection | GroupBy):

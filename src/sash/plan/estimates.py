@@ -28,6 +28,7 @@ from sash.plan.continuous import (
     inputs,
 )
 from sash.plan.expressions import Field
+from sash.plan.graph_order import GraphInput, connected_order, matches, met, selectivity
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 from sash.plan.strategies import NT, executed_pattern, strategy_below
@@ -145,13 +146,40 @@ def _joined(left: Flow, right: Flow, values: float) -> tuple[float, float, float
 
 def _multi_joined(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> tuple[float, float, float]:
     """One input after the other (thesis 5.3.1): a join has as many values as the input with the fewest."""
-    sides = zip(node.inputs, zip(*node.keys, strict=True), strict=True)
-    values, *others = [max(1.0, values_of(each, names, known)) for each, names in sides]
-    found = below[0]
-    for each, own in zip(below[1:], others, strict=True):
-        found = Flow(*_joined(found, each, max(values, own)), pattern=found.pattern)
-        values = min(values, own)
+    sides = graph_inputs(node, below, known)
+    first, *others = connected_order(sides, 0)
+    found, values = below[first], dict(sides[first].values)
+    for place in others:
+        found = Flow(*_joined(found, below[place], selectivity(values, sides[place])), pattern=found.pattern)
+        values = met(values, sides[place])
     return found.rate, found.negative, found.live
+
+
+def graph_inputs(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> list[GraphInput]:
+    """What the order of a join's inputs is decided by."""
+    return [
+        GraphInput(
+            edge.live,
+            {
+                number: max(1.0, values_of(node.inputs[place], attribute[place], known))
+                for number, attribute in enumerate(node.attributes)
+                if place in attribute
+            },
+        )
+        for place, edge in enumerate(below)
+    ]
+
+
+def partial_combinations(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> float:
+    """How many combinations of some of the inputs are gone through per second, which are stored nowhere."""
+    sides, found = graph_inputs(node, below, known), 0.0
+    for of, edge in enumerate(below):
+        combinations, values = edge.tuples, dict(sides[of].values)
+        for place in connected_order(sides, of)[1:-1]:
+            combinations *= matches(values, sides[place])
+            found += combinations
+            values = met(values, sides[place])
+    return found
 
 
 def _distinct(first: Flow, values: float) -> tuple[float, float, float]:

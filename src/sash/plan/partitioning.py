@@ -4,6 +4,9 @@ A bucket must hold everything that an operator compares. A join on a = b may be 
 of its keys, a duplicate elimination by any column. What looks at one row at a time (filters, projections, unions, a
 join with a table, of which every bucket has a copy) may be spread as its inputs are, be it by a column that it leaves
 out. An operator that compares everything with everything, or counts rows of a whole stream, has one bucket.
+
+A join of n inputs need not have a column that all of them have. It is spread by one that some have, and every bucket
+has a copy of the other inputs: a result is found where its tuples of the spread inputs are, and nowhere else.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ class Kept(Enum):
 
     SOMEHOW = "by a column that is not among them any more"
     TOGETHER = "all in one bucket"
+    EVERYWHERE = "all in every bucket"
 
 
 # By what tuples are spread: a column's value, or otherwise.
@@ -70,6 +74,8 @@ def ways(node: Node) -> list[Way]:
         found.append(Way((Kept.SOMEHOW,) * number, (Kept.SOMEHOW,)))
     if not found or takes_rows_singly(node) or _has_one_row(node):
         found.append(Way((Kept.TOGETHER,) * number, (Kept.TOGETHER,)))
+    if _may_be_copied(node):
+        found.append(Way((Kept.EVERYWHERE,) * number, (Kept.EVERYWHERE,)))
     return found
 
 
@@ -80,6 +86,11 @@ def takes_rows_singly(node: Node) -> bool:
     if isinstance(node, Outliving):
         return not _compares_groups(node)
     return isinstance(node, Filter | Map | Union | TableJoin | Stamped | Sampled | Snapshots)
+
+
+def _may_be_copied(node: Node) -> bool:
+    """Whether every bucket may do the same over again: it is little, and comes out the same everywhere."""
+    return isinstance(node, BaseWindow | Filter | Map | Union | TableJoin)
 
 
 def _compares_groups(node: Outliving) -> bool:
@@ -101,13 +112,14 @@ def _keyed(node: Node) -> Iterator[Way]:
         yield from (Way((), (name,)) for name in names if spreads(node.schema.field(name).type))
         return
     for columns, names in _columns(node):
-        first, *others = (input.schema.field(column).type for input, column in zip(inputs(node), columns, strict=True))
+        sides = zip(inputs(node), columns, strict=True)
+        first, *others = (input.schema.field(name).type for input, name in sides if isinstance(name, str))
         # Equal values of different types have different hashes.
         if spreads(first) and all(other == first for other in others):
             yield Way(columns, names)
 
 
-def _columns(node: Node) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _columns(node: Node) -> Iterator[tuple[tuple[Spread, ...], tuple[str, ...]]]:
     """Columns of the inputs that are compared with each other, with the names of the results' columns."""
     if isinstance(node, Union):
         for names in zip(*(input.schema.names for input in node.inputs), strict=True):
@@ -115,7 +127,8 @@ def _columns(node: Node) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     elif isinstance(node, Join):
         yield from (((one, other), (one, other)) for one, other in node.keys)
     elif isinstance(node, MultiJoin):
-        yield from ((names, names) for names in node.keys)
+        for key in node.keys:
+            yield tuple(name or Kept.EVERYWHERE for name in key), tuple(name for name in key if name is not None)
     elif isinstance(node, Map):
         for field in node.input.schema:
             same = Field(field.name, field.type)

@@ -21,7 +21,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 def join_right_first(node: Node) -> Node | None:
-    if not isinstance(node, Join) or not isinstance(inner := _bare(node.left), Join):
+    if not isinstance(node, Join) or not isinstance(inner := bare(node.left), Join):
         return None
     keys = _moved(node.keys, inner.right, dict(inner.keys))
     if keys is None:
@@ -30,7 +30,7 @@ def join_right_first(node: Node) -> Node | None:
 
 
 def join_left_first(node: Node) -> Node | None:
-    if not isinstance(node, Join) or not isinstance(inner := _bare(node.right), Join):
+    if not isinstance(node, Join) or not isinstance(inner := bare(node.right), Join):
         return None
     keys = _moved(_turned(node.keys), inner.left, {other: one for one, other in inner.keys})
     if keys is None:
@@ -39,7 +39,7 @@ def join_left_first(node: Node) -> Node | None:
 
 
 def exchange_joins(node: Node) -> Node | None:
-    if not isinstance(node, Join) or not isinstance(inner := _bare(node.left), Join):
+    if not isinstance(node, Join) or not isinstance(inner := bare(node.left), Join):
         return None
     keys = _moved(node.keys, inner.left, {other: one for one, other in inner.keys})
     if keys is None:
@@ -57,8 +57,8 @@ def flatten_union(node: Node) -> Node | None:
 
 def drop_permutation(node: Node) -> Node | None:
     """Map(Map(A)) becomes Map(A) where the lower one only puts columns in order."""
-    if isinstance(node, Map) and isinstance(node.input, Map) and (bare := _bare(node.input)) is not node.input:
-        return Map(bare, node.outputs)
+    if isinstance(node, Map) and isinstance(node.input, Map) and (below := bare(node.input)) is not node.input:
+        return Map(below, node.outputs)
     return None
 
 
@@ -74,7 +74,7 @@ def _turned(keys: Iterable[tuple[str, str]]) -> Keys:
     return tuple((other, one) for one, other in keys)
 
 
-def _bare(node: Node) -> Node:
+def bare(node: Node) -> Node:
     """The node below a projection that only changes the order of its columns."""
     if not isinstance(node, Map) or sorted(node.schema.names) != sorted(node.input.schema.names):
         return node

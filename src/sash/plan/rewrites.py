@@ -5,10 +5,11 @@
     push_down_negation     the other way: a selective negation makes a join smaller
     push_down_distinct     duplicates are gone before they are joined
     orders of joins and unions: see reorder.py
-    fuse_joins             joins on one attribute become one, which stores no intermediate results
+    fuse_joins             joins of joins become one, which stores no intermediate results
 
-Pushing selections down and fusing joins are always taken, the others where the cost model says so (`optimise`). A
-condition that may raise stays where it is: below a join it would see tuples that have no partner.
+Pushing selections down and fusing joins are always taken, the others where the cost model says so (`optimise`), and
+so is fusing joins over a selection between them. A condition that may raise stays where it is: below a join it would
+see tuples that have no partner.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ def optimise(plan: Node, statistics: Statistics | None = None, strategy: str = U
     """The cheapest of the plans that the rewrites lead to; of equal ones, the first that was written."""
     known = statistics or Statistics()
     pushed = everywhere(push_down_selections, plan)
-    return min(map(fuse_joins, alternatives(pushed)), key=lambda candidate: cost(candidate, known, strategy))
+    fused = dict.fromkeys(
+        fuse_joins(candidate, known, strategy, over_conditions=over)
+        for candidate in alternatives(pushed)
+        for over in (True, False)
+    )
+    return min(fused, key=lambda candidate: cost(candidate, known, strategy))
 
 
 def alternatives(plan: Node, rules: Sequence[Rule] | None = None) -> list[Node]:

@@ -27,23 +27,36 @@ from itertools import count
 from sash.plan.continuous import BaseWindow, Node, inputs, path_below
 from sash.plan.partitioning import Kept, Spread, Way, takes_rows_singly, ways
 
+# The column that decides the bucket; EVERYWHERE where every bucket gets everything; None where there is one bucket.
+Target = str | Kept | None
+EVERYWHERE = Kept.EVERYWHERE
+
 
 @dataclass(frozen=True)
 class StagePlan:
     """The operators from the node at `path` down to windows and to stages below.
 
-    `windows`, by their places in the plan, and `lower`, by the paths of the stages below, have the column that decides
-    the bucket; None where there is one bucket.
+    `windows`, by their places in the plan, and `lower`, by the paths of the stages below, say where their tuples go.
+    Of a stage with several buckets at least one of them is spread by a column.
     """
 
     path: str
-    windows: Mapping[int, str | None] = field(default_factory=dict)
-    lower: Mapping[str, str | None] = field(default_factory=dict)
+    windows: Mapping[int, Target] = field(default_factory=dict)
+    lower: Mapping[str, Target] = field(default_factory=dict)
 
     @property
     def spread(self) -> bool:
         """Whether it may have several buckets."""
-        return None not in (*self.windows.values(), *self.lower.values())
+        return None not in self._targets
+
+    @property
+    def copies(self) -> bool:
+        """Whether something goes to every bucket."""
+        return EVERYWHERE in self._targets
+
+    @property
+    def _targets(self) -> tuple[Target, ...]:
+        return (*self.windows.values(), *self.lower.values())
 
 
 def stages(plan: Node) -> tuple[StagePlan, ...]:
@@ -60,8 +73,8 @@ class _Part:
 
     cuts: int = 0
     early: int = 0
-    windows: Mapping[int, str | None] = field(default_factory=dict)
-    lower: Mapping[str, str | None] = field(default_factory=dict)
+    windows: Mapping[int, Target] = field(default_factory=dict)
+    lower: Mapping[str, Target] = field(default_factory=dict)
     below: tuple[StagePlan, ...] = ()
 
     @property
@@ -88,7 +101,7 @@ def _parts(node: Node, path: str, places: Iterator[int]) -> _Parts:
     if isinstance(node, BaseWindow):
         place = next(places)
         for way in ways(node):
-            _offer(found, way, _Part(windows={place: _column(way.results[0])}))
+            _offer(found, way, _Part(windows={place: _target(way.results[0])}))
         return found
     paths = [path_below(path, each) for each in range(len(inputs(node)))]
     below = [_parts(input, its, places) for input, its in zip(inputs(node), paths, strict=True)]
@@ -113,12 +126,14 @@ def _taken(spread: Spread, path: str, parts: _Parts, early: bool) -> _Part | Non
     if spread is Kept.SOMEHOW:
         return as_it_is
     below = _cheapest(parts)
-    exchanged = _Part(below.cuts + 1, below.early + early, lower={path: _column(spread)}, below=_finished(path, parts))
+    exchanged = _Part(below.cuts + 1, below.early + early, lower={path: _target(spread)}, below=_finished(path, parts))
     return exchanged if as_it_is is None or exchanged.price < as_it_is.price else as_it_is
 
 
 def _cheapest(parts: _Parts) -> _Part:
-    return min(parts.values(), key=lambda part: part.price)
+    """Of those that may be a stage: results that are in every bucket would be as many times too many."""
+    whole = (part for spread, part in parts.items() if spread is not EVERYWHERE)
+    return min(whole, key=lambda part: part.price)
 
 
 def _finished(path: str, parts: _Parts) -> tuple[StagePlan, ...]:
@@ -126,5 +141,5 @@ def _finished(path: str, parts: _Parts) -> tuple[StagePlan, ...]:
     return (*part.below, StagePlan(path, part.windows, part.lower))
 
 
-def _column(spread: Spread) -> str | None:
-    return None if isinstance(spread, Kept) else spread
+def _target(spread: Spread) -> Target:
+    return spread if isinstance(spread, str) or spread is EVERYWHERE else None

@@ -12,6 +12,8 @@ A bucket that is divided (`shares`) has several tasks. Each gets all its rows, w
     rows of bucket 0 ──► task 0
     rows of bucket 1 ──► task 1, task 2, task 3
     rows of bucket 2 ──► task 4
+
+So are rows that go to every bucket.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.core.changes import EXP, SIGN, TS, Changes
 from sash.operators import Stage
-from sash.operators.exchange import answer, consumers, targets_of
+from sash.operators.exchange import ALL, answer, consumers, targets_of
 from sash.spark.folded import FOLDED, packed, unpacked
 from sash.spark.leaves import Layout
 from sash.spark.steps import BUCKET, Job, Report
@@ -53,6 +55,8 @@ def run_on_executors(
         marked = session.createDataFrame(marks, from_arrow_schema(marks.schema))
         parts = [marked, *own, *(frames.pop(path) for path in stage.lower)]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+        if stage.copies and buckets > 1:
+            frame = _in_every_bucket(frame, buckets)
         if len(tasks) > buckets:
             frame = _copied(frame, [share.of for _, share in tasks if share.number == 0])
         frame = frame.repartitionById(len(tasks), BUCKET) if len(tasks) > 1 else frame.repartition(1)
@@ -65,6 +69,13 @@ def run_on_executors(
         return unpacked(table[FOLDED].filter(pc.invert(reported)), job.fold, job.plan.schema), reports
     found = _answer_of(table.filter(pc.invert(reported)), job.plan.schema)
     return answer(found, len(job.tasks(len(job.stages) - 1))), reports
+
+
+def _in_every_bucket(frame: DataFrame, buckets: int) -> DataFrame:
+    """Rows of all buckets once for each of them."""
+    others = [name for name in frame.columns if name != BUCKET]
+    numbers = f"IF({BUCKET} = {ALL}, sequence(0, {buckets - 1}), array({BUCKET}))"
+    return frame.selectExpr(*others, f"explode({numbers}) AS {BUCKET}")
 
 
 def _copied(frame: DataFrame, shares: list[int]) -> DataFrame:

@@ -2,7 +2,8 @@
 
     _leaf   which window of the plan, by its place
     _t      event time in microseconds
-    _arrival, _bucket
+    _arrival
+    _bucket the bucket of the stage that reads the window; -1 is every bucket
     s0, s1  the window's columns, overlaid by type: the windows of a self-join share them
 
 One scan of the micro-batch serves all windows on its stream: a row that belongs to several is expanded.
@@ -18,9 +19,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from sash.catalog import Stream
-from sash.operators.exchange import numbers_of_buckets
+from sash.operators.exchange import ALL, numbers_of_buckets
 from sash.plan.continuous import BaseWindow, Node, windows
-from sash.plan.stages import StagePlan
+from sash.plan.stages import EVERYWHERE, StagePlan
 from sash.spark.lanes import CORRUPT_COLUMN, event_micros
 from sash.spark.sources import type_name
 
@@ -72,9 +73,9 @@ class Leaves:
         self.layout = Layout.of([window.schema.types for window in self._windows])
         self.numbers = numbers_of_buckets(stages, buckets)
         self._spread = {
-            place: (column, number)
+            place: (target, number)
             for stage, number in zip(stages, self.numbers, strict=True)
-            for place, column in stage.windows.items()
+            for place, target in stage.windows.items()
         }
 
     @property
@@ -99,10 +100,10 @@ class Leaves:
         }
 
     def _bucket(self, place: int, window: BaseWindow) -> str:
-        name, buckets = self._spread[place]
-        if name is None:
-            return "0"
-        column = next(column for column in window.columns if column.name == name)
+        target, buckets = self._spread[place]
+        if not isinstance(target, str):
+            return str(ALL if target is EVERYWHERE and buckets > 1 else 0)
+        column = next(column for column in window.columns if column.name == target)
         key = f"CAST({column.expression.sql} AS {type_name(column.type)})"
         return f"CAST(pmod(xxhash64({key}), {buckets}) AS INT)"
 

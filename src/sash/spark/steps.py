@@ -21,11 +21,11 @@ import pyarrow as pa
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.operators import Arrivals, Bucket, Stage
-from sash.operators.exchange import run_stages
+from sash.operators.exchange import goes_to, run_stages
 from sash.operators.join_partials import Fold
 from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Node
-from sash.plan.stages import StagePlan
+from sash.plan.stages import EVERYWHERE, StagePlan
 from sash.spark.leaves import Layout
 from sash.state import files
 from sash.state.files import Manifest
@@ -73,7 +73,7 @@ class Job:
         leaf, buckets = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", BUCKET))
 
         def step(place: int, bucket: Bucket, exchanged: Mapping[str, Changes]) -> Changes:
-            mine = (buckets == bucket.number) & np.isin(leaf, list(self.stages[place].windows))
+            mine = goes_to(bucket.number, buckets) & np.isin(leaf, list(self.stages[place].windows))
             arrived = table.filter(pa.array(mine))
             changes, report = self.step(stages[place], place, bucket, arrived, exchanged)
             reports.append(report)
@@ -98,7 +98,7 @@ class Job:
         directory, epoch = Path(self.directory), self.epoch
         number = self._first(place) + bucket.number
         state = files.load(directory, number, self.manifests.get(number))
-        arrivals, late = self._arrivals(stage, place, table)
+        arrivals, late = self._arrivals(stage, place, bucket, table)
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
         changes, after = advance(exchanged=exchanged, bucket=bucket, share=share)
         report = {"bucket": number, "results": after.results}
@@ -115,15 +115,21 @@ class Job:
         """The number of the first bucket of the stage at a place."""
         return sum(self.buckets[:place])
 
-    def _arrivals(self, stage: Stage, at: int, table: pa.Table) -> tuple[dict[int, Arrivals], list[int]]:
-        """The tuples of each window in order of arrival, without those that are too late, and how many these are."""
+    def _arrivals(
+        self, stage: Stage, at: int, bucket: Bucket, table: pa.Table
+    ) -> tuple[dict[int, Arrivals], list[int]]:
+        """The tuples of each window in order of arrival, without those that are too late, and how many these are.
+
+        Those that go to every bucket are counted in the first.
+        """
         leaf, ts = (np.asarray(table[name], dtype=np.int64) for name in ("_leaf", "_t"))
         arrival = np.asarray(table["_arrival"], dtype=np.int64)
         found, late = {}, [0] * len(stage.schemas)
-        for place in self.stages[at].windows:
+        for place, target in self.stages[at].windows.items():
             schema = stage.schemas[place]
             mine = np.flatnonzero(leaf == place)
-            late[place] = int((ts[mine] < self.epoch.late[place]).sum())
+            if bucket.number == 0 or target is not EVERYWHERE:
+                late[place] = int((ts[mine] < self.epoch.late[place]).sum())
             mine = mine[ts[mine] >= self.epoch.late[place]]
             mine = mine[np.argsort(arrival[mine], kind="stable")]
             columns = [table[f"s{slot}"].take(pa.array(mine)) for slot in self.layout.places[place]]

@@ -1,0 +1,176 @@
+"""Joins of windows on different attributes against the definition: chains, stars, trees and cycles, in one operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.core.changes import NEVER, Changes
+from sash.core.window import RowWindow, TimeWindow
+from sash.operators.lifetimes import Lifetimes
+from sash.operators.multi_join.graph import Values
+from sash.operators.multi_join.graph_kernels import (
+    _kernel_connected,
+    _kernel_grouped,
+    reference_connected,
+    reference_grouped,
+)
+from sash.plan.continuous import Aggregated, GroupBy, Join, windows
+from sash.plan.fuse_joins import fuse_joins
+from sash.plan.multi_join import MultiJoin
+from sash.plan.stages import EVERYWHERE, stages
+from sash.plan.strategies import STRATEGIES
+from tests.operators.test_multi_join import Running, any_cuts, changes_of, some_tuples
+from tests.operators.test_plans_oracle import END
+from tests.operators.test_plans_oracle import run as run_in_one_stage
+from tests.operators.test_stages_oracle import run
+from tests.support.graphs import graphs, nested
+from tests.support.plans import INT, dense_tuples, tuples, window
+from tests.support.relational import Inputs, answer, check_net, view
+
+
+def fused(plan: Join) -> MultiJoin:
+    found = fuse_joins(plan)
+    assert isinstance(found, MultiJoin) and found.schema == plan.schema
+    return found
+
+
+def drawn(data: st.DataObject, plan: Join, *, dense: bool = True) -> Inputs:
+    """Four or five inputs have very many results: fewer tuples are enough."""
+    many = dense_tuples if len(windows(plan)) < 4 else some_tuples
+    choice = st.one_of(many, tuples) if dense else tuples
+    return [data.draw(choice, label=each.alias) for each in windows(plan)]
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_any_windows_give_the_definitions_answer(data: st.DataObject) -> None:
+    plan = data.draw(graphs(), label="graph")
+    check(data, plan, drawn(data, plan))
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_any_inputs_give_the_definitions_answer(data: st.DataObject) -> None:
+    """Negations, groups and other joins below: negative tuples come at any time."""
+    plan = data.draw(graphs(windows_only=False, most=4), label="graph")
+    check(data, plan, drawn(data, plan, dense=False))
+
+
+def check(data: st.DataObject, plan: Join, inputs: Inputs) -> None:
+    """At every instant; the changes are those of joins of two, however the input is cut and the work is shared."""
+    node, cuts = fused(plan), data.draw(any_cuts, label="cuts")
+    changes = changes_of(node, inputs, cuts)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
+    shared = changes_of(node, inputs, cuts, shares=3)
+    whole = changes_of(node, inputs, [])
+    assert Counter(changes) == Counter(whole) == Counter(shared) == Counter(run_in_one_stage(plan, inputs, []))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=40)
+def test_in_buckets(strategy: str, data: st.DataObject) -> None:
+    """Some inputs are spread and the others are in every bucket, below groups that ask who the rows are or not."""
+    below = data.draw(graphs(), label="graph")
+    call = Aggregated("value", data.draw(st.sampled_from(["count", "sum", "min"])), below.schema.names[-1], INT)
+    key = data.draw(st.sampled_from(below.schema.names), label="key")
+    grouped = data.draw(st.booleans(), label="grouped")
+    plan, written = (GroupBy(each, (key,), (call,)) if grouped else each for each in (fused(below), below))
+    inputs = drawn(data, below)
+    cuts, late = data.draw(any_cuts, label="cuts"), data.draw(st.integers(0, 3), label="late")
+    buckets = data.draw(st.integers(1, 3), label="buckets")
+    changes = run(plan, inputs, cuts, buckets, late=late, strategy=strategy)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(written, inputs, now), f"at {now}"
+    for other in {1, 2, 3} - {buckets}:
+        assert Counter(run(plan, inputs, [], other, strategy=strategy, shares=2)) == Counter(changes)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=40)
+def test_inputs_that_are_plans_in_buckets(strategy: str, data: st.DataObject) -> None:
+    """What takes more than a row at a time is done once, and its changes go to every bucket."""
+    plan = data.draw(graphs(windows_only=False, most=4), label="graph")
+    inputs = drawn(data, plan, dense=False)
+    cuts, buckets = data.draw(any_cuts, label="cuts"), data.draw(st.integers(1, 3), label="buckets")
+    changes = run(fused(plan), inputs, cuts, buckets, strategy=strategy)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
+
+
+A, B, C, D = (window(name, TimeWindow(40)) for name in "ABCD")
+FORMS = {
+    "chain": nested([A, B, C, D], [((0, 1), ("A.a", "B.a")), ((1, 2), ("B.b", "C.a")), ((2, 3), ("C.b", "D.a"))]),
+    "star": nested([A, B, C, D], [((0, 1), ("A.a", "B.a")), ((0, 2), ("A.b", "C.a")), ((0, 3), ("A.b", "D.b"))]),
+    "cycle": nested([A, B, C], [((0, 1), ("A.a", "B.a")), ((1, 2), ("B.b", "C.a")), ((0, 2), ("A.b", "C.b"))]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_only_the_live_tuples_of_the_inputs_are_stored(form: str) -> None:
+    """Tuples of one value: after 40 instants any two windows have 1,600 pairs, which joins of two would store."""
+    node = fused(FORMS[form])
+    running = Running(node)
+    for now in range(60):
+        found = running.step([[(now, (1, 1))]] * len(node.inputs), now, now + 1)
+        living = min(now + 1, 40)
+        assert len(found) == living ** len(node.inputs) - (living - 1) ** len(node.inputs)
+        stored = [chunk.tuples for chunks in running.state.buffers.values() for chunk in chunks]
+        # What expires at the end of the epoch is gone already.
+        assert sum(int((each.exp > now + 1).sum()) for each in stored) == min(now + 1, 39) * len(node.inputs)
+        assert running.state.tuples <= 2 * 40 * len(node.inputs)
+
+
+def test_where_the_inputs_of_a_chain_go() -> None:
+    (stage,) = stages(fused(FORMS["chain"]))
+    assert stage.spread and stage.copies
+    assert dict(stage.windows) == {0: EVERYWHERE, 1: EVERYWHERE, 2: "C.b", 3: "D.a"}
+
+
+def test_rows_are_counted_in_every_bucket() -> None:
+    """A window of the last rows of a whole stream could not be spread, but it can be copied."""
+    plan = fused(nested([A, B, window("C", RowWindow(2))], [((0, 1), ("A.a", "B.a")), ((1, 2), ("B.b", "C.a"))]))
+    assert [dict(stage.windows) for stage in stages(plan)] == [{0: "A.a", 1: "B.a", 2: EVERYWHERE}]
+
+
+lives = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(4, 9), st.integers(1, 12), st.booleans())
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_kernels(data: st.DataObject) -> None:
+    node, low = fused(data.draw(graphs(most=4), label="graph")), data.draw(st.integers(3, 9), label="low")
+    sides = [np.array(data.draw(st.lists(lives, min_size=1, max_size=5)), dtype=np.int64) for _ in node.inputs]
+    rows = st.lists(st.integers(0, 2), min_size=sum(map(len, sides)), max_size=sum(map(len, sides)))
+    numbers = np.array([data.draw(rows, label="values") for _ in node.attributes], dtype=np.int64)
+    touched = [side[:, 4].astype(bool) for side in sides]
+    wanted = [side[:, 1] + side[:, 2] > low for side in sides]
+    alive = [_alive(side) for side in sides]
+    for own, side in zip(wanted, sides, strict=True):
+        found, expected = (each(side[:, 0], own, 3) for each in (_kernel_grouped, reference_grouped))
+        assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+    values = Values(node.attributes, alive, numbers, touched, wanted)
+    every = []
+    for turn in values.turns:
+        places, *times = _kernel_connected(*values.arguments(turn, low))
+        listed = list(zip(map(tuple, places.T.tolist()), *(part.tolist() for part in times), strict=True))
+        assert len(listed) == len(set(listed)) and set(listed) == reference_connected(*values.arguments(turn, low))
+        every += listed
+    assert len(every) == len(set(every))
+
+
+def _alive(side: np.ndarray) -> Lifetimes:
+    _, ts, length, taken, touched = side.T
+    sign, ids = np.ones(len(side), dtype=np.int8), np.zeros((len(side), 0), dtype=np.int64)
+    rows = window("S", TimeWindow(1)).schema.empty_table()
+    return Lifetimes(Changes(rows, ts, ts + length, sign, ids), np.where(touched, ts + taken, NEVER), 0)
