@@ -12,6 +12,9 @@ tuples as the cost model says.
     figure 5.3   nested loops: cost over the interval of evaluation, or of expiry for eager evaluation (0: eager expiry)
     figure 5.4   the same with two and with five buckets
 
+    kernels      the same epoch of a window join of two inputs by the operator with its Numba kernel and by Arrow's hash
+                 join (`join_kernels`), at four sizes
+
 Costs are milliseconds of processor time per 1,000 tuples, the mean over the repeats. Beside them stand the tuples
 probed per unit of time and what the cost model predicts for these, for the algorithm itself and as printed (eager,
 nested loops). Goes to benchmarks/out/joins.json; `python -m benchmarks.draw_joins` prints tables and draws.
@@ -28,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.join_kernels import SIZES, compare
 from sash.core.pattern import UpdatePattern
 from sash.operators.multi_join.algorithms import ALGORITHMS, Tuples, join
 from sash.plan.join_costs import Execution, JoinInput, cost
@@ -122,6 +126,7 @@ def main() -> None:
         "figure5_2": orders(given),
         "figure5_3": intervals(given, (1,)),
         "figure5_4": intervals(given, (2, 5)),
+        "kernels": compare(repeats, SIZES[:2] if chosen.quick else SIZES),
     }
     if not chosen.quick:
         OUT.mkdir(exist_ok=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from benchmarks import join_kernels
 from benchmarks.draw_joins import bars, lines, verdicts
 from benchmarks.run_joins import BUCKETS, INTERVAL, ORDERS, intervals, measure, orders, stream
 from sash.operators.multi_join.algorithms import ALGORITHMS
@@ -26,3 +29,16 @@ def test_the_figures_have_their_parts() -> None:
     assert len(bars(results)) == 1 + 2 * len(ALGORITHMS)
     assert len(lines(results["figure5_3"])) == 3 and len(lines(results["figure5_4"])) == 6
     assert verdicts(results)[1].startswith("orders rank by tuples probed")
+
+
+def test_the_operator_and_arrow_give_the_same_pairs() -> None:
+    case = join_kernels.Case.of(200, 40)
+    ours, theirs = join_kernels.by_operator(case)(), join_kernels.by_arrow(case)()
+    rows = ours.rows.append_column("_ts", [ours.ts]).append_column("_exp", [ours.exp])
+    assert Counter(map(str, rows.to_pylist())) == Counter(map(str, theirs.to_pylist()))
+    assert len(ours) > 100 and ours.ts.tolist() == theirs["_ts"].to_pylist()
+    # Once more: the state that it began with is as it was.
+    again = join_kernels.by_operator(case)()
+    assert again.ts.tolist() == ours.ts.tolist()
+    cells = join_kernels.compare(2, ((200, 40),))
+    assert [cell["by"] for cell in cells] == ["numba", "arrow"] and cells[0]["results"] == cells[1]["results"]

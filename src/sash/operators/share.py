@@ -11,7 +11,8 @@ become state: each share adds its own, and the next epoch has them all before it
 Of each join value one input is divided: a share takes some of its tuples, and all tuples of the other inputs. A result
 has one tuple of the divided input, so one share finds it, and no other does. Divided is the input with the most tuples
 that may have a result in this epoch, so that a value that is frequent in one input alone is divided as well. Values
-are looked at by slots, which may hold several: what counts is that a value has one slot.
+are looked at by slots, which may hold several: what counts is that a value has one slot. A join along a graph of
+attributes has no value that all tuples of a result have: one of its inputs is divided as a whole.
 """
 
 from __future__ import annotations

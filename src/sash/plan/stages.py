@@ -1,11 +1,11 @@
 """A continuous plan in stages, with an exchange of changes between them.
 
-    Join on T.b = U.b                   stage 2: buckets by T.b and U.b
+    GroupBy T.b                         stage 2: buckets by T.b
       ═══ exchange by T.b ═══
-      Join on S.a = T.a                 stage 1: buckets by S.a and T.a
+      Join of 3                         stage 1: buckets by S.a and T.a, U in every bucket
         Window S
         Window T
-      Window U                          (read by stage 2)
+        Window U
 
 A stage is a part of the plan whose operators may all be spread over buckets in the same way (`partitioning`): what they
 compare is in one bucket. Where the next operator needs another column, the changes are exchanged: each goes to the
