@@ -29,7 +29,7 @@ from tests.operators.test_plans_oracle import END
 from tests.operators.test_plans_oracle import run as run_in_one_stage
 from tests.operators.test_stages_oracle import run
 from tests.support.graphs import graphs, nested
-from tests.support.plans import INT, dense_tuples, tuples, window
+from tests.support.plans import INT, TABLES, dense_tuples, named, table_plans, tuples, updates, versions, window
 from tests.support.relational import Inputs, answer, check_net, view
 
 
@@ -106,6 +106,24 @@ def test_inputs_that_are_plans_in_buckets(strategy: str, data: st.DataObject) ->
     check_net(changes)
     for now in range(END):
         assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=30)
+def test_inputs_that_are_joined_with_tables(strategy: str, data: st.DataObject) -> None:
+    """A join with a table is repeated in every bucket that needs a copy of its tuples."""
+    sides = [named(data.draw(table_plans()), "w0"), *(window(name, TimeWindow(5)) for name in ("w1", "w2"))]
+    chain = nested(sides, [((0, 1), ("w0.a", "w1.a")), ((1, 2), ("w1.b", "w2.b"))])
+    star = nested(sides, [((0, 1), ("w0.a", "w1.a")), ((0, 2), ("w0.b", "w2.b"))])
+    plan = data.draw(st.sampled_from([chain, star]), label="graph")
+    inputs = [data.draw(st.one_of(tuples, dense_tuples), label=each.alias) for each in windows(plan)]
+    tables = {table.name: versions(data.draw(updates, label=table.name)) for table in TABLES.values()}
+    cuts, buckets = data.draw(any_cuts, label="cuts"), data.draw(st.integers(1, 3), label="buckets")
+    changes = run(fused(plan), inputs, cuts, buckets, strategy=strategy, tables=tables)
+    check_net(changes)
+    for now in range(END):
+        assert view(changes, now) == answer(plan, inputs, now, tables), f"at {now}"
 
 
 A, B, C, D = (window(name, TimeWindow(40)) for name in "ABCD")
