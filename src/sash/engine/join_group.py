@@ -26,6 +26,7 @@ from sash.core.time import Micros, multiple_at_or_after
 from sash.engine.join_layout import JoinLayout, Place
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
+from sash.plan.reach import Reach
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.scheduling import LocalScheduler, Policy
 from sash.scheduling.policies import Conservative
@@ -46,6 +47,7 @@ class JoinAnswer:
     query: str
     as_of: Micros
     table: pa.Table
+    reaches: tuple[Reach, ...] = ()
     scheduled: bool = True
 
 
@@ -272,7 +274,7 @@ class JoinGroup:
                 continue
             if (table.num_rows or each.had_rows) and (each.told is None or end > each.told):
                 scheduled = (end - self.cut.offset) % each.query.slide == 0
-                yield JoinAnswer(each.name, end, table, scheduled)
+                yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
             each.had_rows = table.num_rows > 0
             # Without keys there is a row for no results, too.
             each.is_awake = each.had_rows or not view.empty or not each.query.query.keys

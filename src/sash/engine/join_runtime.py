@@ -23,6 +23,7 @@ from sash.core.errors import CheckpointError
 from sash.core.time import Micros, to_datetime
 from sash.core.versions import RowVersions
 from sash.engine.answer import Answer
+from sash.engine.beginnings import PlanPanes
 from sash.engine.join_group import JoinAnswer, JoinGroup
 from sash.engine.join_layout import JoinLayout
 from sash.engine.plan_runtime import Instants, PlanProgress, PlanRuntime, Reader
@@ -73,6 +74,7 @@ class JoinRuntime(PlanRuntime):
         around: Surroundings,
     ) -> None:
         super().__init__(layout.plan, streams, bucketed, directory, log, tables)
+        self._panes = PlanPanes(layout.cut.length, layout.cut.offset)
         self.founders, self.layout = tuple(founders), layout
         self._around = around
         self._is_formed = False
@@ -160,7 +162,7 @@ class JoinRuntime(PlanRuntime):
     def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
         self._is_whole = False
         tables = outcome.folded if any(map(len, outcome.folded)) else []
-        self._give(self._answers(tables, after), delivered=False)
+        self._give(self._answers(tables, after), after, delivered=False)
         with self._state:
             self._commit(after, outcome.changes, tables)
         self._is_whole = True
@@ -178,7 +180,7 @@ class JoinRuntime(PlanRuntime):
     def _has_last_words(self, after: PlanProgress) -> bool:
         return self._has_ended(after) and self._group.may_look_ahead(max(after.latest.values()))
 
-    def _give(self, answers: Iterable[JoinAnswer], delivered: bool | None) -> None:
+    def _give(self, answers: Iterable[JoinAnswer], progress: PlanProgress, delivered: bool | None) -> None:
         """To the queries that are still registered; `delivered` as for readers, None where all this is known."""
         failed = set(self._group.failed)
         for each in answers:
@@ -188,7 +190,9 @@ class JoinRuntime(PlanRuntime):
             handle = None if delivered is None else self._handle_of(member)
             if handle is None:
                 continue
-            answer = Answer(member.name, to_datetime(each.as_of), True, each.scheduled, each.table)
+            known = progress.complete_from(each.reaches)
+            complete = known is not None and each.as_of >= known
+            answer = Answer(member.name, to_datetime(each.as_of), complete, each.scheduled, each.table)
             handle._remember(answer)
             if not delivered:
                 handle._deliver(answer)
@@ -245,7 +249,7 @@ class JoinRuntime(PlanRuntime):
                 self._members.setdefault(member.serial, member)
                 self._enter(member)
             tables = [entry.tables[name] for name in sorted(entry.tables, key=int)]
-            self._give(self._answers(tables, self._progress), delivered)
+            self._give(self._answers(tables, self._progress), self._progress, delivered)
         self._use(self._around.policy)
 
     def _restore(self, snapshot: Snapshot) -> None:

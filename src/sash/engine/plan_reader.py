@@ -30,11 +30,14 @@ class PlanReader:
 
     def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> None:
         """`delivered`: subscribers were told before, or have not come yet."""
+        known = instants.complete_from
         for as_of, table in self._answers(changes, instants):
             handle = self._handle()
             if handle is None:
                 return
-            answer = Answer(self._name, to_datetime(as_of), True, True, table)
+            # Changes are of no window.
+            complete = self._sampler is None or (known is not None and as_of >= known)
+            answer = Answer(self._name, to_datetime(as_of), complete, True, table)
             handle._remember(answer)
             if not delivered:
                 handle._deliver(answer)

@@ -24,7 +24,7 @@ lock and goes on to a plan's state; it never waits for a turn, so no callback ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,10 +37,13 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.time import Micros
 from sash.core.versions import RowVersions
+from sash.engine.beginnings import Beginning, PlanPanes, Seen
 from sash.engine.observed import Observed
 from sash.engine.view import Passing, View
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node, windows
+from sash.plan.outputs import Sampled
+from sash.plan.reach import Reach, complete_from, pane_of, reaches
 from sash.plan.streams import is_stream, sampling_of
 from sash.spark.buckets import BucketedPlan, Epoch, Outcome
 from sash.spark.leaves import Leaves
@@ -58,7 +61,7 @@ _SIGN = "_sign"
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch of a stream: its rows, about how many, and how far time has gone with it.
+    """A micro-batch of a stream: its rows, about how many, their times, and how far time has gone with it.
 
     `tuples` are those of the plans' windows, where they are here already.
     """
@@ -66,7 +69,7 @@ class Batch:
     rows: DataFrame
     number: int
     epoch: int
-    latest: Micros | None
+    seen: Seen
     watermark: Micros | None
     tuples: Mapping[PlanRuntime, pa.Table] = field(default_factory=dict)
 
@@ -86,14 +89,26 @@ class PlanProgress:
     # Of each stream's last micro-batch, how many tuples came too late: asked for again when it is replayed.
     missed: dict[str, int] = field(default_factory=dict)
     failed: str | None = None
+    # Since when the tuples of each stream are here: `origin` and `missed` of its `Beginning`.
+    begun: dict[str, list[Micros | None]] = field(default_factory=dict)
+
+    def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
+        """The first time as of which answers that look back so far are complete."""
+        known = {name: Beginning(*each) for name, each in self.begun.items()}
+        since = {name: each.since for name, each in known.items() if each.since is not None}
+        return complete_from(needed, since, [name for name, each in known.items() if each.missed is None])
 
 
 @dataclass(frozen=True)
 class Instants:
-    """Which instants some changes are of, the last one included; `low` is None for rows that stand already."""
+    """Which instants some changes are of, the last one included; `low` is None for rows that stand already.
+
+    Answers are complete from `complete_from` on, if that is known.
+    """
 
     low: Micros | None
     now: Micros
+    complete_from: Micros | None = None
 
 
 class Reader(Protocol):
@@ -123,6 +138,8 @@ class PlanRuntime:
         self.streams = {stream.name.lower(): stream for stream in streams}
         self.view = Passing(plan.schema) if is_stream(plan) else View(plan.schema)
         self._sampling = sampling_of(plan)
+        self._panes = PlanPanes() if self._sampling is None else _panes(plan, self._sampling)
+        self._reaches = () if self._sampling is None else reaches(plan)
         self._bucketed = bucketed
         self._directory = directory
         self._log = log
@@ -233,14 +250,24 @@ class PlanRuntime:
             name = stream.lower()
             if not self.wants(name, batch.epoch):
                 return
-            after = self._moved(name, batch.latest, batch.watermark)
+            after = self._moved(name, batch.seen.latest, batch.watermark)
             after.taken[name] = batch.epoch
+            self._note_beginning(name, batch.seen, after)
             tuples = batch.tuples.get(self)
             if tuples is None:
                 tuples = self.leaves.of(batch.rows, self.streams[name])
             else:
                 self.observed.take(name, tuples, batch.number)
             self._step(tuples, batch.number, after)
+
+    def _note_beginning(self, name: str, seen: Seen, after: PlanProgress) -> None:
+        """What came before the plan is not in its windows; what begins with it is."""
+        if name in after.begun:
+            late = max(self._progress.low, self._progress.watermarks.get(name, BEGINNING))
+            found = self._panes.noted(Beginning(*after.begun[name]), seen, late)
+        else:
+            found = self._panes.begun(seen)
+        after.begun[name] = [found.origin, found.missed]
 
     def wants(self, stream: str, epoch: int) -> bool:
         """The plan goes on and has not taken this micro-batch of a stream yet."""
@@ -279,7 +306,7 @@ class PlanRuntime:
         p = self._progress
         after = PlanProgress(
             p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late,
-            dict(p.missed),
+            dict(p.missed), None, dict(p.begun),
         )  # fmt: skip
         for times, time in ((after.latest, latest), (after.watermarks, watermark)):
             if time is not None:
@@ -313,8 +340,12 @@ class PlanRuntime:
         after.low = high
         self._count_late(outcome.late, after)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
-        self._tell_and_commit(outcome, Instants(before.low, high - 1), after)
+        self._tell_and_commit(outcome, self._instants(before.low, after), after)
         self._remove_files(before, after)
+
+    def _instants(self, low: Micros, progress: PlanProgress) -> Instants:
+        """From an instant up to where time has gone."""
+        return Instants(low, progress.low - 1, progress.complete_from(self._reaches))
 
     def _fold(self) -> Fold | None:
         """How changes are put together before they leave their buckets; asked for before each epoch."""
@@ -378,7 +409,7 @@ class PlanRuntime:
             low, self._progress = self._progress.low, PlanProgress(**entry.facts)
             changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
             self.view.add(changes, self.now)
-            self._remind(changes, Instants(low, self.now))
+            self._remind(changes, self._instants(low, self._progress))
         self._remove_files(None, self._progress)
         if self.failed is not None:
             for reader in self._readers.values():
@@ -398,6 +429,10 @@ class PlanRuntime:
             gone = [self._directory / name for name in had - needed]
         for path in gone:
             path.unlink(missing_ok=True)
+
+
+def _panes(plan: Node, sampling: Sampled) -> PlanPanes:
+    return PlanPanes(pane_of(plan, sampling.slide), sampling.offset)
 
 
 def _written(changes: Changes) -> pa.Table:

@@ -34,6 +34,7 @@ from sash.core.time import Micros
 from sash.engine import state
 from sash.engine.advance import Repeated, Service
 from sash.engine.answer import Answer
+from sash.engine.beginnings import Seen
 from sash.engine.compiler import CompiledQuery
 from sash.engine.kept import KeptWindow
 from sash.engine.onetime import is_cut
@@ -252,7 +253,8 @@ class RunningStream:
             batch = self._facts(table)
             self._last_rows = batch.rows
             reached = self.runtime.next_watermark(batch)
-            missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, batch.latest, reached, tuples))
+            times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
+            missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
         kept, dropped = self._rows_to_keep(rows)
         missed = max(missed, dropped)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}

@@ -27,6 +27,7 @@ from sash.plan.expressions import Expression, Field, RowExpression
 from sash.plan.nodes import AggregateCall, Key, Output
 from sash.plan.outputs import Outliving, Sampled, Stamped
 from sash.plan.periodic import PeriodicAggregate
+from sash.plan.reach import Reach
 
 # The columns of the shared rows that say when the tuples of the two windows expire.
 FIRST, SECOND = "first expires", "second expires"
@@ -52,6 +53,11 @@ class JoinedAggregate:
     @property
     def windows(self) -> tuple[int, int]:
         return (_window(self.join.left).window.length, _window(self.join.right).window.length)
+
+    @cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        sides = (_window(self.join.left), _window(self.join.right))
+        return tuple(Reach(side.stream.lower(), side.window.length) for side in sides)
 
     @property
     def window_columns(self) -> tuple[tuple[str, RowExpression], ...]:

@@ -158,6 +158,7 @@ def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
     counts = np.asarray(result["_rows"], dtype=np.int64)
     latest = np.asarray(result["_latest"].fill_null(NULL_TIMESTAMP_PANE), dtype=np.int64)
     first = number_of == 0
+    timed = (panes > UNPARSABLE_PANE) & (latest > NULL_TIMESTAMP_PANE)
     lanes = []
     for number, lane in enumerate(program.lanes):
         if lane.table < 0:
@@ -175,6 +176,7 @@ def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
         null_timestamps=int(counts[first & (panes == NULL_TIMESTAMP_PANE)].sum()),
         unparsable=int(counts[first & (panes == UNPARSABLE_PANE)].sum()),
         lanes=lanes,
+        earliest=int(panes[timed].min()) if timed.any() else None,
     )
 
 

@@ -82,6 +82,7 @@ def _facts(corrupt: bool) -> list[str]:
     bad = f"{CORRUPT_COLUMN} IS NOT NULL" if corrupt else "false"
     return [
         f"count_if(NOT ({bad}) AND _t IS NOT NULL) AS good",
+        f"min(IF({bad}, NULL, _t)) AS earliest",
         f"max(IF({bad}, NULL, _t)) AS latest",
         f"count_if(NOT ({bad}) AND _t IS NULL) AS timeless",
         f"count_if({bad}) AS bad",
@@ -89,10 +90,12 @@ def _facts(corrupt: bool) -> list[str]:
 
 
 def _as_pass(seen: dict[str, int]) -> pa.Table:
+    """All good rows as one group, in a pane that ends with the first of them."""
     counts = [seen["good"], seen["timeless"], seen["bad"]]
+    pane = seen["earliest"] if seen["good"] else 0
     columns = {
         "_lane": pa.array([0, 0, 0], pa.int32()),
-        "_pane": pa.array([0, NULL_TIMESTAMP_PANE, UNPARSABLE_PANE], pa.int64()),
+        "_pane": pa.array([pane, NULL_TIMESTAMP_PANE, UNPARSABLE_PANE], pa.int64()),
         "_rows": pa.array(counts, pa.int64()),
         "_latest": pa.array([seen["latest"], None, None], pa.int64()),
     }

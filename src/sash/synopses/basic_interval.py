@@ -68,13 +68,17 @@ class PaneRows:
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """What one pass over a micro-batch brought: counts, and rows of partials with the tuples behind each row."""
+    """What one pass over a micro-batch brought: counts, and rows of partials with the tuples behind each row.
+
+    The first tuple came by `earliest`, the end of its pane.
+    """
 
     rows: int
     latest: Micros | None
     null_timestamps: int
     unparsable: int
     lanes: list[tuple[int, PaneRows, np.ndarray]]
+    earliest: Micros | None = None
 
 
 @dataclass(frozen=True)
