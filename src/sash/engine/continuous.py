@@ -78,7 +78,7 @@ def _joined(written: Node, execution: str) -> JoinedAggregate | None:
 
 def _groups(joined: JoinedAggregate, known: Statistics) -> int:
     """How many groups a query is expected to have."""
-    names = [key.name for key in joined.query.keys]
+    names = [key.expression.sql for key in joined.query.keys]
     return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
 
 

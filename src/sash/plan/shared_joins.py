@@ -22,6 +22,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from sash.core.window import TimeWindow
+from sash.plan.canonical_joins import Written, canonical, skeleton
 from sash.plan.continuous import BaseWindow, Column, Filter, GroupBy, Join, Map, Node
 from sash.plan.expressions import Expression, Field, RowExpression
 from sash.plan.nodes import AggregateCall, Key, Output
@@ -37,7 +38,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JoinedAggregate:
-    """One query: the join, the columns that its groups are made of, and what it asks of them."""
+    """One query: the join, the columns that its groups are made of, and what it asks of them.
+
+    All names, and which side is the first, are as `canonical_joins` has them, however the query was written.
+    """
 
     join: Join
     condition: Expression | None
@@ -75,8 +79,7 @@ class JoinedAggregate:
     @cached_property
     def skeleton(self) -> Hashable:
         """What queries have in common that share a join: everything but the windows' lengths and columns."""
-        sides = (replace(_window(side), window=_ANY, columns=()) for side in (self.join.left, self.join.right))
-        return (*sides, self.join.keys, self.condition, self.offset)
+        return (*skeleton(self.join, self.condition), self.offset)
 
 
 def _window(node: Node) -> BaseWindow:
@@ -95,8 +98,8 @@ def joined_aggregate(plan: Node) -> JoinedAggregate | None:
     rows, condition = _below_filter(grouped.input.input if isinstance(grouped.input, Map) else grouped.input)
     if not isinstance(rows, Join) or not all(_slides(side) for side in (rows.left, rows.right)):
         return None
-    asked = _asked(grouped, having, plan.input.outputs)
-    return JoinedAggregate(rows, condition, computed, asked, plan.slide, plan.offset)
+    found = canonical(Written(rows, condition, computed, _asked(grouped, having, plan.input.outputs)))
+    return JoinedAggregate(found.join, found.condition, found.columns, found.query, plan.slide, plan.offset)
 
 
 def _below_filter(node: Node) -> tuple[Node, Expression | None]:
