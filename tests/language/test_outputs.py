@@ -238,6 +238,8 @@ def test_what_panes_cannot_answer_is_a_plan(text: str, plan: bool) -> None:
 ERRORS = [
     ("Istream(«SELECT» FROM packets [NOW])", "expected columns and aggregates after SELECT"),
     ("Istream(SELECT src FROM packets [NOW] «ORDER BY» src)", "a change stream has no order"),
+    (f"SELECT COUNT(*) AS n {SLIDING} GROUP BY a.src «ORDER BY» n", "there is no ORDER BY in a query that panes"),
+    (f"SELECT COUNT(*) AS n {SLIDING} GROUP BY a.src «LIMIT» 3", "leave it out; answer.table can be sorted (sort_by)"),
     ("SELECT src, «Istream»(src) FROM packets [NOW]", "Istream(..) stands around the whole SELECT list"),
     ("SELECT «Istream»(src), dst FROM packets [NOW]", "Istream(..) stands around the whole SELECT list"),
     ("SELECT src FROM packets [NOW] WHERE «istream»(src) > 1", "Istream(..) stands around"),

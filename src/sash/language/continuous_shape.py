@@ -44,6 +44,9 @@ def check_unordered(select: Select) -> None:
     for key, clause in _UNORDERED.items():
         if select.tree.args.get(key) is not None:
             reason = f"a change stream has no order: leave out {clause}; query.view() is a table that can be sorted"
+            if has_slide(select):
+                ways = "answer.table can be sorted (sort_by) and cut (slice)"
+                reason = f"there is no {clause} {without_panes(slides=True)}: leave it out; {ways}"
             raise CqlError(reason, select.script, word_in(select, clause))
 
 
