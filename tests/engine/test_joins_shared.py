@@ -139,7 +139,8 @@ def test_explain_says_from_which_synopsis_and_with_whom(spark: Any, tmp_path: Pa
         shared = session.explain(QUERIES["thesis"])
         assert "One join over windows of 4 sec and 4 sec: shared with equal, groups" in shared
         session.sql("SET EXECUTION nt")
-        assert "join synopsis" not in session.explain(QUERIES["thesis"])
+        alone = session.explain(QUERIES["thesis"])
+        assert "join synopsis" not in alone and "SET EXECUTION nt gives it a plan of its own" in alone
         session.register(QUERIES["thesis"], name="own")
         assert session.stats()["plans"] == 2
 
@@ -207,3 +208,54 @@ def test_a_registration_that_is_refused_widens_no_join(spark: Any, tmp_path: Pat
         with pytest.raises(sash.SashError, match="registered already"):
             session.register(over(86400, 3, 1, "COUNT(*) AS n"), name="q")
         assert "One join over windows of 2 sec and 3 sec" in session.explain(over(1, 2, 1, "COUNT(*) AS n"))
+
+
+def test_explain_says_why_a_join_is_not_shared(spark: Any, tmp_path: Path) -> None:
+    feed(tmp_path, 0, 1)
+    with open_session(spark, tmp_path) as session:
+        session.register(over(2, 4, 2, "t.g, MAX(s.v) AS x", "GROUP BY t.g"), name="q")
+        reason = "not shared with q: other columns of it are computed"
+        assert reason in session.explain(over(2, 4, 2, "SUM(s.v + t.v) AS x"))
+        assert "shared with q" in session.explain(over(9, 9, 1, "COUNT(*) AS n")), "so long as nothing has come"
+        session.run()
+        apart = {
+            over(8, 2, 2, "t.g, MAX(s.v) AS x", "GROUP BY t.g"):
+                "windows of 8 sec and 2 sec are longer than those of 2 sec and 4 sec that are kept",
+            over(2, 3, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g"): "3 sec is not a multiple of its panes of 2 sec",
+            over(2, 4, 2, "t.g, MAX(t.v) AS x", "GROUP BY t.g"): "column t.v is not kept",
+            over(2, 4, 2, "MAX(s.v) AS x"): "nothing is kept without groups",
+            over(2, 4, 2, "t.g, SUM(s.v) AS x", "GROUP BY t.g"): "no sum of s.v is kept by t.g",
+            over(2, 2, 2, "t.g, MAX(s.v) AS x", "GROUP BY t.g"): "no synopsis by t.g answers windows of 1 and 1 panes",
+        }  # fmt: skip
+        for text, why in apart.items():
+            asked = 8 if "8 sec" in text else 2
+            assert f"One join over windows of {asked} sec" in session.explain(text)
+            assert f"not shared with q: {why}" in session.explain(text), text
+        assert "nobody shares it yet" in session.explain(over(2, 4, 2, "COUNT(*) AS n", where="s.v = t.v"))
+        swapped = "SELECT y.g, MAX(x.v) AS x FROM t [RANGE 4 sec SLIDE 2 sec] y, s [RANGE 2 sec SLIDE 2 sec] x"
+        assert "shared with q" in session.explain(f"{swapped} WHERE y.k = x.k GROUP BY y.g")
+
+
+def test_a_founder_that_is_dropped_before_anything_came_has_founded_nothing(spark: Any, tmp_path: Path) -> None:
+    """In the session in which it came, and in a later one."""
+    feed(tmp_path, 0, 6)
+    kept, mine = over(2, 3, 1, "COUNT(*) AS n"), "2 sec and 3 sec"
+    long = over(9, 9, 1, "t.g, COUNT(*) AS n", "GROUP BY t.g")
+    told: Answers = {}
+    with open_session(spark, tmp_path, policy="conservative") as session:
+        register(session, {"q": kept}, told)
+        session.register(long, name="long")
+        assert "One join over windows of 9 sec and 9 sec: shared with q, long" in session.explain(kept)
+        session.sql("DROP QUERY long")
+        assert f"One join over windows of {mine}: shared with q" in session.explain(kept)
+        session.register(long, name="longer")
+    with open_session(spark, tmp_path, policy="conservative") as session:
+        session.sql("DROP QUERY longer")
+        register(session, {"q": kept}, told)
+        assert f"One join over windows of {mine}: shared with q" in session.explain(kept)
+        session.run()
+        assert session.stats()["plans"] == 1
+        session.register(over(2, 3, 2, "COUNT(*) AS n"), name="founded")
+        session.sql("DROP QUERY q")
+        assert f"One join over windows of {mine}: shared with founded" in session.explain(kept), "it stays as it is"
+    check(kept, told["q"], START, END)

@@ -6,7 +6,7 @@ go into the catalog, so a restart compiles the same plan again and finds its sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,10 +47,11 @@ class Decision:
     execution: str
     current: Statistics
     like: str | None = None
-    # Of an aggregate over a join: what its group keeps, and who else is in it.
+    # Of an aggregate over a join: what its group keeps, who else is in it, or who is in another one and why.
     joined: Joined | None = None
     group: JoinLayout | None = None
     mates: tuple[str, ...] = ()
+    apart: str | None = None
 
 
 def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
@@ -80,6 +81,11 @@ def _groups(joined: JoinedAggregate, known: Statistics) -> int:
     """How many groups a query is expected to have."""
     names = [key.expression.sql for key in joined.query.keys]
     return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
+
+
+def _skeleton(written: Node | None) -> Hashable:
+    joined = None if written is None else joined_aggregate(written)
+    return None if joined is None else joined.skeleton
 
 
 class ContinuousQueries:
@@ -153,9 +159,21 @@ class ContinuousQueries:
         for state in self._states(query):
             layout = self._plans.layout_with(state, joined)
             if layout is not None:
-                mates = tuple(other.name for other in self._catalog.queries if other.state == state)
-                return replace(decided, group=layout, mates=mates)
-        return replace(decided, group=JoinLayout([joined.query], JoinLoad(groups=joined.groups)))
+                return replace(decided, group=layout, mates=self._those_of(state))
+        alone = JoinLayout([joined.query], JoinLoad(groups=joined.groups))
+        return replace(decided, group=alone, apart=self._why_apart(query, joined))
+
+    def _those_of(self, state: str) -> tuple[str, ...]:
+        return tuple(other.name for other in self._catalog.queries if other.state == state)
+
+    def _why_apart(self, query: ContinuousQuery, joined: Joined) -> str | None:
+        """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
+        for state in self._states(query):
+            return f"{', '.join(self._those_of(state))}: {self._plans.why_not(state, joined)}"
+        for other in self._catalog.queries:
+            if is_group(other.state) and _skeleton(self._as_written(other)) == joined.query.skeleton:
+                return f"{other.name}: other columns of it are computed, and what is computed may fail"
+        return None
 
     def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""

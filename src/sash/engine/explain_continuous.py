@@ -54,7 +54,8 @@ def explain_continuous(decision: Decision) -> str:
         shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
         return "\n".join([_title(plan), *shared, *joins])
     joins = explain_joins(plan, decision.current, strategy)
-    return "\n".join([*explain_plan(plan), *_rewriting(decision), *joins, *_execution(decision)])
+    own = _own_join(decision)
+    return "\n".join([*explain_plan(plan), *_rewriting(decision), *own, *joins, *_execution(decision)])
 
 
 def explain_plan(plan: Node) -> list[str]:
@@ -96,8 +97,16 @@ def _from_synopses(decision: Decision, layout: JoinLayout) -> Iterator[str]:
     yield f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}"
     yield f"  {table.choice.reason}"
     windows = f"windows of {format_duration(first)} and {format_duration(second)}"
-    shared = f"shared with {', '.join(decision.mates)}" if decision.mates else "nobody shares it yet"
+    alone = "nobody shares it yet" if decision.apart is None else f"not shared with {decision.apart}"
+    shared = f"shared with {', '.join(decision.mates)}" if decision.mates else alone
     yield f"One join over {windows}: {shared}"
+
+
+def _own_join(decision: Decision) -> list[str]:
+    """Why an aggregate over a join does not share it."""
+    if decision.execution in (AUTO, UPA) or joined_aggregate(decision.written) is None:
+        return []
+    return [f"One join for this query alone: SET EXECUTION {decision.execution} gives it a plan of its own"]
 
 
 # -- what was chosen, and why -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ plans/join-DIGEST-N/   group.json: the founders, and what was decided for them  
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,26 @@ class JoinGroups:
             raise _other_layout(founders)
         runtime = self._open(founders, layout, directory)
         runtime.recover()
-        return runtime
+        gone = [each.serial for each in founders if self.around.handle(each.name, each.serial) is None]
+        return self.without(runtime, directory, gone)
 
-    def founded_anew(self, runtime: JoinRuntime, directory: Path, member: Member, layout: JoinLayout) -> JoinRuntime:
-        """An open group with one more founder."""
-        found = self._founded(directory, [*runtime.founders, member], layout)
+    def with_founder(self, runtime: JoinRuntime, directory: Path, member: Member, layout: JoinLayout) -> JoinRuntime:
+        """An open group with one more founder, which would keep this then."""
+        return self._founded_anew(runtime, directory, [*runtime.founders, member], layout)
+
+    def without(self, runtime: JoinRuntime, directory: Path, gone: Collection[int]) -> JoinRuntime:
+        """A group as if queries that are gone had not founded it, while it is open; else what it keeps stays."""
+        asked = zip(runtime.founders, runtime.layout.founders, strict=True)
+        left = {member: query for member, query in asked if member.serial not in gone}
+        if not runtime.is_open or not left or len(left) == len(runtime.founders):
+            return runtime
+        layout = JoinLayout(list(left.values()), JoinLoad(groups=max(member.groups for member in left)))
+        return self._founded_anew(runtime, directory, list(left), layout)
+
+    def _founded_anew(
+        self, runtime: JoinRuntime, directory: Path, founders: Sequence[Member], layout: JoinLayout
+    ) -> JoinRuntime:
+        found = self._founded(directory, founders, layout)
         found.succeed(runtime)
         return found
 
@@ -60,6 +75,14 @@ class JoinGroups:
         founders = [*layout.founders, asked]
         load = JoinLoad(groups=max(groups, layout.load.groups))
         return JoinLayout(founders, load) if shared_rows(founders) is not None else None
+
+    def why_not(self, runtime: JoinRuntime, asked: JoinedAggregate) -> str:
+        """In a few words, why a query cannot join a group."""
+        if runtime.failed is not None:
+            return "their join has failed"
+        if runtime.is_open:
+            return "one name would stand for two columns"
+        return runtime.layout.why_not(asked) or "it can"
 
     def check(self, runtime: JoinRuntime, asked: JoinedAggregate) -> None:
         if runtime.layout.place_of(asked) is None:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sash.core.time import format_duration
 from sash.operators.join_partials import Cut, Fold, Kept
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
@@ -92,20 +93,46 @@ class JoinLayout:
 
     def place_of(self, query: JoinedAggregate) -> Place | None:
         """Where a query would be answered; None if it does not belong to the group, or wants what is not kept."""
-        lengths = (*query.windows, query.slide)
-        fits = (
-            query.skeleton == self._skeleton
-            and all(length % self.cut.length == 0 for length in lengths)
-            and all(window <= longest for window, longest in zip(query.windows, self.cut.windows, strict=True))
-            and self._columns.issuperset((*query.columns, *query.window_columns))
-        )
-        table = self.tables.get(_table_of(query))
-        if not fits or table is None or not set(table.partials).issuperset(Finisher(query.query).partials):
+        if self.why_not(query) is not None:
             return None
-        pair = self._pair(query)
-        parts = (number for number, part in enumerate(table.choice.parts) if _answers(part, pair))
-        number = next(parts, None)
-        return None if number is None else Place(pair, _table_of(query), number)
+        name, pair = _table_of(query), self._pair(query)
+        parts = self.tables[name].choice.parts
+        return Place(pair, name, next(number for number, part in enumerate(parts) if _answers(part, pair)))
+
+    def why_not(self, query: JoinedAggregate) -> str | None:
+        """What of a query the group does not keep, or None if it answers it."""
+        return self._why_not_join(query) or self._why_not_results(query)
+
+    def _why_not_join(self, query: JoinedAggregate) -> str | None:
+        """What the rows of the join that runs lack."""
+        if query.skeleton != self._skeleton:
+            return "the join is another one"
+        odd = [length for length in (*query.windows, query.slide) if length % self.cut.length]
+        if odd:
+            return f"{format_duration(odd[0])} is not a multiple of its panes of {format_duration(self.cut.length)}"
+        if any(window > longest for window, longest in zip(query.windows, self.cut.windows, strict=True)):
+            return f"windows of {_both(query.windows)} are longer than those of {_both(self.cut.windows)} that are kept"
+        missing = [name for name, made in (*query.columns, *query.window_columns) if (name, made) not in self._columns]
+        return f"column {missing[0]} is not kept" if missing else None
+
+    def _why_not_results(self, query: JoinedAggregate) -> str | None:
+        """What the synopses lack."""
+        name, pair = _table_of(query), self._pair(query)
+        table = self.tables.get(name)
+        keys = f"by {', '.join(key.sql for key in name.keys)}" if name.keys else "without groups"
+        if table is None:
+            return f"nothing is kept {keys}"
+        lacking = [partial for partial in Finisher(query.query).partials if partial not in table.partials]
+        if lacking:
+            kind, argument, _ = lacking[0].signature
+            return f"no {kind} of {argument} is kept {keys}" if argument else f"no number of {kind} is kept {keys}"
+        if not any(_answers(part, pair) for part in table.choice.parts):
+            return f"no synopsis {keys} answers windows of {pair.first} and {pair.second} panes"
+        return None
+
+
+def _both(windows: tuple[int, int]) -> str:
+    return " and ".join(map(format_duration, windows))
 
 
 def _table_of(query: JoinedAggregate) -> TableName:

@@ -101,7 +101,7 @@ class JoinRuntime(PlanRuntime):
 
     @property
     def is_open(self) -> bool:
-        """No epoch has begun: the group can be founded anew, with one query more."""
+        """No epoch has begun: the group can be founded anew, with one query more or less."""
         return not self._is_formed and self._progress.number == 0
 
     def form(self) -> None:
@@ -109,7 +109,7 @@ class JoinRuntime(PlanRuntime):
         self._is_formed = True
 
     def succeed(self, before: JoinRuntime) -> None:
-        """Take the place of an open group that had one founder less."""
+        """Take the place of an open group that had other founders."""
         self._readers.update(before._readers)
         self._progress.ended = before._progress.ended
 

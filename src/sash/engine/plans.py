@@ -179,6 +179,11 @@ class Plans:
         with self._lock:
             return self._groups.layout_with(self._group(state), joined.query, joined.groups)
 
+    def why_not(self, state: str, joined: Joined) -> str:
+        """Why a query cannot be one of a group."""
+        with self._lock:
+            return self._groups.why_not(self._group(state), joined.query)
+
     def admit(self, state: str, query: ContinuousQuery) -> bool:
         """Whether a query is one of a group from now on: before it is registered, lest the group be formed without."""
         assert query.joined is not None
@@ -186,7 +191,7 @@ class Plans:
             runtime, layout = self._group(state), self.layout_with(state, query.joined)
             if layout is not None and runtime.is_open:
                 directory = self._directory(state)
-                self._running[state] = self._groups.founded_anew(runtime, directory, _member(query), layout)
+                self._running[state] = self._groups.with_founder(runtime, directory, _member(query), layout)
             return layout is not None
 
     def detach(self, state: str, serial: int, *, last: bool) -> None:
@@ -199,6 +204,8 @@ class Plans:
                     remove()
             elif runtime.leave(serial, remove, last=last):
                 del self._running[state]
+            elif isinstance(runtime, JoinRuntime):
+                self._running[state] = self._groups.without(runtime, self._directory(state), [serial])
 
     def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> int:
         """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along.
