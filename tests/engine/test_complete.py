@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sash
-from tests.engine.test_joins_shared import feed, open_session, over
+from sash.core.time import SECOND, to_micros
+from tests.engine.test_joins_shared import PARTS, feed, open_session, over
 
 pytestmark = pytest.mark.spark
 
@@ -81,3 +84,22 @@ def test_who_joins_a_group_later_is_complete_by_what_the_group_has(spark: Any, t
         session.run()
         assert later.answers() and all(answer.complete for answer in later.answers())
         assert {answer.complete for answer in longer.answers()} == {False}, "four seconds, and windows of five"
+
+
+def test_plans_without_panes_beside_them_know_when_the_data_began(spark: Any, tmp_path: Path) -> None:
+    """Two streams begin at two times; WHERE makes no difference to that."""
+    feed(tmp_path, 0, 6)
+    origins = {
+        name: -(-min(pc.min(part["ts"].cast(pa.int64())).as_py() for part in parts) // SECOND) * SECOND - SECOND
+        for name, parts in PARTS.items()
+    }
+    with open_session(spark, tmp_path, policy="conservative") as session:
+        session.register("SELECT DISTINCT v FROM s [RANGE 3 sec SLIDE 1 sec] WHERE v > 7", name="rows")
+        session.register(over(2, 5, 1, "COUNT(*) AS n", where="s.k = t.k AND s.v > 3"), name="join")
+        session.run()
+        found = told(session)
+    assert set(found["rows"].values()) == set(found["join"].values()) == {True, False}
+    for at, complete in found["rows"].items():
+        assert complete == (to_micros(at) >= origins["s"] + 3 * SECOND)
+    for at, complete in found["join"].items():
+        assert complete == (to_micros(at) >= max(origins["s"] + 2 * SECOND, origins["t"] + 5 * SECOND))
