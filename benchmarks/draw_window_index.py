@@ -17,7 +17,12 @@ PANELS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "maintenance",
         "seconds",
         "7, 8: keeping an index over LIST, GROUP",
-        (*(f"{index} over LIST" for index in ("L", "T", "H", "UH")), "G over GROUP 10", "G over GROUP 50"),
+        (
+            *(f"{index} over LIST" for index in ("L", "T", "H", "UH")),
+            "G over GROUP 10",
+            "G over GROUP 50",
+            "no index, LIST",
+        ),
     ),
     ("maintenance", "seconds", "7: the same over AGGR", tuple(f"{index} over AGGR" for index in ("L", "T", "H", "UH"))),
     (
