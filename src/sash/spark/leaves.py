@@ -122,11 +122,15 @@ def overlaid(rows: DataFrame, readings: Mapping[int, Reading], layout: Layout) -
         frame = frame if reading.predicate is None else frame.where(reading.predicate)
         frame = frame.selectExpr("*", f"{place} AS _leaf")
     else:
+        predicates = [reading.predicate for reading in readings.values() if reading.predicate is not None]
+        if len(predicates) == len(readings):
+            # A row that no window wants is not expanded first.
+            frame = frame.where(" OR ".join(f"({predicate})" for predicate in predicates))
         chosen = ", ".join(
             str(place) if reading.predicate is None else f"IF({reading.predicate}, {place}, NULL)"
             for place, reading in readings.items()
         )
-        frame = frame.selectExpr("*", f"explode(filter(array({chosen}), leaf -> leaf IS NOT NULL)) AS _leaf")
+        frame = frame.selectExpr("*", f"stack({len(readings)}, {chosen}) AS _leaf").where("_leaf IS NOT NULL")
     bucket = _by_leaf({place: reading.bucket for place, reading in readings.items()})
     return frame.selectExpr("_leaf", "_t", "_arrival", f"{bucket} AS _bucket", *_slots(readings, layout))
 
