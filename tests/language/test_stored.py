@@ -49,6 +49,12 @@ def test_the_tree_is_left_as_it_was(catalog: Catalog) -> None:
     assert bind_stored(asked, catalog, "x") == bind_stored(asked, catalog, "x")
 
 
+def test_strings_mean_what_they_say(catalog: Catalog) -> None:
+    """Spark replaces ${..} in the text of a query, by its settings and by the environment."""
+    question = bound(r"SELECT '${env:HOME}' AS a, 'it\'s \\' AS b FROM s [WINDOW 5 sec]", catalog)
+    assert question.sql == r"SELECT '\u0024{env:HOME}' AS a, 'it\'s \\' AS b FROM _window_0 AS s"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -85,6 +91,10 @@ def test_what_is_on_the_lists_passes(text: str, catalog: Catalog) -> None:
         ("SELECT v FROM s [WINDOW 5 sec] TABLESAMPLE (10 PERCENT)", "not supported yet"),
         ("SELECT v FROM s [WINDOW 5 sec] LATERAL VIEW explode(v) x AS y", "not supported yet"),
         ("SELECT v FROM (SELECT v FROM s [WINDOW 5 sec]) [ROWS 3] x", "a window on a sub-query"),
+        ("SELECT mine.upper('x') AS u FROM s [WINDOW 5 sec]", "not supported yet"),
+        ("SELECT system.session.upper('x') AS u FROM s [WINDOW 5 sec]", "not supported yet"),
+        ("SELECT v AS `${env:HOME}` FROM s [WINDOW 5 sec]", "which Spark would replace"),
+        ("SELECT /*+ BROADCAST(s) */ v FROM s [WINDOW 5 sec]", "not supported yet"),
         ("SELECT v FROM s [WINDOW 5 sec] EXCEPT ALL ON (v) SELECT v FROM s [WINDOW 2 sec]", "EXCEPT ALL ON"),
         ("SELECT v FROM s [WINDOW 5 sec INTERNAL]", "INTERNAL belongs to continuous queries"),
         ("SELECT v FROM s [WINDOW 1500 ms]", "not a multiple of the granule"),

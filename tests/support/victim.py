@@ -38,6 +38,16 @@ CONTINUOUS = {
     "sampled": "SELECT a.v, b.v AS w FROM s [RANGE 1 sec SLIDE 3 sec] a, s [RANGE 2 sec SLIDE 3 sec] b "
     "WHERE a.k = b.k AND a.v < b.v - 90",
     "kinds": "SELECT DISTINCT k, g FROM s [RANGE 1 sec]",
+    "met": "SELECT a.k, MAX(b.v) AS hi, COUNT(*) AS n FROM s [WINDOW 1 sec SLIDE 1 sec] a, "
+    "s [WINDOW 2 sec SLIDE 1 sec] b WHERE a.k = b.k AND a.v < 20 GROUP BY a.k",
+    "met_sooner": "SELECT SUM(b.v) AS total FROM s [WINDOW 1 sec SLIDE 2 sec] a, s [WINDOW 1 sec SLIDE 2 sec] b "
+    "WHERE a.k = b.k AND a.v < 20",
+}
+# Asked of the stored window when all is done.
+QUESTIONS = {
+    "stored": "SELECT k, g, v FROM s [WINDOW 8 sec] WHERE k = 3",
+    "found": "SELECT k, g, v FROM s [WINDOW 5 sec] WHERE v IN (7, 8)",
+    "middle": "SELECT MEDIAN(v) AS m, COUNT(DISTINCT v) AS n FROM s [WINDOW 8 sec]",
 }
 # How a row of the table changes, by the seconds of event time after which it is said.
 LABELS = {15: "one", 30: "uno", 45: "eins"}
@@ -75,8 +85,10 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
         session = sash.connect(checkpoint=checkpoint, executor_rows=executor_rows)
         session.sql(
             f"CREATE STREAM s (ts TIMESTAMP, k INT, g STRING, v INT) FROM parquet "
-            f"OPTIONS (path '{data}', maxFilesPerTrigger '1') TIMESTAMP ts DELAY 1 sec"
+            f"OPTIONS (path '{data}', maxFilesPerTrigger '1') TIMESTAMP ts DELAY 1 sec KEEP 8 sec"
         )
+        session.sql("CREATE INDEX ON s (v)")
+        session.sql("CREATE INDEX ON s (v) USING tree")
         session.sql("CREATE TABLE labels (k INT PRIMARY KEY, label STRING)")
         session.sql("INSERT INTO labels VALUES (1, 'first'), (2, 'second'), (3, 'third')")
         for name, text in {**QUERIES, **CONTINUOUS}.items():
@@ -96,6 +108,11 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
         session.queries["totals"].subscribe(register_later)
         session.queries["totals"].subscribe(change_label)
         session.run()
+        for name, text in QUESTIONS.items():
+            table = session.query(text)
+            told = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+            line = {"query": name, "as_of": told["as_of"], "complete": told["complete"], "rows": table.to_pylist()}
+            file.write(json.dumps(line, default=str) + "\n")
         session.close()
     print(next(steps) - 1)
 

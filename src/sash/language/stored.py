@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.generators.spark import SparkGenerator
 
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
@@ -22,6 +23,7 @@ from sash.language.names import stream_of, table_of
 from sash.language.places import bounds_at, keys_of, output_of, set_window, span_of, window_clause, word_of
 from sash.language.sought import Sought, sought_in
 from sash.language.statements import Select
+from sash.language.strings import quote
 from sash.language.windows import bind_stored_window
 
 _NAMES = """
@@ -94,7 +96,14 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
         node.set("this", exp.to_identifier(view))
     for part in tree.walk():
         _check(part, select.script)
-    return StoredQuestion(tree.sql(dialect="spark"), windows, tables)
+    return StoredQuestion(_Writer(dialect="spark").generate(tree), windows, tables)
+
+
+class _Writer(SparkGenerator):
+    """Writes what Spark reads as it was meant."""
+
+    def literal_sql(self, expression: exp.Literal) -> str:
+        return quote(expression.name) if expression.is_string else super().literal_sql(expression)
 
 
 def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
@@ -136,10 +145,12 @@ def _check_plain(node: exp.Expr, script: str) -> None:
 
 
 def _check(node: exp.Expr, script: str) -> None:
-    if not isinstance(node, _NODES):
+    if not isinstance(node, _NODES) or isinstance(node, exp.Dot):
         raise NotSupportedError(f"{type(node).__name__.upper()}, in a one-time question", script, word_of(node))
     if isinstance(node, exp.Anonymous) and node.name.lower() not in _FUNCTIONS:
         raise _refusal(node.name, script, word_of(node))
+    if isinstance(node, exp.Identifier) and "${" in node.name:
+        raise CqlError("a name may not contain ${, which Spark would replace", script, word_of(node))
     if isinstance(node, exp.Column) and node.name.lower() in REFUSED and not node.this.args.get("quoted"):
         raise CqlError(f"{node.name.upper()} is refused: {REFUSED[node.name.lower()]}", script, word_of(node))
 
