@@ -115,17 +115,15 @@ def timed(batch: DataFrame, stream: Stream) -> DataFrame:
 
 def overlaid(rows: DataFrame, readings: Mapping[int, Reading], layout: Layout) -> DataFrame:
     """The tuples of some windows of a layout, by their places, out of timed rows."""
-    readable = f" AND {CORRUPT_COLUMN} IS NULL" if CORRUPT_COLUMN in rows.columns else ""
-    frame = rows.where(f"_t IS NOT NULL{readable}")
+    readable = ["_t IS NOT NULL", *([f"{CORRUPT_COLUMN} IS NULL"] if CORRUPT_COLUMN in rows.columns else [])]
+    predicates = [f"({reading.predicate})" for reading in readings.values() if reading.predicate is not None]
+    # A row that no window wants is not expanded.
+    wanted = [f"({' OR '.join(predicates)})"] if len(predicates) == len(readings) else []
+    frame = rows.where(" AND ".join([*readable, *wanted]))
     if len(readings) == 1:
-        ((place, reading),) = readings.items()
-        frame = frame if reading.predicate is None else frame.where(reading.predicate)
+        (place,) = readings
         frame = frame.selectExpr("*", f"{place} AS _leaf")
     else:
-        predicates = [reading.predicate for reading in readings.values() if reading.predicate is not None]
-        if len(predicates) == len(readings):
-            # A row that no window wants is not expanded first.
-            frame = frame.where(" OR ".join(f"({predicate})" for predicate in predicates))
         chosen = ", ".join(
             str(place) if reading.predicate is None else f"IF({reading.predicate}, {place}, NULL)"
             for place, reading in readings.items()

@@ -79,19 +79,17 @@ class Scan:
 
 
 def _facts(corrupt: bool) -> list[str]:
-    bad = f"{CORRUPT_COLUMN} IS NOT NULL" if corrupt else "false"
-    return [
-        f"count_if(NOT ({bad}) AND _t IS NOT NULL) AS good",
-        f"min(IF({bad}, NULL, _t)) AS earliest",
-        f"max(IF({bad}, NULL, _t)) AS latest",
-        f"count_if(NOT ({bad}) AND _t IS NULL) AS timeless",
-        f"count_if({bad}) AS bad",
-    ]
+    """Few and short: Spark interprets them, row by row."""
+    bad = f"{CORRUPT_COLUMN} IS NOT NULL"
+    time = f"IF({bad}, NULL, _t)" if corrupt else "_t"
+    counted = [f"count({time}) AS good", f"min({time}) AS earliest", f"max({time}) AS latest", "count(1) AS every"]
+    return [*counted, f"count_if({bad}) AS bad"] if corrupt else counted
 
 
 def _as_pass(seen: dict[str, int]) -> pa.Table:
     """All good rows as one group, in a pane that ends with the first of them."""
-    counts = [seen["good"], seen["timeless"], seen["bad"]]
+    bad = seen.get("bad", 0)
+    counts = [seen["good"], seen["every"] - seen["good"] - bad, bad]
     pane = seen["earliest"] if seen["good"] else 0
     columns = {
         "_lane": pa.array([0, 0, 0], pa.int32()),
