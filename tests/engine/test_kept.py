@@ -170,3 +170,72 @@ def test_questions_from_other_threads_see_one_window(level: str) -> None:
     assert problems == []
     verdict = classify(recorder.history)
     assert verdict.ws and (verdict.lws or level in ("serial", "ws"))
+
+
+def test_a_heartbeat_may_come_before_the_first_tuple() -> None:
+    kept = KeptWindow(stream())
+    kept.take(kept.empty(), 3 * SECOND)
+    assert kept.read(None) is None
+    kept.take(kept.accepted(table([4 * SECOND + 1, 5 * SECOND + 1])), 9 * SECOND)
+    stored = kept.read(None)
+    assert stored is not None and stored.rows["v"].to_pylist() == [0, 1] and stored.since == 4 * SECOND
+
+
+def test_data_begin_with_the_earliest_tuple_that_is_not_late() -> None:
+    kept = KeptWindow(stream(60, delay=5 * SECOND))
+    kept.take(table([10 * SECOND + 1]), 5 * SECOND + 1)
+    kept.take(kept.accepted(table([6 * SECOND + 1], 1)), 5 * SECOND + 1)
+    kept.take(kept.accepted(table([26 * SECOND], 2)), 21 * SECOND)
+    stored = kept.read(13 * SECOND)
+    assert stored is not None and stored.since == 6 * SECOND
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_file_lasts_while_its_rows_are_stored(left: bool) -> None:
+    """On the edge of the window, too, where CLOSED LEFT has a row that the other kind has not."""
+    declared = stream(closed_left=left)
+    kept, files = KeptWindow(declared), []
+    for number, time in enumerate([100 * SECOND, 106 * SECOND + SECOND // 2]):
+        rows = kept.accepted(table([time], number))
+        kept.take(rows, time)
+        files.append((kept.last_end(rows), rows))
+    again = KeptWindow(declared)
+    again.load(kept.save(), [rows for lasts, rows in files if lasts > kept.oldest])
+    before, after = kept.read(None), again.read(None)
+    assert before is not None and after is not None
+    assert before.rows.equals(after.rows) and len(before.rows) == left
+
+
+def test_a_late_tuple_does_not_wait_for_questions() -> None:
+    """Three threads ask all the time; a question has a higher priority than anything but the writer."""
+    kept = KeptWindow(stream(late_revise=True))
+    kept.take(table([second * SECOND // 2 for second in range(1, 16)]), 8 * SECOND)
+    stop, done = threading.Event(), threading.Event()
+
+    def slow(rows: pa.Table) -> pa.Table:
+        stop.wait(0.02)
+        return rows
+
+    def ask() -> None:
+        while not stop.is_set():
+            kept.read(5 * SECOND, slow)
+
+    def write() -> None:
+        kept.take(kept.accepted(table([6 * SECOND + SECOND // 5], 99)), 8 * SECOND)
+        done.set()
+
+    threads = [threading.Thread(target=target) for target in (ask, ask, ask, write)]
+    for thread in threads:
+        thread.start()
+    assert done.wait(60)
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_sub_windows_hold_on_to_what_is_stored_only() -> None:
+    kept = KeptWindow(stream())
+    kept.take(table([place * 1_000 for place in range(200_000)]), 200 * SECOND)
+    stored = kept.read(None)
+    assert stored is not None and len(stored.rows) == 6_000
+    assert sum(column.get_total_buffer_size() for column in stored.rows.columns) < 1_000_000

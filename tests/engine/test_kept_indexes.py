@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,8 +15,10 @@ from sash.catalog import StoredIndex, Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.engine.kept import KeptWindow
+from sash.engine.kept_indexes import IndexGoneError
 from sash.engine.sub_windows import TIME
 from sash.language import ROW_KINDS, SET_KINDS, Sought
+from sash.storage.window import SlidingWindow
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64()), ("g", pa.string())])
 WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))
@@ -121,3 +124,32 @@ def test_threads_read_while_the_window_slides(kind: str) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_an_index_may_be_dropped_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, index = KeptWindow(stream()), StoredIndex("s", "v", "db")
+    kept.create_index(index)
+    indexes = kept.indexes
+    assert indexes is not None
+    with pytest.raises(IndexGoneError):
+        indexes.find(index, pa.array([5]))  # there is nothing yet
+    fed(kept, [(SECOND // 2, 5, None)], 3 * SECOND)
+    read = SlidingWindow.read
+
+    def dropped_before(window: SlidingWindow, reading: Any) -> Any:
+        if kept.indexes is not None:
+            kept.drop_index(index)
+        return read(window, reading)
+
+    monkeypatch.setattr(SlidingWindow, "read", dropped_before)
+    with pytest.raises(IndexGoneError):
+        indexes.find(index, pa.array([5]))
+    assert indexes.values(index) == 0
+
+
+def test_a_refused_index_leaves_nothing() -> None:
+    schema = SCHEMA.append(pa.field("l", pa.list_(pa.int64())))
+    kept = KeptWindow(Stream("s", schema, "ts", keep=6 * SECOND))
+    with pytest.raises(SashError):
+        kept.create_index(StoredIndex("s", "l", "db"))
+    assert kept.indexes is None

@@ -16,7 +16,7 @@ import pytest
 import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
-from sash.core.time import SECOND, to_micros
+from sash.core.time import SECOND, to_datetime, to_micros
 from tests.engine.test_session import create, write
 from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition
@@ -122,7 +122,7 @@ def test_a_synopsis_goes_first_and_agrees(spark: Any, tmp_path: Path) -> None:
         ("SELECT v FROM s [WINDOW 5 sec SLIDE 1 sec]", "leave out SLIDE"),
         ("SELECT v FROM s", "needs a window"),
         ("SELECT v FROM r [WINDOW 5 sec]", "unknown stream 'r'"),
-        ("SELECT nothing FROM s [WINDOW 5 sec]", "`nothing` cannot be resolved"),
+        ("SELECT nothing FROM s [WINDOW 5 sec]", "unknown column 'nothing'"),
         ("SELECT v FROM names [WINDOW 5 sec]", "is a table, which has no window"),
         ("SELECT Istream(v) FROM s [WINDOW 5 sec]", "stream of changes"),
         ("SELECT v / 0 FROM s [WINDOW 5 sec]", "by zero"),
@@ -284,3 +284,78 @@ def test_with_and_without_indexes_and_after_a_restart(spark: Any, tmp_path: Path
 def test_indexes_are_checked(asked: tuple[sash.Session, Definition], text: str, reason: str) -> None:
     with pytest.raises(sash.SashError, match=reason):
         asked[0].sql(text)
+
+
+def lines(directory: Path, seconds: int) -> None:
+    write(directory, 0, [(second + 0.5, second % 2, second) for second in range(seconds)])
+
+
+def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path) -> None:
+    """Two streams, one of which is behind: as of the least time while both go on, as of the greatest at the end."""
+    lines(tmp_path / "s", 20)
+    lines(tmp_path / "t", 12)
+    text = "SELECT a.v, b.v AS w FROM s [WINDOW 10 sec] a LEFT JOIN t [WINDOW 5 sec] b ON a.v = b.v"
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        for name in "st":
+            session.sql(
+                f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet "
+                f"OPTIONS (path '{tmp_path / name}') TIMESTAMP ts KEEP 1 min"
+            )
+        session.run()
+        ended = session.query(text)
+        assert told(ended) == (to_datetime(START + 20 * SECOND), True)
+        assert rows_of(ended) == Counter((v, None) for v in range(10, 20))
+        for name in "st":
+            kept = session._streams[name].kept
+            assert kept is not None
+            kept.has_ended = False
+        going = session.query(text)
+        assert told(going) == (to_datetime(START + 12 * SECOND), True)
+        assert rows_of(going) == Counter((v, v if v >= 7 else None) for v in range(2, 12))
+        assert len(session.query(f"{text} WHERE a.v = 8")) == 1
+
+
+def test_names_of_a_window_may_be_given_anew(asked: tuple[sash.Session, Definition]) -> None:
+    plain = "SELECT v FROM s [WINDOW 5 sec] WHERE k = 1"
+    renamed = "SELECT k FROM s [WINDOW 5 sec] AS x (t, v, k) WHERE x.v = 1"
+    assert rows_of(asked[0].query(plain)) == rows_of(asked[0].query(renamed))
+
+
+def test_rows_that_are_stored_go_before_a_synopsis_that_came_later(spark: Any, tmp_path: Path) -> None:
+    lines(tmp_path / "s", 8)
+    text = "SELECT COUNT(*) AS n FROM s [WINDOW 8 sec]"
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "s", "KEEP 1 min")
+        session.run()
+        assert (session.query(text)["n"].to_pylist(), told(session.query(text))[1]) == ([8], True)
+        session.register("SELECT COUNT(*) AS n FROM s [WINDOW 8 sec SLIDE 1 sec]", name="late")
+        write(tmp_path / "s", 1, [(8.5, 0, 8), (9.5, 0, 9)])
+        session.run()
+        answer = session.query(text)
+        assert (answer["n"].to_pylist(), told(answer)[1]) == ([8], True)
+
+
+def test_a_partition_is_never_complete(asked: tuple[sash.Session, Definition]) -> None:
+    assert not told(asked[0].query("SELECT k, SUM(v) AS t FROM s [PARTITION BY k ROWS 2] GROUP BY k"))[1]
+    assert not told(asked[0].query("SELECT k, v FROM s [PARTITION BY k ROWS 2]"))[1]
+
+
+def test_an_index_of_a_checkpoint_may_be_dropped_and_made_again(spark: Any, tmp_path: Path) -> None:
+    lines(tmp_path / "s", 3)
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "s", "KEEP 1 min")
+        session.sql("CREATE INDEX ON s (v)")
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        session.sql("DROP INDEX ON s (v)")
+        session.sql("CREATE INDEX ON s (v)")
+        shown = session.sql("SHOW INDEXES")
+        assert isinstance(shown, pa.Table) and shown["column"].to_pylist() == ["v"]
+
+
+def test_timestamps_without_a_zone_stay_so(spark: Any) -> None:
+    frame = spark.sql("SELECT TIMESTAMP_NTZ'2024-01-01 00:00:00.5' AS ts, 1 AS v")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        session.create_stream("n", frame, timestamp="ts", keep="5 sec")
+        session.run()
+        answer = session.query("SELECT ts FROM n [WINDOW 5 sec]")
+        assert answer.schema.field("ts").type == pa.timestamp("us") and len(answer) == 1

@@ -13,6 +13,7 @@ from sash.catalog import StoredIndex
 from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery
 from sash.engine.kept import KeptWindow
+from sash.engine.kept_indexes import IndexGoneError
 from sash.engine.settings import Settings
 from sash.engine.stream import StreamRuntime
 from sash.sharing.pane_tables import PaneTable
@@ -25,7 +26,8 @@ _ROWS = Partial("rows")
 
 def counting_index(query: CompiledQuery, kept: KeptWindow) -> StoredIndex | None:
     """The index that answers a query, if one does: over the whole stored window, without WHERE and GROUP BY."""
-    if kept.indexes is None or len(query.readings) != 1 or query.lookups:
+    indexes = kept.indexes
+    if indexes is None or len(query.readings) != 1 or query.lookups:
         return None
     (reading,) = query.readings
     table, window = reading.table, reading.window
@@ -33,15 +35,17 @@ def counting_index(query: CompiledQuery, kept: KeptWindow) -> StoredIndex | None
         return None
     if len(table.keys) != 1 or not is_column(table.keys[0]) or set(reading.partials) != {_ROWS}:
         return None
-    return None if reading.sub_window is not None else kept.indexes.set_index(table.keys[0].columns[0])
+    return None if reading.sub_window is not None else indexes.set_index(table.keys[0].columns[0])
 
 
 def answer_from_counts(
     query: CompiledQuery, kept: KeptWindow, index: StoredIndex, settings: Settings
 ) -> tuple[pa.Table, Micros]:
-    """The answer, and as of when."""
-    assert kept.indexes is not None
-    values, counts, now = kept.indexes.counts(index)
+    """The answer, and as of when; IndexGoneError where the index has been dropped meanwhile."""
+    indexes = kept.indexes
+    if indexes is None:
+        raise IndexGoneError
+    values, counts, now = indexes.counts(index)
 
     def facts(tables: list[PaneTable]) -> BatchFacts:
         (table,) = tables

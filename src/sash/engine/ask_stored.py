@@ -7,7 +7,7 @@ everything else            Spark SQL over views of the rows (language/stored.py 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from sash.core.time import Micros, to_datetime
 from sash.engine.ask_counts import answer_from_counts, counting_index
 from sash.engine.compiler import CompiledQuery
 from sash.engine.kept import Stored
+from sash.engine.kept_indexes import IndexGoneError
 from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
 from sash.engine.stored_windows import is_complete, window_rows
@@ -28,8 +29,10 @@ from sash.engine.sub_windows import TIME
 from sash.language import Sought, StoredQuestion, StoredReading
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
+from sash.spark.lanes import quoted
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
+from sash.spark.sources import type_name
 from sash.synopses.basic_interval import BatchFacts
 
 if TYPE_CHECKING:
@@ -42,10 +45,9 @@ TableRows = Callable[[str, Micros | None], pa.Table]
 def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Settings, spark: SparkSession) -> pa.Table:
     """An aggregate over one window, or a composition of such, from the stored rows."""
     by_rows, reach = query.readings[0].table.by_rows, max(window.reach for window in query.windows)
-    index = None if running.kept is None or running.kept.now is None else counting_index(query, running.kept)
-    if running.kept is not None and index is not None:
-        table, as_of = answer_from_counts(query, running.kept, index, settings)
-        return _told(table, as_of, is_complete(running.kept.stored(running.kept.empty(), as_of, reach), reach, as_of))
+    counted = _from_counts(query, running, settings)
+    if counted is not None:
+        return counted
     stored = _stored(running, None if by_rows else reach)
     now = len(stored.rows) if by_rows else stored.as_of
     frame = _frame(spark, stored.rows)
@@ -68,21 +70,37 @@ def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Set
         raise
     except Exception as error:
         raise QueryFailedError(first_line(error)) from error
-    complete = now >= reach if by_rows else is_complete(stored, reach, stored.as_of)
-    return _told(table, stored.as_of, complete)
+    if by_rows:
+        # However few rows a partition has, there may have been more.
+        return _told(table, stored.as_of, now >= reach and not query.readings[0].table.partition)
+    return _told(table, stored.as_of, is_complete(stored, reach, stored.as_of))
+
+
+def _from_counts(query: CompiledQuery, running: RunningStream, settings: Settings) -> pa.Table | None:
+    """From a set-valued index, if there is one that has what it takes."""
+    kept = running.kept
+    index = None if kept is None or not kept.has_begun else counting_index(query, kept)
+    if kept is None or index is None:
+        return None
+    try:
+        table, as_of = answer_from_counts(query, kept, index, settings)
+    except IndexGoneError:
+        return None
+    return _told(table, as_of, is_complete(kept.stored(kept.empty(), as_of, kept.extent), kept.extent, as_of))
 
 
 def answer_by_spark(
     question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
 ) -> pa.Table:
     """Any other SELECT. Of several streams, all windows are as of the least of their times."""
-    stored = {view: _sought(streams[view], reading) for view, reading in question.windows.items()}
-    as_of = min((each.as_of for each in stored.values()), default=None)
+    stored = _stored_of(question, streams)
+    as_of = _common_time(stored.values())
     rows: dict[str, pa.Table] = {}
     complete = True
-    for view, each in stored.items():
+    for view, reading in question.windows.items():
         assert as_of is not None
-        rows[view], whole = window_rows(question.windows[view], each, as_of)
+        found, whole = window_rows(reading, stored[view], as_of)
+        rows[view] = _having(reading.sought, found)
         complete &= whole
     rows |= {view: table_rows(table.name, as_of) for view, table in question.tables.items()}
     with _views(spark, rows):
@@ -100,15 +118,46 @@ def _stored(running: RunningStream, reach: int | None, wanted: Callable[[pa.Tabl
     return stored
 
 
+def _stored_of(question: StoredQuestion, streams: Mapping[str, RunningStream]) -> dict[str, Stored]:
+    """What each window is cut out of, by view. A stream that is read twice is read once, as of one time.
+
+    Where there are several streams, all that is stored: only when all are read it is known as of when.
+    """
+    if len(question.windows) == 1:
+        ((view, reading),) = question.windows.items()
+        return {view: _sought(streams[view], reading)}
+    several = len({id(running) for running in streams.values()}) > 1
+    read: dict[int, Stored] = {}
+    for running in streams.values():
+        reaches = [question.windows[other].reach for other in streams if streams[other] is running]
+        known = [reach for reach in reaches if reach is not None]
+        whole = several or len(known) < len(reaches)
+        if id(running) not in read:
+            read[id(running)] = _stored(running, None if whole else max(known))
+    return {view: read[id(running)] for view, running in streams.items()}
+
+
+def _common_time(stored: Iterable[Stored]) -> Micros | None:
+    """The least time of the streams that go on; when all have ended, the greatest."""
+    every = list(stored)
+    going = [each.as_of for each in every if not each.has_ended]
+    return min(going) if going else max((each.as_of for each in every), default=None)
+
+
 def _sought(running: RunningStream, reading: StoredReading) -> Stored:
     """The rows of a reading that may matter: by an index, or by a scan."""
-    indexes = None if running.kept is None else running.kept.indexes
+    kept = running.kept
+    indexes = None if kept is None or not kept.has_begun else kept.indexes
     access = None if indexes is None else indexes.row_index(reading.sought)
-    if running.kept is None or running.kept.now is None or indexes is None or access is None:
-        return _stored(running, reading.reach, partial(_having, reading.sought) if reading.sought else None)
-    index, one = access
-    rows, as_of = indexes.find(index, one.values)
-    return running.kept.stored(_having(reading.sought, rows), as_of, reading.reach)
+    if kept is not None and indexes is not None and access is not None:
+        index, one = access
+        try:
+            rows, as_of = indexes.find(index, one.values)
+        except IndexGoneError:
+            pass
+        else:
+            return kept.stored(rows, as_of, reading.reach)
+    return _stored(running, reading.reach, partial(_having, reading.sought) if reading.sought else None)
 
 
 def _having(sought: Sequence[Sought], rows: pa.Table) -> pa.Table:
@@ -119,14 +168,17 @@ def _having(sought: Sequence[Sought], rows: pa.Table) -> pa.Table:
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    return spark.createDataFrame(rows.select([name for name in rows.schema.names if name != TIME]))
+    rows = rows.select([name for name in rows.schema.names if name != TIME])
+    return spark.createDataFrame(
+        rows, ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in rows.schema)
+    )
 
 
 @contextmanager
 def _views(spark: SparkSession, rows: Mapping[str, pa.Table]) -> Iterator[None]:
-    for view, table in rows.items():
-        _frame(spark, table).createOrReplaceTempView(view)
     try:
+        for view, table in rows.items():
+            _frame(spark, table).createOrReplaceTempView(view)
         yield
     finally:
         for view in rows:
@@ -136,3 +188,8 @@ def _views(spark: SparkSession, rows: Mapping[str, pa.Table]) -> Iterator[None]:
 def _told(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:
     times = {} if as_of is None else {"as_of": to_datetime(as_of).isoformat()}
     return table.replace_schema_metadata({**times, "complete": json.dumps(complete)})
+
+
+def is_whole(answer: pa.Table) -> bool:
+    """Whether an answer says that it is complete."""
+    return bool(json.loads(answer.schema.metadata[b"complete"]))

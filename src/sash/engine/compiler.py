@@ -21,6 +21,7 @@ from sash.language import (
     bind_stored,
     is_continuous,
     parse,
+    stream_names,
 )
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
@@ -138,9 +139,12 @@ def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> Co
     try:
         return compile_question(select, catalog)
     except CqlError as error:
-        if all(stream.keep is None for stream in catalog.streams):
-            raise _with_keep(error, select, catalog) from None
-    return compile_stored(select, catalog, mark)
+        try:
+            return compile_stored(select, catalog, mark)
+        except CqlError as other:
+            if _stores_nothing(select, catalog):
+                raise _with_keep(error, other) from None
+            raise
 
 
 def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
@@ -152,13 +156,16 @@ def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQu
     return question
 
 
-def _with_keep(error: CqlError, select: Select, catalog: Catalog) -> CqlError:
+def _stores_nothing(select: Select, catalog: Catalog) -> bool:
+    """A question about streams none of which stores its rows."""
+    names = {name.lower() for name in stream_names(select)}
+    kept = [stream.keep for stream in catalog.streams if stream.name.lower() in names]
+    return bool(kept) and not any(kept)
+
+
+def _with_keep(error: CqlError, other: CqlError) -> CqlError:
     """Where no stream stores its rows, what would be possible if one did."""
-    try:
-        compile_stored(select, catalog)
-    except CqlError as other:
-        return with_way_out(error, other.reason) if "KEEP" in other.reason else error
-    return error
+    return with_way_out(error, other.reason) if "KEEP" in other.reason else error
 
 
 def _can_be_registered(select: Select, catalog: Catalog) -> bool:

@@ -24,10 +24,10 @@ class IndexCommands:
         with self._shared.lock:
             stream, column = self._place(statement)
             index = StoredIndex(stream.name, column, statement.kind or DEFAULT_KIND)
-            if index in self._restored:
-                self._restored.remove(index)
-                return
             if index in self._shared.catalog.indexes:
+                if index in self._restored:
+                    self._restored.remove(index)
+                    return
                 raise CatalogError(f"there is a {index.kind} index on {stream.name} ({column}) already")
             self._window(stream).create_index(index)
             self._shared.catalog.indexes.append(index)
@@ -44,6 +44,7 @@ class IndexCommands:
             for index in gone:
                 self._window(stream).drop_index(index)
                 catalog.indexes.remove(index)
+                self._restored.discard(index)
                 self._shared.history.append({"change": "drop index", **vars(index)})
 
     def show(self) -> pa.Table:

@@ -36,11 +36,15 @@ _NEVER: Micros = -(2**62)
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows of a window as of a time; `since`: what happened before it is not there."""
+    """The rows of a window as of a time; `since`: what happened before it is not there.
+
+    `has_ended`: nothing more was expected.
+    """
 
     rows: pa.Table
     as_of: Micros
     since: Micros
+    has_ended: bool = False
 
 
 class KeptWindow:
@@ -57,6 +61,8 @@ class KeptWindow:
         self.now: Micros | None = None
         self._since: Micros | None = None
         self._buffer: list[pa.Table] = []
+        # Nothing more is expected for now: whoever asks about several streams does not wait for this one.
+        self.has_ended = False
         self.indexes: KeptIndexes | None = None
         # One at a time changes the window and its indexes.
         self._writing = threading.RLock()
@@ -77,13 +83,15 @@ class KeptWindow:
 
     def _take(self, rows: pa.Table, watermark: Micros | None) -> None:
         if len(rows):
-            if self.now is None:
-                begins = int(self._ends(rows).min()) - self.length
-                self._since = begins if self._since is None else min(begins, self._since)
-            late = self._ends(rows) <= self.now if self.now is not None else np.zeros(len(rows), dtype=np.bool_)
+            self.has_ended = False
+            ends = self._ends(rows)
+            late = ends <= self.now if self.now is not None else np.zeros(len(rows), dtype=np.bool_)
             if late.any():
                 self._revise(rows.filter(pa.array(late)))
                 rows = rows.filter(pa.array(~late))
+            if not late.all():
+                begins = int(ends[~late].min()) - self.length
+                self._since = begins if self._since is None else min(begins, self._since)
             self._buffer.append(rows)
         if watermark is not None:
             ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
@@ -94,6 +102,7 @@ class KeptWindow:
         ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
         with self._writing:
             self._attach(ahead(latest, self.length, self.stream.offset))
+            self.has_ended = True
 
     def _ends(self, rows: pa.Table) -> NDArray[np.int64]:
         """The ends of the sub-windows that rows belong to."""
@@ -107,7 +116,9 @@ class KeptWindow:
             return
         waiting = pa.concat_tables([self.empty(), *self._buffer])
         ends = self._ends(waiting)
-        due = {sub.end: sub for sub in self._cut(waiting.filter(pa.array(ends <= until)))}
+        gone = until - self._most * self.length
+        # Only what stays: a sub-window holds on to the memory of everything that it is cut out of.
+        due = {sub.end: sub for sub in self._cut(waiting.filter(pa.array((gone < ends) & (ends <= until))))}
         self._buffer = [waiting.filter(pa.array(ends > until))]
         next_end = None if self.now is None else self.now + self.length
         oldest = until - (self._most - 1) * self.length
@@ -140,17 +151,20 @@ class KeptWindow:
             self.indexes.fill(self._stored())
 
     def _stored(self) -> list[SubWindow]:
-        """All sub-windows that are attached, the oldest first."""
-        return [sub for sub in self._window.read(self._most, lambda sub: sub).parts if sub.end != _NEVER]
+        """All sub-windows that are attached, the oldest first. For the writer, who stops for no question."""
+        parts = self._window.read(self._most, lambda sub: sub, priority=ASKED + 1).parts
+        return [sub for sub in parts if sub.end != _NEVER]
 
     # -- indexes -------------------------------------------------------------------------------------
 
     def create_index(self, index: StoredIndex) -> None:
         with self._writing:
-            if self.indexes is None:
-                self.indexes = KeptIndexes(self._most, self.empty().schema, self.length)
-                self.indexes.fill(self._stored())
-            self.indexes.create(index)
+            made = self.indexes
+            if made is None:
+                made = KeptIndexes(self._most, self.empty().schema, self.length)
+                made.fill(self._stored())
+            made.create(index)
+            self.indexes = made
 
     def drop_index(self, index: StoredIndex) -> None:
         with self._writing:
@@ -159,6 +173,11 @@ class KeptWindow:
             if not len(self.indexes):
                 self.indexes = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Tuples have come, and time has closed a sub-window."""
+        return self.now is not None and self._since is not None
+
     # -- questions -----------------------------------------------------------------------------------
 
     def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored | None:
@@ -166,7 +185,7 @@ class KeptWindow:
 
         `wanted` picks rows out of those of a sub-window.
         """
-        if self.now is None or self._since is None:
+        if not self.has_begun:
             return None
         count = self._most if reach is None else min(self._most, -(-reach // self.length))
 
@@ -179,17 +198,26 @@ class KeptWindow:
     def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> Stored:
         """Rows that were found as of a time, without those before the window."""
         assert self._since is not None
-        oldest = as_of - (self._most * self.length if reach is None else reach)
+        oldest = as_of - (self.extent if reach is None else reach)
         low = pc.greater_equal if self.stream.closed_left else pc.greater
-        return Stored(rows.filter(low(rows[TIME], oldest)), as_of, max(self._since, as_of - self._most * self.length))
+        since = max(self._since, as_of - self.extent)
+        return Stored(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
 
     def empty(self) -> pa.Table:
         return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
+
+    def last_end(self, rows: pa.Table) -> Micros:
+        """The end of the last sub-window that rows belong to."""
+        return int(self._ends(rows).max(initial=_NEVER))
 
     @property
     def extent(self) -> Micros:
         """What all sub-windows together cover."""
         return self._most * self.length
+
+    def oldest_by(self, watermark: Micros | None) -> Micros:
+        """What happened before this will have left when a watermark has come, whatever it is now."""
+        return _NEVER if watermark is None else watermark - self.extent - self.length
 
     @property
     def oldest(self) -> Micros:

@@ -9,8 +9,9 @@ into is read again, so what they find is as of their end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from sash.engine.sub_windows import SubWindow
 from sash.language import ROW_KINDS, Sought
 from sash.storage.window import RowIndex, SetIndex, SlidingWindow
 
+T = TypeVar("T")
 # With fewer different values than this, a scan that compares finds them as fast.
 _LEAST_VALUES = 8
 
@@ -50,6 +52,10 @@ class _State:
             self.indexes[index] = self.window.keep(made, index.column)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise SashError(f"no {index.kind} index on {index.column}: {error}") from None
+
+
+class IndexGoneError(Exception):
+    """It has been dropped, or has nothing yet: whoever asked it scans instead."""
 
 
 class KeptIndexes:
@@ -84,6 +90,7 @@ class KeptIndexes:
         self._state.create(index)
 
     def drop(self, index: StoredIndex) -> None:
+        """Who reads it now notices that it is gone, and what it has is forgotten after that."""
         state = self._state
         state.window.drop(state.indexes.pop(index))
 
@@ -112,32 +119,41 @@ class KeptIndexes:
 
     def values(self, index: StoredIndex) -> int:
         """About how many different values it has: those that wait to be purged count, too."""
-        return len(self._state.indexes[index].directory)
+        found = self._state.indexes.get(index)
+        return 0 if found is None else len(found.directory)
 
     # -- what they answer ----------------------------------------------------------------------------
 
     def find(self, index: StoredIndex, values: pa.Array) -> tuple[pa.Table, Micros]:
         """The rows that have one of the values, in order of time, and as of when."""
-        state = self._state
-        rows = state.indexes[index]
-        assert isinstance(rows, RowIndex)
 
-        def reading() -> tuple[pa.Table, Micros]:
+        def reading(state: _State, rows: RowIndex | SetIndex) -> tuple[pa.Table, Micros]:
+            assert isinstance(rows, RowIndex)
             _, ids = rows.probe(values.unique())
             return state.window.take(np.sort(ids)), state.now
 
-        return state.window.read(reading)
+        return self._read(index, reading)
 
     def counts(self, index: StoredIndex) -> tuple[pa.Array, pa.Array, Micros]:
         """Every value, how often it is in the window, NULL included, and as of when."""
-        state = self._state
-        counted = state.indexes[index]
-        assert isinstance(counted, SetIndex)
 
-        def reading() -> tuple[pa.Array, pa.Array, Micros]:
+        def reading(state: _State, counted: RowIndex | SetIndex) -> tuple[pa.Array, pa.Array, Micros]:
+            assert isinstance(counted, SetIndex)
             values, counts = counted.items()
             if nulls := counted.count(None):
                 values, counts = pa.concat_arrays([values, pa.nulls(1, values.type)]), np.append(counts, nulls)
             return values, pa.array(counts, pa.int64()), state.now
 
-        return state.window.read(reading)
+        return self._read(index, reading)
+
+    def _read(self, index: StoredIndex, reading: Callable[[_State, RowIndex | SetIndex], T]) -> T:
+        """What is found on one state of the window, while the index is there."""
+        state = self._state
+
+        def checked() -> T:
+            found = state.indexes.get(index)
+            if found is None or not state.window.sub_windows():
+                raise IndexGoneError
+            return reading(state, found)
+
+        return state.window.read(checked)

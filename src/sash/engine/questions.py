@@ -13,7 +13,7 @@ from sash.catalog import Stream
 from sash.core.errors import QueryFailedError, SashError
 from sash.engine import explain as explaining
 from sash.engine.ask_counts import counting_index
-from sash.engine.ask_stored import answer_by_spark, answer_from_rows
+from sash.engine.ask_stored import answer_by_spark, answer_from_rows, is_whole
 from sash.engine.compiler import CompiledQuery, compile_any_question
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.explain_continuous import either, explain_continuous
@@ -77,15 +77,18 @@ class Questions:
         return ask(self._spark())
 
     def _ask_of_window(self, compiled: CompiledQuery, running: RunningStream, spark: SparkSession) -> pa.Table:
+        why = _why_not_rows(compiled, running)
         try:
-            return self._from_synopsis(compiled, running)
+            answer = self._from_synopsis(compiled, running)
+            if why is not None or is_whole(answer):
+                return answer
         except QueryFailedError:
             raise
         except SashError as error:
-            why = _why_not_rows(compiled, running)
             if why is not None:
                 raise SashError(f"{error}; or {why}") from None
-            return answer_from_rows(compiled, running, self._settings, spark)
+        # No synopsis has it, or one that came later than the rows that are stored.
+        return answer_from_rows(compiled, running, self._settings, spark)
 
     def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
         """Answered between two executions, when what it reads is as of one time.
@@ -123,9 +126,7 @@ class Questions:
         index = None if kept is None else counting_index(question, kept)
         if index is None:
             return explanation
-        return (
-            f"{explanation}\nRather than by a pass: from the {index.kind} index on {index.column}"
-        )
+        return f"{explanation}\nRather than by a pass: from the {index.kind} index on {index.column}"
 
     def _indexes_of(self, stream: Stream) -> KeptIndexes | None:
         kept = self._shared.running(stream.name).kept

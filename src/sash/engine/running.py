@@ -25,7 +25,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sash.catalog import Stream
 from sash.core.clock import Clock
@@ -255,7 +254,7 @@ class RunningStream:
             reached = self.runtime.next_watermark(batch)
             times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
-        kept, dropped = self._rows_to_keep(rows)
+        kept, dropped = self._rows_to_keep(rows, self.runtime.next_watermark(self._facts(table)))
         missed = max(missed, dropped)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started, live = time.perf_counter(), self.interval is not None
@@ -272,16 +271,16 @@ class RunningStream:
             self._report_failures(failed, reported=False)
             tables = _present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
-            if kept is not None:
-                facts["lasts"] = pc.max(kept[TIME]).as_py() or 0
+            if self.kept is not None and kept is not None:
+                facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
 
-    def _rows_to_keep(self, rows: DataFrame) -> tuple[pa.Table | None, int]:
-        """What the stored window takes of a micro-batch, and how many tuples were too late for it."""
+    def _rows_to_keep(self, rows: DataFrame, reached: Micros | None) -> tuple[pa.Table | None, int]:
+        """What the stored window takes of a micro-batch that brings a watermark, and how many tuples were too late."""
         if self.kept is None:
             return None, 0
         started = time.perf_counter()
-        came = rows_to_keep(rows, self.stream, TIME)
+        came = rows_to_keep(rows, self.stream, TIME, self.kept.oldest_by(reached))
         self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
         accepted = self.kept.accepted(came)
         return accepted, len(came) - len(accepted)

@@ -47,7 +47,7 @@ from sash.language.statements import (
 )
 from sash.language.stored import StoredQuestion, StoredReading, bind_stored
 from sash.language.table_changes import TableChange, bind_change
-from sash.language.windows import has_slide
+from sash.language.windows import has_slide, stream_names
 
 __all__ = [
     "ROW_KINDS",
@@ -85,4 +85,5 @@ __all__ = [
     "is_continuous",
     "parse",
     "parse_script",
+    "stream_names",
 ]

@@ -33,7 +33,8 @@ def sought_in(table: exp.Expr, stream: Stream) -> tuple[Sought, ...]:
     """What the WHERE beside a stream's name asks of its columns."""
     query = table.find_ancestor(exp.Select)
     where = query.args.get("where") if query is not None else None
-    if query is None or where is None:
+    renamed = table.args.get("alias") is not None and table.args["alias"].columns
+    if query is None or where is None or renamed:
         return ()
     alone = len(list(_sources(query))) == 1
     found = (_sought(condition, table.alias_or_name, alone, stream) for condition in _terms(where.this))

@@ -8,8 +8,10 @@ as text that is written anew from the tree. Each window becomes the name of a vi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
@@ -94,9 +96,44 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
         if not node.alias:
             node.set("alias", exp.TableAlias(this=written.copy()))
         node.set("this", exp.to_identifier(view))
+    known = _Names.of(tree, [*(each.stream.schema for each in windows.values()), *(t.schema for t in tables.values())])
     for part in tree.walk():
         _check(part, select.script)
-    return StoredQuestion(_Writer(dialect="spark").generate(tree), windows, tables)
+        if isinstance(part, exp.Column):
+            known.check(part, select.script)
+    return StoredQuestion(_Writer(dialect="spark", comments=False).generate(tree), windows, tables)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What a column may be called, and what may stand before it.
+
+    Spark takes a name that is no column for a function or for a variable of the session.
+    """
+
+    columns: frozenset[str]
+    qualifiers: frozenset[str]
+
+    @classmethod
+    def of(cls, tree: exp.Expr, schemas: Sequence[pa.Schema]) -> _Names:
+        named = [alias.alias for alias in tree.find_all(exp.Alias)]
+        aliases = list(tree.find_all(exp.TableAlias))
+        renamed = [column.name for alias in aliases for column in alias.columns]
+        columns = [*(name for schema in schemas for name in schema.names), *named, *renamed]
+        return cls(frozenset(map(str.lower, columns)), frozenset(alias.name.lower() for alias in aliases))
+
+    def check(self, column: exp.Column, script: str) -> None:
+        if column.args.get("db") is not None or column.args.get("catalog") is not None:
+            raise CqlError("a column is written as name, or as alias.name", script, span_of(column))
+        if column.table and column.table.lower() not in self.qualifiers:
+            hint = nearest(column.table, self.qualifiers)
+            raise CqlError(f"unknown stream or alias '{column.table}'{hint}", script, span_of(column.args["table"]))
+        if isinstance(column.this, exp.Star) or column.name.lower() in self.columns:
+            return
+        if column.name.lower() in REFUSED:
+            raise CqlError(f"{column.name.upper()} is refused: {REFUSED[column.name.lower()]}", script, word_of(column))
+        hint = nearest(column.name, self.columns)
+        raise CqlError(f"unknown column '{column.name}'{hint}", script, span_of(column.this))
 
 
 class _Writer(SparkGenerator):
@@ -151,8 +188,6 @@ def _check(node: exp.Expr, script: str) -> None:
         raise _refusal(node.name, script, word_of(node))
     if isinstance(node, exp.Identifier) and "${" in node.name:
         raise CqlError("a name may not contain ${, which Spark would replace", script, word_of(node))
-    if isinstance(node, exp.Column) and node.name.lower() in REFUSED and not node.this.args.get("quoted"):
-        raise CqlError(f"{node.name.upper()} is refused: {REFUSED[node.name.lower()]}", script, word_of(node))
 
 
 def _refusal(written: str, script: str, at: Span) -> CqlError:

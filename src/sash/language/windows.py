@@ -162,6 +162,11 @@ def check_one_slide(first: WindowClause, other: WindowClause, script: str) -> No
         raise CqlError(f"all windows of a query slide together: write {wanted} here too", script, other.slide_at)
 
 
+def stream_names(select: Select) -> list[str]:
+    """The names in all FROM clauses of a SELECT, of streams and of tables."""
+    return [table.name for table in select.tree.find_all(exp.Table)]
+
+
 def has_windows(select: Select) -> bool:
     return any(window_clause(table) is not None for table in select.tree.find_all(exp.Table))
 
