@@ -19,9 +19,14 @@ from tests.support.multi_joins import Plain, arriving, definition, results_of, v
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 END = 40
-WEAKEST, STRICT = UpdatePattern.WEAKEST, UpdatePattern.STRICT
-# Windows of time may be shorter than the interval: a tuple comes and goes between two evaluations.
-windows = st.one_of(st.tuples(st.just("time"), st.integers(1, 12)), st.tuples(st.just("rows"), st.integers(1, 4)))
+WEAKEST, WEAK, STRICT = UpdatePattern.WEAKEST, UpdatePattern.WEAK, UpdatePattern.STRICT
+PATTERNS = {"time": WEAKEST, "lifetimes": WEAK, "rows": STRICT}
+# Lives may be shorter than the interval: a tuple comes and goes between two evaluations.
+lives = st.integers(1, 12)
+announced = st.one_of(
+    st.tuples(st.just("time"), lives), st.tuples(st.just("lifetimes"), st.lists(lives, min_size=2, max_size=8))
+)
+windows = st.one_of(announced, st.tuples(st.just("rows"), st.integers(1, 4)))
 streams = st.lists(st.tuples(st.integers(0, 24), st.integers(0, 2)), max_size=8)
 
 
@@ -30,13 +35,13 @@ class Case:
 
     def __init__(self, data: st.DataObject, *, strict: bool) -> None:
         number = data.draw(st.integers(2, 5), label="streams")
-        kinds = windows if strict else windows.filter(lambda window: window[0] == "time")
+        kinds = windows if strict else announced
         self.windows = [data.draw(kinds, label="window") for _ in range(number)]
         self.tuples = arriving([data.draw(streams, label="tuples") for _ in range(number)], self.windows)
         self.order = tuple(data.draw(st.permutations(range(number)), label="order"))
         self.interval = data.draw(st.integers(1, 7), label="interval")
         self.buckets = data.draw(st.integers(1, 4), label="buckets")
-        self.patterns = [STRICT if kind == "rows" else WEAKEST for kind, _ in self.windows]
+        self.patterns = [PATTERNS[kind] for kind, _ in self.windows]
 
     def run(self, algorithm: str, buckets: int | None = None) -> Joined:
         return join(
@@ -110,7 +115,7 @@ def test_partners_that_missed_each_other() -> None:
     each = np.array
     tuples = Tuples(each([0, 2, 1]), each([1, 1, 1]), each([1, 4, 7]), each([5, 14, 17]), each([-1, -1, -1]))
     for algorithm in ALGORITHMS:
-        assert join(algorithm, tuples, (0, 1, 2), [UpdatePattern.WEAK] * 3, interval=8).found == 0
+        assert join(algorithm, tuples, (0, 1, 2), [WEAK] * 3, interval=8).found == 0
 
 
 def test_lifetimes_may_differ() -> None:
@@ -118,7 +123,7 @@ def test_lifetimes_may_differ() -> None:
     each = np.array
     tuples = Tuples(each([0, 0, 1, 1]), each([1, 1, 1, 1]), each([1, 2, 5, 7]), each([20, 4, 9, 9]), each([-1] * 4))
     for algorithm in ALGORITHMS:
-        found = join(algorithm, tuples, (0, 1), [UpdatePattern.WEAK, WEAKEST], interval=1)
+        found = join(algorithm, tuples, (0, 1), [WEAK, WEAKEST], interval=1)
         assert sorted(map(tuple, found.members.tolist())) == [(0, 2), (0, 3)]
 
 

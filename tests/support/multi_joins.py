@@ -11,6 +11,8 @@ import numpy as np
 from sash.core.changes import NEVER
 from sash.operators.multi_join.algorithms import ALGORITHMS, Joined, Tuples
 
+# ("time", length), ("rows", number), or ("lifetimes", those of the tuples in turn, over and over)
+Window = tuple[str, int | Sequence[int]]
 # (members, reported, ts, exp, sign)
 Result = tuple[tuple[int, ...], int, int, int, int]
 
@@ -115,14 +117,15 @@ def results_of(found: Joined) -> list[Result]:
     return list(zip(map(tuple, found.members.tolist()), *(column.tolist() for column in columns), strict=True))
 
 
-def arriving(streams: Sequence[Sequence[tuple[int, int]]], lengths: Sequence[tuple[str, int]]) -> Tuples:
-    """(timestamp, value) tuples of each stream, in windows of ("time", length) or ("rows", number)."""
+def arriving(streams: Sequence[Sequence[tuple[int, int]]], windows: Sequence[Window]) -> Tuples:
+    """(timestamp, value) tuples of each stream, as its window lets them expire or takes them back."""
     events: list[tuple[int, int, int, int, int, tuple[int, int] | None, tuple[int, int]]] = []
-    for stream, (tuples, (kind, length)) in enumerate(zip(streams, lengths, strict=True)):
+    for stream, (tuples, (kind, length)) in enumerate(zip(streams, windows, strict=True)):
         ordered = sorted(tuples, key=lambda pair: pair[0])
         for place, (ts, value) in enumerate(ordered):
-            if kind == "time":
-                events.append((ts, 1, stream, value, ts + length, None, (stream, place)))
+            if kind != "rows":
+                lives = length if kind == "time" else length[place % len(length)]
+                events.append((ts, 1, stream, value, ts + lives, None, (stream, place)))
                 continue
             out = ordered[place + length][0] if place + length < len(ordered) else None
             # Who is pushed out when he comes is never seen.
