@@ -7,8 +7,10 @@ import pytest
 from sash.core.errors import CqlError, NotSupportedError
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.language import SelectStatement, bind, is_continuous, parse
-from sash.plan.continuous import windows
-from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled
+from sash.plan.continuous import BaseWindow, Join, edges, windows
+from sash.plan.multi_join import MultiJoin
+from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Stamped
+from sash.plan.rewrites import optimise
 from tests.language.examples import CATALOG, check_continuous_error, continuous_plan, explained
 from tests.operators.test_golden_traces import EXAMPLES
 
@@ -124,6 +126,21 @@ def test_a_join_of_external_and_internal_windows_ends_with_the_external_tuples()
         "        Window packets a [WINDOW 5 sec]  -> WKS",
         "      Window packets b [WINDOW 9 sec INTERNAL]  -> WKS",
     ]
+
+
+@pytest.mark.parametrize("attribute", ["src", "dst"])
+def test_joins_of_three_with_internal_windows_are_one_join(attribute: str) -> None:
+    """On one attribute and along a chain: what such a plan gives is compared with the definition elsewhere."""
+    plan = optimise(
+        continuous_plan(
+            "SELECT a.src, c.dst FROM packets [RANGE 5 sec] a, packets [RANGE 9 sec INTERNAL] b, packets [NOW] c "
+            f"WHERE a.src = b.src AND b.{attribute} = c.{attribute}"
+        )
+    )
+    (join,) = [node for _, node in edges(plan) if isinstance(node, Join | MultiJoin)]
+    assert isinstance(join, MultiJoin) and join.is_common == (attribute == "src")
+    assert [type(each) for each in join.inputs] == [Stamped, BaseWindow, Stamped]
+    assert isinstance(plan, Outliving) and set(plan.by) == {"a expires", "c expires"}
 
 
 @pytest.mark.parametrize("external", range(5))
