@@ -45,12 +45,37 @@ def test_every_input_of_a_chain_has_its_own_order() -> None:
     known = Statistics(
         rates={"s": 10.0, "t": 1.0, "u": 5.0}, distinct={"s.a": 10.0, "t.a": 10.0, "t.b": 5.0, "u.b": 5.0}
     )
-    shown = explain_joins(MultiJoin(sides, (("S.a", "T.a", None), (None, "T.b", "U.b"))), known, "upa")
+    join = MultiJoin(sides, (("S.a", "T.a", None), (None, "T.b", "U.b")))
+    shown = explain_joins(join, known, "upa")
     # 10 tuples of S meet 1 of T each, one of T meets 10 of S or of U each, 5 of U meet 2 of T each.
     assert shown == [
-        "Join of 3 on S.a = T.a AND T.b = U.b: 30 combinations of some inputs gone through per second, none is stored",
-        "  S probes T, U: 10 tuples per second, 100 in the window",
-        "  T probes S, U: 1 tuples per second, 10 in the window",
-        "  U probes T, S: 5 tuples per second, 50 in the window",
+        f"{join.describe()}: 30 combinations of some inputs gone through per second, 30 as written, none is stored",
+        "  S probes T, U: 10 tuples per second, 100 in the window, 10 values of S.a",
+        "  T probes S, U: 1 tuples per second, 10 in the window, 10 values of T.a, 5 values of T.b",
+        "  U probes T, S: 5 tuples per second, 50 in the window, 5 values of U.b",
         "  the order is chosen anew in every micro-batch, from what is stored then",
     ]
+
+
+def test_a_star_that_is_written_in_a_bad_order() -> None:
+    """The input in the middle finds 20 of S, which it is written with first, but only one of U."""
+    sides = tuple(window(name, TimeWindow(10 * SECOND)) for name in "TSU")
+    known = Statistics(
+        rates={"t": 10.0, "s": 20.0, "u": 1.0}, distinct={"t.a": 10.0, "s.a": 10.0, "t.b": 10.0, "u.b": 10.0}
+    )
+    shown = explain_joins(MultiJoin(sides, (("T.a", "S.a", None), ("T.b", None, "U.b"))), known, "upa")
+    # 20 tuples of S meet 10 of T each, one of U meets 10; 10 of T meet 1 of U each, or 20 of S.
+    assert shown[0].endswith(
+        ": 220 combinations of some inputs gone through per second, 410 as written, none is stored"
+    )
+    assert shown[1] == ("  T probes U, S: 10 tuples per second, 100 in the window, 10 values of T.a, 10 values of T.b")
+
+
+def test_an_attribute_of_several_columns() -> None:
+    sides = tuple(window(name, TimeWindow(10 * SECOND)) for name in "STU")
+    known = Statistics(rate=1.0, distinct={f"{name}.{column}": 4.0 for name in "stu" for column in "ab"})
+    keys = (("S.a", "T.a", None), ("S.b", "T.b", None), (None, "T.b", "U.b"))
+    shown = explain_joins(MultiJoin(sides, keys), known, "upa")
+    assert [line.split("window, ")[1] for line in shown[1:4]] == [
+        "16 values of S.a and S.b", "16 values of T.a and T.b, 4 values of T.b", "4 values of U.b",
+    ]  # fmt: skip

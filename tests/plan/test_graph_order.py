@@ -7,7 +7,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.plan.graph_order import GraphInput, connected_order
+from sash.plan.graph_order import GraphInput, connected_order, written_order
 
 
 @st.composite
@@ -47,6 +47,16 @@ def test_every_step_is_connected_and_none_would_leave_fewer(inputs: list[GraphIn
         taken = found(order[step])
         assert taken is not None
         assert all(other is None or taken <= other for other in map(found, order[step:]))
+
+
+@given(connected(), st.data())
+def test_the_written_order_takes_the_first_that_is_connected(inputs: list[GraphInput], data: st.DataObject) -> None:
+    of = data.draw(st.integers(0, len(inputs) - 1))
+    order = written_order(inputs, of)
+    assert order[0] == of and sorted(order) == list(range(len(inputs)))
+    for step in range(1, len(order)):
+        reached = {attribute for place in order[:step] for attribute in inputs[place].values}
+        assert order[step] == min(place for place in order[step:] if reached & inputs[place].values.keys())
 
 
 def test_of_equal_ones_the_first() -> None:

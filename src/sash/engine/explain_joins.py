@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sash.plan.continuous import Join, Node, inputs, windows
 from sash.plan.estimates import Statistics, flow_above, graph_inputs, partial_combinations, values_of
-from sash.plan.graph_order import connected_order
+from sash.plan.graph_order import GraphInput, connected_order, written_order
 from sash.plan.join_costs import JoinInput, Number, cost
 from sash.plan.join_order import augmented
 from sash.plan.multi_join import MultiJoin
@@ -50,12 +50,26 @@ def _of_graph(join: MultiJoin, known: Statistics, strategy: str) -> Iterator[str
     """Every input has an order of its own, along the equalities."""
     flows = [flow_above(each, known, strategy) for each in join.inputs]
     sides, names = graph_inputs(join, flows, known), [_name(each) for each in join.inputs]
-    passed = _number(partial_combinations(join, flows, known))
-    yield f"{join.describe()}: {passed} combinations of some inputs gone through per second, none is stored"
+    passed, written = (
+        _number(partial_combinations(join, flows, known, order)) for order in (connected_order, written_order)
+    )
+    yield (
+        f"{join.describe()}: {passed} combinations of some inputs gone through per second, {written} as written, "
+        "none is stored"
+    )
     for place, (flow, name) in enumerate(zip(flows, names, strict=True)):
         order = ", ".join(names[other] for other in connected_order(sides, place)[1:])
-        yield f"  {name} probes {order}: {_number(flow.rate)} tuples per second, {_number(flow.live)} in the window"
+        rate, live, many = _number(flow.rate), _number(flow.live), _values(join, place, sides[place])
+        yield f"  {name} probes {order}: {rate} tuples per second, {live} in the window, {many}"
     yield _ANEW
+
+
+def _values(join: MultiJoin, place: int, side: GraphInput) -> str:
+    """How many values an input has of each of its attributes."""
+    return ", ".join(
+        f"{_number(many)} values of {' and '.join(join.attributes[number][place])}"
+        for number, many in side.values.items()
+    )
 
 
 def _name(node: Node) -> str:

@@ -8,7 +8,7 @@ is announced, so an edge brings as many negative tuples as positive ones; otherw
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sash.core.pattern import UpdatePattern
@@ -170,12 +170,17 @@ def graph_inputs(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> l
     ]
 
 
-def partial_combinations(node: MultiJoin, below: Sequence[Flow], known: Statistics) -> float:
+def partial_combinations(
+    node: MultiJoin,
+    below: Sequence[Flow],
+    known: Statistics,
+    order: Callable[[Sequence[GraphInput], int], tuple[int, ...]] = connected_order,
+) -> float:
     """How many combinations of some of the inputs are gone through per second, which are stored nowhere."""
     sides, found = graph_inputs(node, below, known), 0.0
     for of, edge in enumerate(below):
         combinations, values = edge.tuples, dict(sides[of].values)
-        for place in connected_order(sides, of)[1:-1]:
+        for place in order(sides, of)[1:-1]:
             combinations *= matches(values, sides[place])
             found += combinations
             values = met(values, sides[place])

@@ -13,7 +13,7 @@ would have to be moved up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -30,11 +30,27 @@ class GraphInput:
 
 def connected_order(inputs: Sequence[GraphInput], of: int) -> tuple[int, ...]:
     """The input itself, then always the connected one that leaves the fewest combinations; of equal ones the first."""
+    return _connected(inputs, of, lambda values, place: matches(values, inputs[place]))
+
+
+def written_order(inputs: Sequence[GraphInput], of: int) -> tuple[int, ...]:
+    """The input itself, then always the connected one that was written first.
+
+    >>> written_order([GraphInput(100, {0: 5}), GraphInput(100, {0: 5, 1: 5}), GraphInput(1, {1: 5})], 1)
+    (1, 0, 2)
+    """
+    return _connected(inputs, of, lambda _, place: place)
+
+
+def _connected(
+    inputs: Sequence[GraphInput], of: int, dearness: Callable[[Mapping[int, Number], int], Number]
+) -> tuple[int, ...]:
     chosen, values = [of], dict(inputs[of].values)
     while len(chosen) < len(inputs):
         rest = [place for place in range(len(inputs)) if place not in chosen]
         connected = [place for place in rest if not values.keys().isdisjoint(inputs[place].values)]
-        following = min(connected, key=lambda place: matches(values, inputs[place]))
+        ranked = [(dearness(values, place), place) for place in connected]
+        _, following = min(ranked)
         chosen.append(following)
         values = met(values, inputs[following])
     return tuple(chosen)
