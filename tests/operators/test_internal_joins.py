@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.changes import NEVER
-from sash.core.window import RowWindow
+from sash.core.window import RowWindow, TimeWindow
 from sash.plan.continuous import BaseWindow, Node, edges, windows
 from sash.plan.fuse_joins import fuse_joins
 from sash.plan.multi_join import MultiJoin
@@ -93,6 +93,23 @@ def test_results_end_with_their_external_tuples(form: str, strategy: str, data: 
         assert Counter(run_in_one_stage(plan, inputs, cuts, late=late, strategy=strategy)) == expected
     for buckets, shares in ((1, 2), (2, 1), (3, 2)):
         assert Counter(run(fused, inputs, cuts, buckets, late=late, strategy=strategy, shares=shares)) == expected
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tuple_that_pushes_out_one_like_it_gives_a_result_of_its_own(form: str, strategy: str) -> None:
+    """The first result is taken back when an equal one appears, and both stay until the tuple of S expires."""
+    sides = [
+        Stamped(window("S", TimeWindow(6)), "S expires"),
+        replace(window("T", RowWindow(1)), internal=True),
+        replace(window("U", TimeWindow(6)), internal=True),
+    ]
+    plan = fuse_joins(Outliving(nested(sides, FORMS[form]), ("S expires",)))
+    inputs = [[(1, (1, 1))], [(3, (1, 1)), (4, (1, 1))], [(2, (1, 1))]]
+    assert is_fused(plan)
+    for cuts in ([], [4], [3, 4, 5]):
+        found = run_in_one_stage(plan, inputs, cuts, strategy=strategy)
+        assert sorted(found) == [(at, 7, 1, (1,) * 6) for at in (3, 4)]
 
 
 @pytest.mark.parametrize("form", FORMS)
