@@ -166,9 +166,12 @@ ERRORS = [
     (CREATE + "DELAY 1 sec «DELAY» 2 sec", "given twice"),
     (CREATE + "«GRANULES» 1 sec", "did you mean 'GRANULE'"),
     (CREATE + "CLOSED «RIGHT»", "expected LEFT"),
-    ("DROP «VIEW» t", "expected QUERY, STREAM or TABLE"),
+    ("DROP «VIEW» t", "expected QUERY, STREAM, TABLE or INDEX"),
     ("DROP QUERY a «b»", "expected the end"),
-    ("SHOW «STREAMS»", "expected QUERIES"),
+    ("CREATE INDEX «i»", "expected ON and a stream with KEEP"),
+    ("CREATE INDEX ON s (v) USING «trie»", "unknown index 'trie'"),
+    ("DROP INDEX ON s (v) «now»", "expected the end of the statement"),
+    ("SHOW «STREAMS»", "expected one of QUERIES, TABLES, INDEXES"),
     ("REGISTER QUERY q «SELECT» 1", "expected AS"),
     ("REGISTER QUERY q AS «DROP» QUERY r", "expected SELECT"),
     ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] LIFETIME «0 sec»", "greater than zero"),
@@ -191,7 +194,6 @@ ERRORS = [
 ]
 LATER = [
     ("CREATE «ARCHIVE» a", "archives"),
-    ("CREATE «INDEX» i", "indexes"),
     ("INSERT INTO t «SELECT» 1", "INSERT .. SELECT"),
     ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
     ("SELECT n FROM «VALUES» (1)", "VALUES in FROM"),

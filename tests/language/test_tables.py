@@ -79,7 +79,7 @@ ERRORS = [
     ("CREATE TABLE t (a «INTT» PRIMARY KEY)", "INTT"),
     ("CREATE TABLE t «FROM» x", "expected ( and the table's columns"),
     ("CREATE TABLE t (a INT PRIMARY KEY) «FROM» x", "expected the end"),
-    ("SHOW «STREAMS»", "expected QUERIES or TABLES"),
+    ("SHOW «STREAMS»", "expected one of QUERIES, TABLES, INDEXES"),
     ("INSERT «ports» VALUES (1, 'x')", "expected INTO"),
     ("INSERT INTO ports («1», 'x')", "expected a column's name"),
     ("INSERT INTO ports VALUES «1»", "expected a row in parentheses"),
