@@ -10,27 +10,15 @@ from functools import partial
 import pytest
 
 from sash.transactions import Serial
+from tests.support.threads import PATIENCE, join, start
 
 Transaction = Callable[[], AbstractContextManager[None]]
-PATIENCE = 30.0  # a test that hangs fails after this; no assertion depends on it
 
 
 def until_waiting(level: Serial, count: int) -> None:
     """Return when this many transactions wait: spins, since nobody signals that a thread has begun to wait."""
     while level.waiting < count:
         threading.Event().wait(0)
-
-
-def start(work: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
-
-
-def join(*threads: threading.Thread) -> None:
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("outer", ["slide", "read"])

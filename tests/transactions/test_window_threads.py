@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -17,23 +16,11 @@ from sash.transactions.checker import classify
 from sash.transactions.history import History, is_slide
 from sash.transactions.recorder import Recorder
 from sash.transactions.window import LEVELS, RESTARTS, Answer, SharedWindow
+from tests.support.threads import PATIENCE, join, start
 
-PATIENCE = 60.0  # a test that hangs fails after this; no assertion depends on it
 SLOTS, SLIDES, READERS = 8, 10_000, 8
 # A sub-window knows its number and its revision, and what has been inserted into it.
 Content = tuple[int, int, tuple[int, ...]]
-
-
-def start(work: Callable[[], object]) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    return thread
-
-
-def join(*threads: threading.Thread) -> None:
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
 
 
 def window_of(level: str, recorder: Recorder | None = None) -> SharedWindow[Content]:

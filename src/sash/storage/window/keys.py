@@ -14,6 +14,7 @@ A dictionary forgets the values that have left the index once they are more than
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +43,7 @@ class Keys(Protocol):
     def decode(self, keys: Ints) -> pa.Array: ...
 
 
-class _Ordered:
+class _Ordered(ABC):
     ordered = True
 
     def __init__(self, type: pa.DataType) -> None:
@@ -52,8 +53,8 @@ class _Ordered:
         keys = self.encode(column)
         return keys, np.ones(len(keys), dtype=bool)
 
-    def encode(self, column: pa.Array) -> Ints:
-        raise NotImplementedError
+    @abstractmethod
+    def encode(self, column: pa.Array) -> Ints: ...
 
 
 class WholeKeys(_Ordered):

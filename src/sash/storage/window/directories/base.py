@@ -90,9 +90,9 @@ class Directory(ABC):
         self.keys[entries] = keys
         self._relink(entries[np.argsort(keys, kind="stable")])
 
+    @abstractmethod
     def ordered(self) -> Ints:
         """The slots of all entries in ascending order of their keys."""
-        raise NotImplementedError
 
     @abstractmethod
     def find(self, keys: Ints) -> Ints:
