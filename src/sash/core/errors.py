@@ -71,6 +71,10 @@ class CheckpointError(SashError):
     """A checkpoint that cannot be used: another version, other streams, another owner, damage."""
 
 
+class ArchiveError(SashError):
+    """An archive that cannot be made, opened or updated: bad parameters or records, another writer, damage."""
+
+
 class QueryFailedError(SashError):
     """An error in one query's expression while it ran; the query has failed, its neighbours have not."""
 

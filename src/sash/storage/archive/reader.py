@@ -1,0 +1,129 @@
+"""Reading an archive: probes by key, scans, and states to hold for other readers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.core.errors import ArchiveError, nearest
+from sash.core.time import Micros
+from sash.storage.archive.facts import Facts, facts_of
+from sash.storage.archive.keys import as_keys, equals_any
+from sash.storage.archive.reading import Groups, read_matching, scan_batches
+from sash.storage.archive.spec import Spec
+from sash.storage.archive.states import Held, States
+
+_T = TypeVar("_T")
+
+
+class Reader:
+    """Every answer is of one whole state, however many updates come meanwhile. From any thread."""
+
+    def __init__(self, states: States) -> None:
+        self._states = states
+        self._counting = threading.Lock()
+        self._asked = 0
+
+    @property
+    def spec(self) -> Spec:
+        return self._states.manifest.spec
+
+    def probe(self, keys: Any, now: Micros | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The records with one of the keys that are alive at `now` (by default at the last update), in no order.
+
+        `keys` is a sequence or an Arrow array. NULL equals nothing, as in SQL; NaN is one value. `columns` may name
+        the archive's own columns as well.
+        """
+        wanted = as_keys(keys, self.spec)
+        condition = equals_any(wanted, self.spec.key)
+        return self._probe(lambda directory: directory.groups_of(wanted), condition, now, columns)
+
+    def probe_between(
+        self, low: Any, high: Any, now: Micros | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The records with a key from low to high, both included; as `probe` otherwise."""
+        first, last = (as_keys([end], self.spec).slice(0, 1) for end in (low, high))
+        if len(first) == 0 or len(last) == 0:
+            return self._probe(lambda directory: [], pc.scalar(False), now, columns)
+        condition = (pc.field(self.spec.key) >= first[0]) & (pc.field(self.spec.key) <= last[0])
+        return self._probe(lambda directory: directory.groups_between(first, last), condition, now, columns)
+
+    def _probe(
+        self, groups: Groups, condition: pc.Expression, now: Micros | None, columns: Sequence[str] | None
+    ) -> pa.Table:
+        names = self._columns(columns)
+
+        def read(held: Held) -> pa.Table:
+            spec, footers = held.manifest.spec, self._states.footers
+            return read_matching(held.paths, spec, footers, groups, held.alive & condition, names)
+
+        return self._read(now, read)
+
+    def scan(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, now: Micros | None = None
+    ) -> pa.Table:
+        """All records that are alive, or those that an Arrow expression keeps."""
+        names = self._columns(columns)
+        schema = pa.schema([self.spec.stored.field(name) for name in names])
+
+        def read(held: Held) -> pa.Table:
+            condition = held.alive if filter is None else held.alive & filter
+            return pa.Table.from_batches(scan_batches(held.paths, held.manifest.spec, condition, names), schema)
+
+        return self._read(now, read)
+
+    def scan_batches(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, now: Micros | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """As `scan`, a batch at a time; the state is held until the last. Use it up, or close it."""
+        with self.hold(now) as held:
+            condition = held.alive if filter is None else held.alive & filter
+            yield from scan_batches(held.paths, held.manifest.spec, condition, self._columns(columns))
+
+    def hold(self, now: Micros | None = None) -> AbstractContextManager[Held]:
+        """A state for other readers, such as Spark: its files (`paths`) stay until the end of the `with`.
+
+        The files may hold rows that have expired: read them with `held.alive`, that is `_sash_expires > held.now`.
+        """
+        self._count()
+        return self._states.hold(now)
+
+    def files(self, now: Micros | None = None) -> list[Path]:
+        """The files of the current state. They are there until the second update from now; see `hold`."""
+        with self._states.hold(now) as held:
+            return list(held.paths)
+
+    def facts(self) -> Facts:
+        return facts_of(self._states.manifest)
+
+    def _count(self) -> None:
+        with self._counting:
+            self._asked += 1
+
+    def _read(self, now: Micros | None, read: Callable[[Held], _T]) -> _T:
+        """Read one whole state. Without its writer in this process files may go meanwhile: then the next state."""
+        self._count()
+        missed = None
+        while True:
+            with self._states.hold(now) as held:
+                try:
+                    return read(held)
+                except FileNotFoundError as error:
+                    if held.manifest.number == missed:
+                        raise ArchiveError(f"the archive has lost a file: {error}") from None
+                    missed = held.manifest.number
+
+    def _columns(self, columns: Sequence[str] | None) -> list[str]:
+        spec = self.spec
+        if columns is None:
+            return list(spec.schema.names)
+        for name in columns:
+            if name not in spec.stored.names:
+                raise ArchiveError(f"the archive has no column '{name}'{nearest(name, spec.schema.names)}")
+        return list(columns)

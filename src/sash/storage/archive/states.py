@@ -1,0 +1,113 @@
+"""The state of an archive as readers see it: one manifest at a time, and the files that it names.
+
+A reader takes a manifest and holds its files until it is done. The process that writes replaces the manifest here
+(`adopt`); a process that only reads looks whether the manifest on disk is another one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from sash.core.errors import ArchiveError
+from sash.core.time import Micros, to_datetime
+from sash.storage.archive.holds import Holds
+from sash.storage.archive.manifest import MANIFEST, Manifest, read_manifest
+from sash.storage.archive.reading import Footers, expires_after
+
+FOLDER = "data"
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Held:
+    """One state as of `now`: the files that have something alive, and the condition on their rows."""
+
+    manifest: Manifest
+    paths: tuple[Path, ...]
+    now: Micros
+
+    @property
+    def alive(self) -> pc.Expression:
+        """What has not expired: files may hold rows that have."""
+        return expires_after(self.now)
+
+
+class States:
+    def __init__(self, directory: Path, follows_disk: bool) -> None:
+        """`follows_disk` for those who do not write: another process may."""
+        self.folder = directory / FOLDER
+        self._directory, self._follows_disk = directory, follows_disk
+        self._lock = threading.Lock()
+        self._holds = Holds()
+        self._stamp = _stamp(directory)
+        self._manifest = read_manifest(directory)
+        self.footers = Footers(self._manifest.spec)
+
+    @property
+    def manifest(self) -> Manifest:
+        with self._lock:
+            self._look_at_disk()
+            return self._manifest
+
+    def adopt(self, manifest: Manifest) -> None:
+        """The state from now on. Who reads already goes on with the one before."""
+        with self._lock:
+            self._manifest = manifest
+            self.footers.forget_all_but(self._paths(manifest))
+
+    def discard(self, names: tuple[str, ...]) -> None:
+        """Files of no state any more: they go as soon as nobody in this process reads them."""
+        self._holds.discard(self.folder / name for name in names)
+
+    @contextmanager
+    def hold(self, now: Micros | None) -> Iterator[Held]:
+        """The current state, whose files stay until the end of the `with`."""
+        with self._lock:
+            self._look_at_disk()
+            manifest = self._manifest
+            at = _checked(now, manifest.updated)
+            everything = self._paths(manifest)
+            self._holds.hold(everything)
+        try:
+            living = tuple(self.folder / file.name for file in manifest.files if file.last_expiry > at)
+            yield Held(manifest, living, at)
+        finally:
+            self._holds.release(everything)
+
+    def _look_at_disk(self) -> None:
+        if self._follows_disk and (stamp := _stamp(self._directory)) != self._stamp:
+            # In this order: a manifest that comes in between is read again next time.
+            self._stamp, self._manifest = stamp, read_manifest(self._directory)
+            self.footers.forget_all_but(self._paths(self._manifest))
+
+    def _paths(self, manifest: Manifest) -> set[Path]:
+        return {self.folder / file.name for file in manifest.files}
+
+
+def _checked(now: Micros | None, updated: Micros | None) -> Micros:
+    """As of which time to read: that of the last update, unless a later one is asked for."""
+    if updated is None:
+        return 0 if now is None else now
+    if now is None:
+        return updated
+    if now < updated:
+        raise ArchiveError(
+            f"the archive cannot be read as of {to_datetime(now)}: what expired before the last update, at "
+            f"{to_datetime(updated)}, is gone"
+        )
+    return now
+
+
+def _stamp(directory: Path) -> _Stamp:
+    try:
+        found = os.stat(directory / MANIFEST)
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
