@@ -57,10 +57,10 @@ class ArrowWriter:
                 write_sorted(piece, part, spec, durable=False)
                 pieces.setdefault(place, []).append(piece)
         files = []
-        for place, sources in sorted(pieces.items()):
+        for place, paths in sorted(pieces.items()):
             stem = f"{move.stem}-{place}"
-            files += self.write(Rewrite(place, tuple(sources), None, move.now, move.folder, stem), spec)
-            for piece in sources:
+            files += self.write(Rewrite(place, tuple(paths), None, move.now, move.folder, stem), spec)
+            for piece in paths:
                 piece.unlink()
         return files
 

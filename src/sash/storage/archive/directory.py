@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+Keys = NDArray[Any]  # of numbers, or of Python objects
 METADATA = "sash.archive.directory"
 
 
@@ -24,8 +26,8 @@ METADATA = "sash.archive.directory"
 class KeyDirectory:
     """First and last key of the row groups; those after them hold NULL only, which no key equals."""
 
-    firsts: NDArray[np.generic]
-    lasts: NDArray[np.generic]
+    firsts: Keys
+    lasts: Keys
 
     def groups_of(self, keys: pa.Array) -> list[int]:
         """The row groups that may hold one of the keys (none of them NULL)."""
@@ -50,7 +52,7 @@ def _union(starts: NDArray[np.int64], ends: NDArray[np.int64], n: int) -> list[i
     return [int(each) for each in np.flatnonzero(np.cumsum(steps)[:n])]
 
 
-def comparable(keys: pa.Array) -> NDArray[np.generic]:
+def comparable(keys: pa.Array) -> Keys:
     """Keys as NumPy values in the same order: numbers as they are, times as integers, the rest as Python objects."""
     kind = keys.type
     if pa.types.is_boolean(kind):

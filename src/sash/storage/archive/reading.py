@@ -39,12 +39,14 @@ class Footers:
         self._known: dict[Path, Footer] = {}
 
     def of(self, path: Path) -> Footer:
-        if path not in self._known:
+        # Other threads may forget files meanwhile: look once.
+        footer = self._known.get(path)
+        if footer is None:
             with noticing_damage(path):
                 metadata = pq.read_metadata(path)
                 directory = read_directory(metadata, self._spec.key, self._spec.key_type)
-            self._known[path] = Footer(metadata, directory)
-        return self._known[path]
+            footer = self._known[path] = Footer(metadata, directory)
+        return footer
 
     def forget_all_but(self, paths: Collection[Path]) -> None:
         self._known = {path: footer for path, footer in list(self._known.items()) if path in paths}

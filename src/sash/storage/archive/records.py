@@ -66,10 +66,9 @@ def check_times(inserted: NDArray[np.int64], expires: NDArray[np.int64], lifetim
 def split_by(table: pa.Table, places: NDArray[np.int64]) -> dict[int, pa.Table]:
     """The rows of each place; those at -1 are left out."""
     order = np.argsort(places, kind="stable")
-    numbers, starts = np.unique(places[order], return_index=True)
-    ends = [*starts[1:], len(order)]
+    numbers, starts, rows = np.unique(places[order], return_index=True, return_counts=True)
     return {
-        int(number): table.take(pa.array(order[start:end]))
-        for number, start, end in zip(numbers, starts, ends, strict=True)
+        int(number): table.take(pa.array(order[start : start + n]))
+        for number, start, n in zip(numbers, starts, rows, strict=True)
         if number >= 0
     }

@@ -1,0 +1,172 @@
+"""A failure at every step of an update or a migration leaves the state before or the state after, and no rubbish."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from sash.core.errors import ArchiveError
+from sash.storage.archive import Archive
+from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, described, make, table
+
+OLD = [Record(n, n % 4, 90 + n % 10, 101 + n % 6) for n in range(40)]
+NEW = [Record(100 + n, n % 4, 101 + n % 2, 104 + n % 12) for n in range(40)]
+MORE = [Record(200 + n, n % 4, 103 + n % 2, 108 + n % 5) for n in range(10)]
+
+
+class Killed(BaseException):
+    """The process is gone: nothing after this runs."""
+
+
+class Faults:
+    """Counts the steps that change the disk, and fails at one of them: once, or from there on for good."""
+
+    def __init__(self, at: int, error: BaseException, for_good: bool) -> None:
+        self.at, self.error, self.for_good = at, error, for_good
+        self.steps = 0
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps == self.at or (self.for_good and self.steps > self.at):
+            raise self.error
+
+    def before(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def replaced(*args: Any, **options: Any) -> Any:
+            self.step()
+            return real(*args, **options)
+
+        return replaced
+
+    def around(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """A failure before and one after: a rename that took place, and whose caller never heard of it."""
+
+        def replaced(*args: Any, **options: Any) -> Any:
+            self.step()
+            result = real(*args, **options)
+            self.step()
+            return result
+
+        return replaced
+
+
+@contextmanager
+def failing(at: int, error: BaseException, for_good: bool) -> Iterator[Faults]:
+    faults = Faults(at, error, for_good)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", faults.before(os.fsync))
+        patch.setattr(os, "replace", faults.around(os.replace))
+        patch.setattr(Path, "unlink", faults.around(Path.unlink))
+        patch.setattr(pq.ParquetWriter, "write_table", faults.before(pq.ParquetWriter.write_table))
+        yield faults
+
+
+def prepared(directory: Path, kind: Kind) -> tuple[Archive, Model]:
+    """Two updates, so that there are retired files, too."""
+    archive, model = make(directory, kind, bucket_bytes=1 << 12), Model()
+    for now, records in ((100, OLD[:20]), (102, OLD[20:])):
+        archive.update(table(records), now)
+        model.update(records, now)
+    return archive, model
+
+
+def update(archive: Archive) -> None:
+    archive.update(table(NEW), 104, note={"epoch": 3})
+
+
+def migrate(archive: Archive) -> None:
+    archive.migrate(2, 3, layout="chronological", strategy="rebuild")
+
+
+def expected(change: Callable[[Archive], None], before: Model) -> Model:
+    after = before.copy()
+    if change is update:
+        after.update(NEW, 104)
+    return after
+
+
+def steps_of(directory: Path, kind: Kind, change: Callable[[Archive], None]) -> int:
+    archive, _ = prepared(directory, kind)
+    with failing(0, Killed(), False) as faults:
+        change(archive)
+    archive.close()
+    return faults.steps
+
+
+@pytest.mark.parametrize("change", [update, migrate])
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[1], KINDS[5]], ids=described)
+def test_killed_at_any_step(tmp_path: Path, kind: Kind, change: Callable[[Archive], None]) -> None:
+    steps = steps_of(tmp_path / "whole", kind, change)
+    assert steps > 10
+    for at in range(1, steps + 1):
+        directory = tmp_path / str(at)
+        archive, before = prepared(directory, kind)
+        with failing(at, Killed(), True), pytest.raises(Killed):
+            change(archive)
+        assert archive._fence is not None
+        archive._fence._file.close()  # as the system does when a process dies
+        with Archive.open(directory, write=True) as again:
+            check_before_or_after(again, before, change)
+            go_on(again)
+
+
+@pytest.mark.parametrize("change", [update, migrate])
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[1]], ids=described)
+def test_a_full_disk_at_any_step(tmp_path: Path, kind: Kind, change: Callable[[Archive], None]) -> None:
+    """The same archive goes on when there is space again."""
+    steps = steps_of(tmp_path / "whole", kind, change)
+    for at in range(1, steps + 1):
+        archive, before = prepared(tmp_path / str(at), kind)
+        with failing(at, OSError("no space left on device"), False) as faults:
+            try:
+                change(archive)
+            except OSError:
+                assert faults.steps >= at
+        check_before_or_after(archive, before, change)
+        go_on(archive)
+        archive.close()
+
+
+def check_before_or_after(archive: Archive, before: Model, change: Callable[[Archive], None]) -> None:
+    facts = archive.facts()
+    done = facts.number == 3
+    assert done or facts.number == 2
+    assert_same_briefly(archive, expected(change, before) if done else before)
+    if change is update:
+        assert facts.note == ({"epoch": 3} if done else {})
+    state = archive._states.manifest
+    on_disk = {path.name for path in (archive.directory / "data").iterdir()}
+    assert {file.name for file in state.files} <= on_disk
+    assert not [name for name in on_disk if name.endswith((".draft", ".piece"))]
+
+
+def go_on(archive: Archive) -> None:
+    """Whatever happened, the next update works."""
+    before = set(archive.scan(now=106)["id"].to_pylist())
+    archive.update(table(MORE), 106)
+    assert set(archive.scan()["id"].to_pylist()) == before | {each.id for each in MORE if each.expires > 106}
+
+
+def test_a_file_that_is_damaged_or_lost_is_named(tmp_path: Path) -> None:
+    archive, _ = prepared(tmp_path, KINDS[0])
+    path = archive.files()[0]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:60] + bytes([whole[60] ^ 255]) + whole[61:])
+    for ask in (lambda: archive.probe([0, 1, 2, 3]), archive.scan):
+        with pytest.raises(ArchiveError, match="cannot be read"):
+            ask()
+    for path in archive.files():
+        path.unlink()
+    for ask in (
+        lambda: Archive.open(tmp_path).probe([0, 1, 2, 3]),
+        archive.scan,
+        lambda: archive.update(table(NEW), 104),
+    ):
+        with pytest.raises(ArchiveError, match="lost"):
+            ask()
+    archive.close()
