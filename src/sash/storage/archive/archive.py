@@ -98,6 +98,7 @@ class Archive(Reader):
                 raise ArchiveError(f"there is an archive in {where} already; open it, or choose another directory")
             (where / FOLDER).mkdir(exist_ok=True)
             write_manifest(where, Manifest(spec))
+            sync_directory(where.absolute().parent)
             return cls(where, fence)
         except BaseException:
             fence.release()

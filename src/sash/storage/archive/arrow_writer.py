@@ -67,13 +67,15 @@ class ArrowWriter:
 
 def write_sorted(path: Path, table: pa.Table, spec: Spec, durable: bool = True) -> int:
     """Write a file sorted by key, then expiry; synced and renamed into place. How many bytes it has."""
+    # In one chunk: rows would be gathered from many anew for every row group.
+    table = _widened(table).combine_chunks()
     order = pc.sort_indices(table, sort_keys=[(spec.key, "ascending"), (EXPIRES, "ascending")])
     keys = pa.concat_arrays(table[spec.key].take(order).chunks)
     target = max(1, spec.bucket_bytes * table.num_rows // max(1, table.nbytes))
     places = cuts(keys, target)
     draft = path.with_name(f".{path.name}.draft")
     with open(draft, "wb") as file:
-        _write_groups(file, _widened(table), order, places, spec.stored, describe(keys, places))
+        _write_groups(file, table, order, places, spec.stored, describe(keys, places))
         file.flush()
         if durable:
             os.fsync(file.fileno())

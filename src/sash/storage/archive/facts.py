@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sash.core.time import Micros
-from sash.storage.archive.layout import Ranges
 from sash.storage.archive.manifest import Manifest
 from sash.storage.archive.spec import Spec
 
@@ -24,14 +23,12 @@ class Updated:
 
 @dataclass(frozen=True)
 class SubIndex:
-    """`rows` has those that have expired but were not removed yet. Times in closed ranges, as of the last update."""
+    """`rows` has those that have expired but were not removed yet. For its times see `Layout.insertion_ranges`."""
 
     name: str
     files: int
     rows: int
     bytes: int
-    inserted: Ranges
-    expires: Ranges
 
 
 @dataclass(frozen=True)
@@ -50,13 +47,11 @@ class Facts:
 
 
 def facts_of(manifest: Manifest) -> Facts:
-    layout, now = manifest.spec.partitions, manifest.updated or 0
-    inserted, expires = layout.insertion_ranges(now), layout.expiry_ranges(now)
     subs = []
-    for number in range(layout.n):
+    for number in range(manifest.spec.partitions.n):
         files = manifest.of_sub_index(number)
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        subs.append(SubIndex(f"I{number + 1}", len(files), rows, size, inserted[number], expires[number]))
+        subs.append(SubIndex(f"I{number + 1}", len(files), rows, size))
     return Facts(
         manifest.spec,
         manifest.number,

@@ -21,7 +21,6 @@ Where G does not divide p, a chronological partition has a slot more or less tha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,10 +96,10 @@ class Layout(ABC):
     def _partition_at(self, now: Micros, partitions: int) -> int:
         return int(self.partition(self.slot(np.array([now])), partitions)[0])
 
-    def _ranges(self, slots: Iterable[int], partitions: int) -> list[Ranges]:
+    def _ranges(self, slots: range, partitions: int) -> list[Ranges]:
         ranges: list[Ranges] = [[] for _ in range(partitions)]
-        for slot in slots:
-            mine = ranges[int(self.partition(np.array([slot]), partitions)[0])]
+        for slot, number in zip(slots, self.partition(np.array(slots), partitions), strict=True):
+            mine = ranges[number]
             start, end = slot * self.every + 1, (slot + 1) * self.every
             if mine and mine[-1][1] == start - 1:
                 start = mine.pop()[0]

@@ -62,7 +62,7 @@ def read_whole(path: Path, spec: Spec, now: Micros) -> pa.Table:
     try:
         with noticing_damage(path):
             file = pq.ParquetFile(path, page_checksum_verification=True)
-            return _filtered(file.read(), spec, expires_after(now))
+            return _conforming(file.read(), spec).filter(expires_after(now))
     except FileNotFoundError:
         raise ArchiveError(f"the archive has lost its file {path}; restore it from a copy") from None
 
@@ -72,17 +72,17 @@ def read_matching(
 ) -> pa.Table:
     """From every file the row groups that the key directory names, and of those the rows that match."""
     needed = [name for name in spec.stored.names if name in {*columns, spec.key, EXPIRES}]
-    found = [spec.stored.empty_table().select(columns)]
+    found = [spec.stored.empty_table().select(needed)]
     for path in paths:
         footer = footers.of(path)
-        numbers = range(footer.metadata.num_row_groups)
-        wanted = list(numbers) if footer.directory is None else groups(footer.directory)
+        every = range(footer.metadata.num_row_groups)
+        wanted = list(every) if footer.directory is None else groups(footer.directory)
         if wanted:
             with noticing_damage(path):
                 file = pq.ParquetFile(path, metadata=footer.metadata, page_checksum_verification=True)
-                rows = _filtered(file.read_row_groups(wanted, columns=needed), spec, condition)
-            found.append(rows.select(columns))
-    return pa.concat_tables(found)
+                found.append(_conforming(file.read_row_groups(wanted, columns=needed), spec))
+    # All at once: starting a filter costs more than filtering the rows of a file.
+    return pa.concat_tables(found).filter(condition).select(columns)
 
 
 def scan_batches(
@@ -96,10 +96,11 @@ def scan_batches(
         yield from files.to_batches(columns=columns, filter=condition)
 
 
-def _filtered(table: pa.Table, spec: Spec, condition: pc.Expression) -> pa.Table:
-    """As Arrow reads them, whoever wrote them: of the archive's types."""
+def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
+    """Of the archive's types, whoever wrote the file."""
     wanted = pa.schema([field for field in spec.stored if field.name in table.column_names])
-    return table.select(wanted.names).cast(wanted).filter(condition)
+    chosen = table.select(wanted.names)
+    return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
 
 class noticing_damage:  # noqa: N801 - used as a statement

@@ -65,7 +65,7 @@ def check_times(inserted: NDArray[np.int64], expires: NDArray[np.int64], lifetim
 
 def split_by(table: pa.Table, places: NDArray[np.int64]) -> dict[int, pa.Table]:
     """The rows of each place; those at -1 are left out."""
-    order = np.argsort(places, kind="stable")
+    table, order = table.combine_chunks(), np.argsort(places, kind="stable")
     numbers, starts, rows = np.unique(places[order], return_index=True, return_counts=True)
     return {
         int(number): table.take(pa.array(order[start : start + n]))
