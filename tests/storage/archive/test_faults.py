@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sash.core.errors import ArchiveError
 from sash.storage.archive import Archive
-from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, described, make, table
+from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, batches, described, make, table
 
 OLD = [Record(n, n % 4, 90 + n % 10, 101 + n % 6) for n in range(40)]
 NEW = [Record(100 + n, n % 4, 101 + n % 2, 104 + n % 12) for n in range(40)]
@@ -130,6 +133,57 @@ def test_a_full_disk_at_any_step(tmp_path: Path, kind: Kind, change: Callable[[A
         check_before_or_after(archive, before, change)
         go_on(archive)
         archive.close()
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    updates=batches(4),
+    kills=st.lists(st.integers(0, 40), min_size=4, max_size=4),
+)
+@settings(max_examples=40)
+def test_killed_at_random_in_a_long_run(kind: Kind, updates: list[tuple[int, list[Record]]], kills: list[int]) -> None:
+    """After each kill the next process does the update again, unless it finds it done."""
+    with tempfile.TemporaryDirectory() as directory:
+        archive, model = make(Path(directory), kind), Model()
+        for (now, records), at in zip(updates, kills, strict=False):
+            try:
+                with failing(at, Killed(), True):
+                    archive.update(table(records), now)
+            except Killed:
+                assert archive._fence is not None
+                archive._fence._file.close()
+                archive = Archive.open(directory, write=True)
+                if archive.facts().updated != now:
+                    assert_same_briefly(archive, model)
+                    archive.update(table(records), now)
+            model.update(records, now)
+            assert_same_briefly(archive, model)
+        archive.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell which file is synced")
+def test_everything_is_synced_before_the_manifest_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive, _ = prepared(tmp_path, KINDS[1])
+    events: list[tuple[str, Path]] = []
+    replace = os.replace
+
+    def synced(descriptor: int) -> None:
+        events.append(("sync", Path(os.readlink(f"/proc/self/fd/{descriptor}"))))
+
+    def replaced(draft: Path, path: Path) -> None:
+        events.append(("rename", path))
+        assert ("sync", draft) in events
+        replace(draft, path)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    update(archive)
+    renamed = [path for kind, path in events if kind == "rename"]
+    assert len(renamed) > 1 and renamed[-1] == tmp_path / "manifest.json"
+    folder, last = ("sync", tmp_path / "data"), ("rename", renamed[-2])
+    assert events.index(last) < events.index(folder) < events.index(("rename", renamed[-1]))
+    assert events[-1] == ("sync", tmp_path)
+    archive.close()
 
 
 def check_before_or_after(archive: Archive, before: Model, change: Callable[[Archive], None]) -> None:

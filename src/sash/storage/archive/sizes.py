@@ -43,8 +43,8 @@ def round_robin_variance(n: int, p: int) -> float:
 def chronological_variance(n: int, p: int) -> float:
     """For G = E = sqrt(n), where sqrt(n) divides p.
 
-    sqrt(n) sub-indices on the diagonal have q (q + 1) / 2 units at all times. Of the others sqrt(n) - 1 grow from nothing to
-    q * q while as many shrink from there to nothing; the rest are full or empty.
+    The sqrt(n) sub-indices on the diagonal have q (q + 1) / 2 units at all times. Of the others sqrt(n) - 1 grow from
+    nothing to q * q while as many shrink from there to nothing; the rest are full or empty.
     """
     r = math.isqrt(n)
     q, mean = p // r, p * (p + 1) / (2 * n)
