@@ -20,6 +20,8 @@ LINES = {
     "NoRebuild chr": r"NoRebuild(\d)x\1-chr",
     "R-ins": r"R-ins\d+",
     "D-ins": r"D-ins\d+",
+    "Lazy": r"Lazy(\d)x\1",
+    "Lazy-ins": r"Lazy-ins\d+",
 }
 # Figures 4.5 to 4.7 (4.9 to 4.11 for the large archive): the measure, its title, and whether it is logarithmic.
 PANELS = (("update", "4.5, 4.9: update"), ("probe", "4.6, 4.10: probe"), ("scan", "4.7, 4.11: scan"))
@@ -52,11 +54,11 @@ def claims(cells: Cells) -> None:
     }
     for line, (seconds, n) in best.items():
         print(f"{line}: best update {seconds:.3f} s, at n = {n}")
-    for ours, theirs in (("Rebuild", "R-ins"), ("NoRebuild", "D-ins")):
+    for ours, theirs in (("Rebuild", "R-ins"), ("NoRebuild", "D-ins"), ("Lazy", "Lazy-ins")):
         if ours in best and theirs in best:
             print(f"best {theirs} / best {ours}: {best[theirs][0] / best[ours][0]:.2f}")
     for cell in cells:
-        if cell["rate"] == "steady" and cell["way"] in ("Rebuild4x4", "NoRebuild4x4"):
+        if cell["rate"] == "steady" and cell["way"] in ("Rebuild2x2", "Rebuild4x4", "NoRebuild4x4", "Lazy4x4"):
             print(f"{cell['way']}: a scan takes {cell['scan'] / cell['probe']:.0f} times as long as a probe")
 
 

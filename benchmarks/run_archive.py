@@ -9,6 +9,7 @@ use; what is read may be in the system's cache.
 
     Rebuild4x4, NoRebuild4x4       doubly partitioned, round robin; with -chr chronological
     R-ins4, D-ins4                 wave indexes by insertion time, REINDEX and DEL
+    Lazy4x4, Lazy-ins4             NOREBUILD of Sash: expired records stay until half of a file has expired
 
 Each way runs in a process of its own: `memory` is what its peak is above that at the start. What an archive holds in
 the end is compared with the workload. Writes benchmarks/out/archive.json, which `python -m benchmarks.draw_archive`
@@ -45,15 +46,16 @@ WAYS = (
     *(
         f"{strategy}{side}{layout}"
         for layout in ("", "-chr")
-        for strategy in ("Rebuild", "NoRebuild")
+        for strategy in ("Rebuild", "NoRebuild", *([] if layout else ["Lazy"]))
         for side in SIDES
     ),
     "Rebuild2x8",
     "Rebuild8x2",
-    *(f"{strategy}-ins{n}" for strategy in "RD" for n in (1, 4, 9, 16, 25)),
+    *(f"{strategy}-ins{n}" for strategy in ("R", "D", "Lazy") for n in (1, 4, 9, 16, 25)),
 )
 # Figure 4.8 has no chronological layouts.
 FLUCTUATING = tuple(way for way in WAYS if not way.endswith(("-chr", "2x8", "8x2")))
+STRATEGY = {"Rebuild": "rebuild", "R": "rebuild", "NoRebuild": "no_rebuild_eager", "D": "no_rebuild_eager"}
 Cell = dict[str, Any]
 
 
@@ -61,16 +63,16 @@ def partitioning(way: str) -> tuple[int, int, str, str]:
     """G, E, layout and strategy of a name.
 
     >>> partitioning("NoRebuild3x4-chr"), partitioning("R-ins9")
-    ((3, 4, 'chronological', 'no_rebuild'), (9, 1, 'wave', 'rebuild'))
+    ((3, 4, 'chronological', 'no_rebuild_eager'), (9, 1, 'wave', 'rebuild'))
     """
-    wave = re.fullmatch(r"([RD])-ins(\d+)", way)
+    wave = re.fullmatch(r"(R|D|Lazy)-ins(\d+)", way)
     if wave is not None:
-        return int(wave[2]), 1, "wave", "rebuild" if wave[1] == "R" else "no_rebuild"
-    double = re.fullmatch(r"(No)?Rebuild(\d+)x(\d+)(-chr)?", way)
+        return int(wave[2]), 1, "wave", STRATEGY.get(wave[1], "no_rebuild")
+    double = re.fullmatch(r"(Rebuild|NoRebuild|Lazy)(\d+)x(\d+)(-chr)?", way)
     if double is None:
         raise SystemExit(f"there is no way '{way}'; take one such as {', '.join(WAYS[:3])}, R-ins4")
     layout = "chronological" if double[4] else "round_robin"
-    return int(double[2]), int(double[3]), layout, "no_rebuild" if double[1] else "rebuild"
+    return int(double[2]), int(double[3]), layout, STRATEGY.get(double[1], "no_rebuild")
 
 
 def build(directory: Path, work: Workload) -> None:

@@ -31,4 +31,4 @@ def test_every_way_has_a_name_and_a_line() -> None:
     drawn = sum(len(points(cells, line, "steady", "update")) for line in LINES)
     assert drawn == len(WAYS) - 2, "those of figure 4.4 are printed only"
     assert set(FLUCTUATING) < set(WAYS)
-    assert partitioning("NoRebuild2x8") == (2, 8, "round_robin", "no_rebuild")
+    assert partitioning("NoRebuild2x8") == (2, 8, "round_robin", "no_rebuild_eager")

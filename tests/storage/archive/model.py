@@ -23,7 +23,7 @@ LAYOUTS = [
     ("wave", 1, 4),
     ("wave", 1, 1),
 ]
-STRATEGIES = ["rebuild", "no_rebuild"]
+STRATEGIES = ["rebuild", "no_rebuild", "no_rebuild_eager"]
 KINDS = [(*layout, strategy) for layout in LAYOUTS for strategy in STRATEGIES]
 Kind = tuple[str, int, int, str]
 

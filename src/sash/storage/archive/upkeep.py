@@ -4,7 +4,9 @@ Rebuild     a sub-index with something new or something expired is read, cleared
             together with what is new, and written as one file: a key is one run. REINDEX of the wave index.
 NoRebuild   what is new becomes a file of its own, of one bucket or more; a last file that does not fill a bucket is
             filled up first. Expired records stay, and readers skip them, until half of their file has expired: then
-            the other half goes where the new records go. A file with nothing alive goes at once. DEL of the wave index.
+            the other half goes where the new records go. A file with nothing alive goes at once.
+NoRebuild, eager, is that of the thesis (and, in a wave index, DEL): what has expired is deleted at once, so that every
+            file that has some of it is written anew. To compare with.
 
 Both look at the times and sizes that the manifest has of each file; no file is opened to find out that nothing is
 to be done.
@@ -57,4 +59,14 @@ def no_rebuild(files: Sequence[DataFile], anything_new: bool, now: Micros, bucke
     return Upkeep(tuple(file for file in living if file not in moved), tuple(moved))
 
 
-STRATEGIES: dict[str, Strategy] = {"rebuild": rebuild, "no_rebuild": no_rebuild}
+def no_rebuild_eager(files: Sequence[DataFile], anything_new: bool, now: Micros, bucket_bytes: int) -> Upkeep:
+    living = [file for file in files if file.last_expiry > now]
+    moved = [file for file in living if file.first_expiry <= now or (anything_new and file.bytes < bucket_bytes)]
+    return Upkeep(tuple(file for file in living if file not in moved), tuple(moved))
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "rebuild": rebuild,
+    "no_rebuild": no_rebuild,
+    "no_rebuild_eager": no_rebuild_eager,
+}
