@@ -20,17 +20,19 @@ from sash.engine.compiler import as_select
 from sash.engine.history import CatalogHistory
 from sash.engine.join_layout import JoinLayout
 from sash.engine.plan_runtime import BEGINNING, PlanRuntime
-from sash.engine.plans import ContinuousQuery, Joined, Plans, is_group
+from sash.engine.plans import ContinuousQuery, Joined, Plans, is_group, is_indexed
 from sash.engine.query import Query
 from sash.language import Select, bind_continuous
 from sash.plan.choice import Choice, choose, considered
 from sash.plan.continuous import Map, Node, streams_of
 from sash.plan.estimates import Statistics, values_of
 from sash.plan.rewrites import optimise
+from sash.plan.set_windows import WindowedSet, windowed_set
 from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
 from sash.plan.strategies import AUTO, UPA
 from sash.plan.streams import is_stream, sampling_of
 from sash.sharing.choose_join import JoinLoad
+from sash.storage.window.keys import can_be_indexed
 from sash.synopses.answers import Finisher
 
 
@@ -52,12 +54,16 @@ class Decision:
     group: JoinLayout | None = None
     mates: tuple[str, ...] = ()
     apart: str | None = None
+    # Of a set operation that an index answers; `mates` ask the same.
+    indexed: WindowedSet | None = None
 
 
 def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
     """What would be decided before any tuple has come."""
     written, known = bind_continuous(select, catalog), Statistics()
-    joined = _joined(written, execution)
+    joined, indexed = _joined(written, execution), _indexed(written, execution)
+    if indexed is not None:
+        return Decision(written, _only(written), known, execution, known, indexed=indexed)
     if joined is None:
         return Decision(written, choose(written, known, execution), known, execution, known)
     layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
@@ -75,6 +81,22 @@ def _joined(written: Node, execution: str) -> JoinedAggregate | None:
     """What a query asks of a group, if it may be in one: a strategy that is insisted on is that of its own plan."""
     joined = joined_aggregate(written) if execution in (AUTO, UPA) else None
     return joined if joined is not None and Finisher(joined.query).is_simple else None
+
+
+def _indexed(written: Node, execution: str) -> WindowedSet | None:
+    """What a query asks of a set-valued index, if one may answer it: the same rule as for groups over a join.
+
+    An approximate answer comes from an index in any case: no strategy has another way.
+    """
+    asked = windowed_set(written)
+    if asked is None or (asked.groups is None and execution not in (AUTO, UPA)):
+        return None
+    return asked if can_be_indexed(asked.type) else None
+
+
+def _only(written: Node) -> Choice:
+    """The plan of a query that an index answers: there is nothing to choose from."""
+    return Choice(written, UPA, {}, (UPA,))
 
 
 def _groups(joined: JoinedAggregate, known: Statistics) -> int:
@@ -120,6 +142,8 @@ class ContinuousQueries:
         found = ContinuousQuery(wanted.name, decided.choice.plan, wanted.serial, strategy)
         if decided.joined is not None:
             found = replace(found, joined=replace(decided.joined, text=wanted.text))
+        elif decided.indexed is not None:
+            found = replace(found, indexed=decided.indexed)
         if same is not None and same.execution == strategy:
             found = replace(found, state=same.state)
         else:
@@ -152,6 +176,10 @@ class ContinuousQueries:
     def decide(self, select: Select, execution: str) -> Decision:
         """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
         decided = self._decide(select, execution)
+        if decided.indexed is not None:
+            query = ContinuousQuery("", decided.written, execution=UPA, indexed=decided.indexed)
+            mates = (name for state in self._states(query) for name in self._those_of(state))
+            return replace(decided, mates=tuple(mates))
         if decided.joined is None:
             return decided
         joined = decided.joined
@@ -184,6 +212,9 @@ class ContinuousQueries:
             known = current if before is None else Statistics.of(before.measurements)
             asked = Joined(joined, select.text, _groups(joined, known))
             return Decision(written, choose(written, known, UPA), known, execution, current, joined=asked)
+        indexed = _indexed(written, execution) if twin is None or is_indexed(twin.state) else None
+        if indexed is not None:
+            return Decision(written, _only(written), current, execution, current, indexed=indexed)
         if twin is None or execution not in (AUTO, twin.execution):
             return Decision(written, choose(written, current, execution), current, execution, current)
         known = Statistics.of(twin.measurements)
@@ -230,11 +261,13 @@ class ContinuousQueries:
     def _found(self, query: RegisteredQuery) -> ContinuousQuery:
         if query not in self._compiled:
             written = bind_continuous(as_select(query.text), self._catalog)
-            plan = optimise(written, Statistics.of(query.measurements), query.execution)
-            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state)
+            indexed = windowed_set(written) if is_indexed(query.state) else None
+            known = Statistics.of(query.measurements)
+            plan = written if indexed is not None else optimise(written, known, query.execution)
+            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, indexed=indexed)
             if is_group(query.state):
                 joined = joined_query(self._catalog, query.text)
-                groups = _groups(joined, Statistics.of(query.measurements))
+                groups = _groups(joined, known)
                 found = replace(found, joined=Joined(joined, query.text, groups))
             if query.state.rpartition("-")[0] != found.digest:
                 raise CheckpointError(

@@ -10,6 +10,7 @@ from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.continuous import Decision
 from sash.engine.explain_joins import explain_joins
+from sash.engine.explain_sets import explain_sets
 from sash.engine.join_layout import JoinLayout
 from sash.plan.continuous import Node, inputs, path_below, streams_of, windows
 from sash.plan.costs import cost, costs_by_kind
@@ -53,6 +54,8 @@ def explain_continuous(decision: Decision) -> str:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
         shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
         return "\n".join([_title(plan), *shared, *joins])
+    if decision.indexed is not None:
+        return "\n".join([_title(decision.written), *explain_sets(decision.indexed, decision.mates)])
     joins = explain_joins(plan, decision.current, strategy)
     own = _own_join(decision)
     return "\n".join([*explain_plan(plan), *_rewriting(decision), *own, *joins, *_execution(decision)])

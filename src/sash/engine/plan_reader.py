@@ -32,15 +32,19 @@ class PlanReader:
         """`delivered`: subscribers were told before, or have not come yet."""
         known = instants.complete_from
         for as_of, table in self._answers(changes, instants):
-            handle = self._handle()
-            if handle is None:
-                return
             # Changes are of no window.
             complete = self._sampler is None or (known is not None and as_of >= known)
-            answer = Answer(self._name, to_datetime(as_of), complete, True, table)
-            handle._remember(answer)
-            if not delivered:
-                handle._deliver(answer)
+            self.tell(as_of, table, complete=complete, delivered=delivered)
+
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> None:
+        """One answer, or the changes up to a time."""
+        handle = self._handle()
+        if handle is None:
+            return
+        answer = Answer(self._name, to_datetime(as_of), complete, True, table)
+        handle._remember(answer)
+        if not delivered:
+            handle._deliver(answer)
 
     def _answers(self, changes: Changes, instants: Instants) -> Iterator[tuple[Micros, pa.Table]]:
         """An epoch's changes as one table, or an answer at each multiple of SLIDE."""

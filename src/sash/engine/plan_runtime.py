@@ -116,7 +116,14 @@ class Reader(Protocol):
 
     def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> None: ...
 
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> None: ...
+
     def fail(self, why: str, *, reported: bool) -> None: ...
+
+
+def no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
+    """Of a plan that reads none."""
+    return {}
 
 
 class PlanRuntime:
@@ -124,6 +131,9 @@ class PlanRuntime:
 
     `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process.
     """
+
+    # Whether the tuples of small epochs are brought to the Sash process.
+    wants_tuples = True
 
     def __init__(
         self,
@@ -193,6 +203,11 @@ class PlanRuntime:
     def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
         """The answer's rows for one of the queries, whose columns are given."""
         return self.rows()[0].rows
+
+    def _present(self) -> list[Reader]:
+        """Who reads at this moment."""
+        with self._state:
+            return list(self._readers.values())
 
     def join(self, serial: int, reader: Reader) -> None:
         """A query comes: it gets the rows that stand, and every change after them."""
@@ -330,9 +345,7 @@ class PlanRuntime:
     def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
         before = self._progress
         high = self._reached(after)
-        late = tuple(
-            max(before.low, before.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows
-        )
+        late = self._late_before
         manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
         tables = self._tables(before.low, high)
         epoch = Epoch(after.number, before.low, high, late)
@@ -342,6 +355,12 @@ class PlanRuntime:
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
         self._tell_and_commit(outcome, self._instants(before.low, after), after)
         self._remove_files(before, after)
+
+    @property
+    def _late_before(self) -> tuple[Micros, ...]:
+        """The times before which tuples of each window come too late."""
+        p = self._progress
+        return tuple(max(p.low, p.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows)
 
     def _instants(self, low: Micros, progress: PlanProgress) -> Instants:
         """From an instant up to where time has gone."""

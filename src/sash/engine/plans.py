@@ -6,7 +6,8 @@ this version of Sash would make differently is noticed (`CheckpointError`) inste
 a query that is registered anew never finds what a dropped one has left.
 
 Aggregates over one join have different plans and share one nevertheless: that of their group (join_groups.py), whose
-directory is named join-DIGEST-N, by the join.
+directory is named join-DIGEST-N, by the join. Set operations that an index answers (set_runtime.py) have directories
+named set-DIGEST-N.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import logging
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,16 +29,17 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import Micros
-from sash.core.versions import RowVersions
 from sash.engine.join_groups import JoinGroups
 from sash.engine.join_layout import JoinLayout
 from sash.engine.join_runtime import JoinRuntime, Member, Surroundings
 from sash.engine.observed import Observed
 from sash.engine.plan_reader import PlanReader
-from sash.engine.plan_runtime import Batch, PlanRuntime
+from sash.engine.plan_runtime import Batch, PlanRuntime, no_tables
 from sash.engine.query import Query
+from sash.engine.set_runtime import SetRuntime
 from sash.engine.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins
+from sash.plan.set_windows import WindowedSet
 from sash.plan.shared_joins import JoinedAggregate
 from sash.plan.strategies import UPA
 from sash.state import files
@@ -54,11 +56,18 @@ logger = logging.getLogger("sash.engine")
 
 # How the directories of groups begin.
 _JOIN = "join-"
+# How those of set operations begin that an index answers.
+_SET = "set-"
 
 
 def is_group(state: str) -> bool:
     """Whether a query is answered from the synopses of a group, by the name of its directory."""
     return state.startswith(_JOIN)
+
+
+def is_indexed(state: str) -> bool:
+    """Whether a set operation is answered from an index, by the name of its directory."""
+    return state.startswith(_SET)
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,8 @@ class ContinuousQuery:
     state: str = ""
     # Of an aggregate over a join, which is answered from the synopses of a group.
     joined: Joined | None = None
+    # Of a set operation that an index answers.
+    indexed: WindowedSet | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -99,6 +110,8 @@ class ContinuousQuery:
         if self.joined is not None:
             shared = f"{self.joined.query.skeleton!r} {self.joined.query.computed!r}"
             return f"{_JOIN}{hashlib.sha256(shared.encode()).hexdigest()[:24]}"
+        if self.indexed is not None:
+            return f"{_SET}{hashlib.sha256(repr(self.indexed).encode()).hexdigest()[:24]}"
         return hashlib.sha256(f"{self.execution} {self.plan!r}".encode()).hexdigest()[:24]
 
 
@@ -234,7 +247,8 @@ class Plans:
         """
         from sash.spark.scan import Scan
 
-        wanting = [runtime for runtime in self._distinct(queries) if runtime.wants(stream, epoch)]
+        every = [runtime for runtime in self._distinct(queries) if runtime.wants_tuples]
+        wanting = [runtime for runtime in every if runtime.wants(stream, epoch)]
         if not wanting:
             return None
         try:
@@ -297,8 +311,11 @@ class Plans:
 
     def _open(self, query: ContinuousQuery) -> PlanRuntime:
         directory = self._directory(query.state)
-        bucketed, log = self._opened(query.plan, directory, query.execution)
         streams = [self._stream(name) for name in query.streams]
+        if query.indexed is not None:
+            bucketed, log = self._opened(query.indexed.tuples, directory, query.execution)
+            return SetRuntime(query.indexed, query.plan, streams, bucketed, directory / "state", log)
+        bucketed, log = self._opened(query.plan, directory, query.execution)
         read = partial(self._tables.read, columns_of_tables(query.plan))
         return PlanRuntime(query.plan, streams, bucketed, directory / "state", log, read)
 
@@ -306,7 +323,7 @@ class Plans:
         bucketed, log = self._opened(layout.plan, directory, UPA)
         streams = [self._stream(name) for name in streams_of(layout.plan)]
         around = self._groups.around
-        return JoinRuntime(founders, layout, streams, bucketed, directory / "state", log, _no_tables, around)
+        return JoinRuntime(founders, layout, streams, bucketed, directory / "state", log, no_tables, around)
 
     def _opened(self, plan: Node, directory: Path, strategy: str) -> tuple[BucketedPlan, EpochLog | None]:
         from sash.spark.buckets import BucketedPlan
@@ -395,11 +412,6 @@ def columns_of_tables(plan: Node) -> dict[str, list[str]]:
 def _member(query: ContinuousQuery) -> Member:
     assert query.joined is not None
     return Member(query.serial, query.name, query.joined.text, query.joined.groups)
-
-
-def _no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
-    """A join of two windows reads none."""
-    return {}
 
 
 def _remove(directory: Path) -> None:

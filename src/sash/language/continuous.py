@@ -8,9 +8,9 @@
 
 The parts have files of their own: FROM (`continuous_from`, `continuous_sources`), WHERE (`continuous_where`), joins
 (`continuous_joins`), the rows that these leave, with tests against sub-queries (`continuous_body`), GROUP BY
-(`continuous_groups`), set operations (`continuous_sets`), internal windows (`continuous_internal`), what becomes of
-the answer (`continuous_outputs`), windows that slide (`continuous_slides`). `continuous_shape` refuses what a SELECT
-may not have.
+(`continuous_groups`), set operations (`continuous_sets`, `continuous_approx`), internal windows
+(`continuous_internal`), what becomes of the answer (`continuous_outputs`), windows that slide (`continuous_slides`).
+`continuous_shape` refuses what a SELECT may not have.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sqlglot import exp
 from sash.catalog import Catalog
 from sash.core.errors import CqlError, Span
 from sash.language import select_list
+from sash.language.continuous_approx import check_approx
 from sash.language.continuous_body import Body
 from sash.language.continuous_from import Query
 from sash.language.continuous_groups import ContinuousGroups
@@ -56,7 +57,9 @@ def bind_continuous(select: Select, catalog: Catalog) -> Node:
         # Without the operator around it, if there is one: places are counted from the word SELECT.
         inner = select if select.output is None else Select(select.tree, select.script, extent(select.tree))
         node, clause = _bind(inner, query), _output(select)
-        return with_output(node, clause, query) if query.slide is None else with_sampling(node, clause, query)
+        plan = with_output(node, clause, query) if query.slide is None else with_sampling(node, clause, query)
+        check_approx(plan, select)
+        return plan
     except RecursionError:
         raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
 

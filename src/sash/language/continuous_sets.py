@@ -4,6 +4,7 @@
     EXCEPT ALL         v1 - v2 times                EXCEPT         each row once, while the second has none like it
     INTERSECT ALL      the lesser of v1 and v2      INTERSECT      each row once, while the second has one like it
     EXCEPT ALL ON (k)  v1 - v2 rows per key k: the thesis' negation (2.2.2), of whole rows
+    APPROX INTERSECT   ranges of values, of which each value of INTERSECT is in one: only with SLIDE
 
 Columns are matched by position, brought to their common type and named as in the first query. NULL is like NULL.
 """
@@ -16,6 +17,7 @@ from sqlglot import exp
 
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.language.coercion import common_type
+from sash.language.continuous_approx import bind_approx
 from sash.language.continuous_from import Query
 from sash.language.continuous_internal import refuse_internal
 from sash.language.continuous_shape import check_unordered, unwrapped
@@ -24,6 +26,7 @@ from sash.language.statements import Select
 from sash.language.types import spark_name
 from sash.plan.continuous import Distinct, Intersection, Map, Negation, Node, Union
 from sash.plan.expressions import Call, Expression, Field
+from sash.plan.set_windows import GroupedIntersection
 
 _WORDS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 _UNDERSTOOD = ("this", "expression", "distinct", "order", "limit")
@@ -34,6 +37,7 @@ def bind_set(select: Select, query: Query) -> Node:
     word, distinct = _WORDS[type(tree)], bool(tree.args.get("distinct"))
     _check_clauses(select, word)
     left, right = _sides(tree, query)
+    groups = bind_approx(tree, left, query)
     if word == "UNION":
         both = Union((*(left.inputs if isinstance(left, Union) else (left,)), right))
         return distinct_rows(both, query, at(tree)) if distinct else both
@@ -43,8 +47,10 @@ def bind_set(select: Select, query: Query) -> Node:
     for side in (left, right):
         refuse_internal(side, query, title, "results that stay would no longer be what it promises")
         query.check_bounded(side, title)
-    kind = Negation if word == "EXCEPT" else Intersection
     first = distinct_rows(left, query, at(tree)) if distinct else left
+    if groups is not None:
+        return GroupedIntersection(first, right, keys, whole=True, null_safe=True, groups=groups)
+    kind = Negation if word == "EXCEPT" else Intersection
     return kind(first, right, keys, whole=distinct, null_safe=True)
 
 

@@ -1,7 +1,8 @@
 """CQL as a sqlglot dialect: Spark's SELECT and expressions, and what is CQL's own in a SELECT.
 
     FROM stream [window] alias   FROM (SELECT ..) [window] alias   HAVING APPROX condition   WITH BOUNDS at the end
-    SELECT .. EXCEPT ALL ON (k, ..) SELECT ..   SELECT Istream(..) FROM ..
+    SELECT .. EXCEPT ALL ON (k, ..) SELECT ..   SELECT .. APPROX INTERSECT [GROUPS n] SELECT ..
+    SELECT Istream(..) FROM ..
 
 Every ordinary call parses as `exp.Anonymous` under the name that was written: the allow-list is one of
 written names, and the text that goes to Spark is the same call, never sqlglot's idea of an equivalent.
@@ -114,6 +115,18 @@ class CqlParser(SparkParser):
         places.set_window(table, clause or self._parse_stream_window())
         return table
 
+    def _parse_table_alias(self, *args: Any, **options: Any) -> exp.TableAlias | None:
+        return None if self._at_approx_set() else super()._parse_table_alias(*args, **options)
+
+    def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
+        return this if self._at_approx_set() else super()._parse_alias(this, explicit)
+
+    def _at_approx_set(self) -> bool:
+        """APPROX before the word of a set operation is no alias."""
+        if not self._curr or not self._next or self._curr.token_type != TokenType.VAR:
+            return False
+        return self._curr.text.upper() == "APPROX" and self._next.token_type in self.SET_OPERATIONS
+
     def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
         """The SELECT list, or `Istream(..)` around one."""
         cursor = Cursor(self._tokens, self.sql, self._index)
@@ -175,12 +188,19 @@ class CqlParser(SparkParser):
         return super()._parse_csv(item, sep)
 
     def parse_set_operation(self, this: Any, *args: Any, **options: Any) -> exp.SetOperation | None:
-        """Remembers the operation's word, and the keys that stood before its second query."""
+        """Remembers the operation's word, APPROX before it, and what stood between it and its second query."""
+        approx = token_span(self._curr) if self._at_approx_set() else None
+        if approx is not None:
+            self._advance()
         first = self._index
         operation = super().parse_set_operation(this, *args, **options)
         if operation is not None and operation.expression is not None:
             places.set_word(operation, token_span(self._tokens[first]))
             places.set_keys(operation, places.keys_of(operation.expression))
+            places.set_approx(operation, approx)
+            places.set_groups(operation, places.groups_of(operation.expression))
+        elif approx is not None:
+            self._retreat(first - 1)
         return operation
 
     def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
@@ -208,13 +228,25 @@ class CqlParser(SparkParser):
             self.raise_error("Expected columns in ON (..)", self._prev)
         return keys
 
+    def _parse_set_groups(self) -> exp.Expr | None:
+        """GROUPS n behind APPROX INTERSECT, or where it should not be."""
+        if not self._match_text_seq("GROUPS"):
+            return None
+        number = self._parse_number()
+        if number is None:
+            self.raise_error("Expected a number after GROUPS")
+        return number
+
     def _parse_select(self, *args: Any, **options: Any) -> exp.Expr | None:
         """Remembers where a query begins and ends, for the errors about sub-queries."""
-        keys = [] if options.get("parse_set_operation", True) else self._parse_set_keys()
+        is_second = not options.get("parse_set_operation", True)
+        keys, groups = (self._parse_set_keys(), self._parse_set_groups()) if is_second else ([], None)
         first = self._curr
         query = super()._parse_select(*args, **options)
         if query is not None and keys:
             places.set_keys(query, keys)
+        if query is not None and groups is not None:
+            places.set_groups(query, groups)
         if query is not None and first and "start" not in query.meta:
             query.update_positions(first)
         if query is not None and self._prev:

@@ -10,6 +10,7 @@ from sash.language.window_clause import WindowClause
 
 _WINDOW, _BOUNDS, _APPROXIMATE, _END = "cql_window", "cql_bounds", "cql_approximate", "cql_end"
 _WORD, _KEYS, _OUTPUT = "cql_word", "cql_keys", "cql_output"
+_APPROX_AT, _GROUPS = "cql_approx_at", "cql_groups"
 
 
 def set_window(table: exp.Expr, clause: WindowClause | None) -> None:
@@ -77,6 +78,24 @@ def set_keys(operation: exp.Expr, keys: list[exp.Expr]) -> None:
 def keys_of(operation: exp.Expr) -> list[exp.Expr]:
     """The columns of ON (k, ..) behind a set operation; none where it compares whole rows."""
     return operation.meta.get(_KEYS) or []
+
+
+def set_approx(operation: exp.Expr, at: Span | None) -> None:
+    operation.meta[_APPROX_AT] = at
+
+
+def approx_at(operation: exp.Expr) -> Span | None:
+    """Where APPROX stands before a set operation's word."""
+    return operation.meta.get(_APPROX_AT)
+
+
+def set_groups(query: exp.Expr, number: exp.Expr | None) -> None:
+    query.meta[_GROUPS] = number
+
+
+def groups_of(query: exp.Expr) -> exp.Expr | None:
+    """The n of GROUPS n, behind a set operation's word."""
+    return query.meta.get(_GROUPS)
 
 
 def span_of(node: exp.Expr) -> Span:

@@ -22,7 +22,17 @@ from sash.language import aggregates
 from sash.language.functions import FUNCTIONS, REFUSED
 from sash.language.item_calls import ITEM_FUNCTIONS
 from sash.language.names import stream_of, table_of
-from sash.language.places import bounds_at, keys_of, output_of, set_window, span_of, window_clause, word_of
+from sash.language.places import (
+    approx_at,
+    bounds_at,
+    groups_of,
+    keys_of,
+    output_of,
+    set_window,
+    span_of,
+    window_clause,
+    word_of,
+)
 from sash.language.sought import Sought, sought_in
 from sash.language.statements import Select
 from sash.language.strings import quote
@@ -172,6 +182,10 @@ def _check_clauses(tree: exp.Expr, script: str) -> None:
             raise NotSupportedError("WITH BOUNDS over stored rows, which are exact; leave it out", script, at)
         if keys := keys_of(node):
             raise NotSupportedError("EXCEPT ALL ON, in a one-time question", script, span_of(keys[0]))
+        if (at := approx_at(node)) is not None:
+            raise NotSupportedError("APPROX, in a one-time question; INTERSECT is exact", script, at)
+        if (groups := groups_of(node)) is not None:
+            raise CqlError("GROUPS belongs to APPROX INTERSECT", script, span_of(groups))
 
 
 def _check_plain(node: exp.Expr, script: str) -> None:

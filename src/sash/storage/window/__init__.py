@@ -3,6 +3,7 @@
     window    SlidingWindow      a circular array of sub-windows, each stored as LIST, AGGR, HASH or GROUP
     indexes   SetIndex           which values, how often: L-, T-, H-, UH-INDEX
               GroupIndex         which ranges of values, how often: G-INDEX
+              GrowingGroupIndex  the same with ranges that nobody has to know before
               RowIndex           which rows have a value: rings, AUX, BW, DB over any of the four directories
 
 What each costs, and which to take for what, is in docs/windows.md.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from sash.storage.window.directories import DIRECTORIES, ChainedDirectory, Directory, TreeDirectory
 from sash.storage.window.groups import Groups
 from sash.storage.window.row_index import METHODS, RowIndex
-from sash.storage.window.set_index import GroupIndex, SetIndex
+from sash.storage.window.set_index import GroupIndex, GrowingGroupIndex, SetIndex
 from sash.storage.window.slides import Slides
 from sash.storage.window.sliding_window import SlidingWindow
 from sash.storage.window.subwindows import Aggr, Group, Hash, SubWindow
@@ -27,6 +28,7 @@ __all__ = [
     "Group",
     "GroupIndex",
     "Groups",
+    "GrowingGroupIndex",
     "Hash",
     "RowIndex",
     "SetIndex",

@@ -37,6 +37,14 @@ def reference_count_groups(keys: Any, lows: Any, counts: Any) -> None:
     counts += np.bincount(np.searchsorted(lows, keys, side="right"), minlength=len(counts))
 
 
+def keys_with_groups(type: pa.DataType) -> Keys:
+    """Keys of which ranges have a least and a greatest value."""
+    keys = keys_of(type)
+    if not keys.ordered or pa.types.is_floating(type):
+        raise TypeError(f"a column of {type} has no groups: a range ends where the next one begins, by one less")
+    return keys
+
+
 class Groups:
     """Consecutive ranges of the values of a column.
 
@@ -49,9 +57,7 @@ class Groups:
 
     def __init__(self, type: pa.DataType, lows: Sequence[Any], last: Any) -> None:
         self.type = type
-        self.keys: Keys = keys_of(type)
-        if not self.keys.ordered or pa.types.is_floating(type):
-            raise TypeError(f"a column of {type} has no groups: a range ends where the next one begins, by one less")
+        self.keys: Keys = keys_with_groups(type)
         bounds = self.keys.encode(pa.array([*lows, last], type))
         if len(bounds) < 2 or (bounds[1:-1] <= bounds[:-2]).any() or bounds[-1] < bounds[-2]:
             raise ValueError("groups need ascending lows, and a last value that is not below them")

@@ -187,6 +187,19 @@ def keys_of(type: pa.DataType) -> Keys:
     raise TypeError(f"a column of {type} cannot be indexed: its values have no order")
 
 
+def can_be_indexed(type: pa.DataType) -> bool:
+    """Whether values of a type have keys.
+
+    >>> can_be_indexed(pa.string()), can_be_indexed(pa.null())
+    (True, False)
+    """
+    try:
+        keys_of(type)
+    except TypeError:
+        return False
+    return True
+
+
 def _is_text(type: pa.DataType) -> bool:
     types = pa.types
     return any(test(type) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))

@@ -28,7 +28,7 @@ from sash.storage.window.directories import DIRECTORIES, Directory
 from sash.storage.window.keys import DictionaryKeys, Ints, keys_of, without_nulls
 from sash.storage.window.set_index.kernels import _kernel_apply, _kernel_apply_ones
 from sash.storage.window.slides import Slides
-from sash.storage.window.subwindows import Group, GroupCounts, Storage, SubWindow
+from sash.storage.window.subwindows import Group, GroupCounts, Storage, SubWindow, ValueCounts
 
 # Measured by benchmarks/run_window_index.py; the figures are in docs/windows.md.
 DEFAULT_DIRECTORY = "tree"
@@ -81,12 +81,22 @@ class SetIndex:
             self.add(sub_window.number, sub_window.rows[column], side)
             return
         assert not isinstance(summary, GroupCounts), "refused when the index was made"
-        self._add(sub_window.number, self._linked(summary.values), summary.counts, summary.nulls, side)
+        self.add_counts(sub_window.number, summary, side)
 
     def add(self, number: int, column: pa.Array | pa.ChunkedArray, side: int = 0) -> None:
         """Link the tuples of a sub-window, one by one."""
         values, _ = without_nulls(column)
         self._add(number, self._linked(values), None, len(column) - len(values), side)
+
+    def add_counts(self, number: int, counts: ValueCounts, side: int = 0) -> None:
+        """Link the values of a sub-window, each with how often it occurs."""
+        self._add(number, self._linked(counts.values), counts.counts, counts.nulls, side)
+
+    def counts_of(self, number: int, side: int = 0) -> ValueCounts:
+        """What a sub-window brought, by its links: whoever keeps nothing else of it can write it down so."""
+        entries, amounts, nulls = self._links[side][number]
+        ones = np.ones(len(entries), dtype=np.int64)
+        return ValueCounts(self._values(entries), ones if amounts is None else amounts, nulls)
 
     def evict(self, number: int, side: int = 0) -> None:
         """Take back what a sub-window brought."""
