@@ -95,6 +95,8 @@ def test_what_is_on_the_lists_passes(text: str, catalog: Catalog) -> None:
         ("SELECT system.session.upper('x') AS u FROM s [WINDOW 5 sec]", "not supported yet"),
         ("SELECT v AS `${env:HOME}` FROM s [WINDOW 5 sec]", "which Spark would replace"),
         ("SELECT `current_user` AS u FROM s [WINDOW 5 sec]", "CURRENT_USER is refused"),
+        ("SELECT v FROM s [WINDOW 5 sec] APPROX INTERSECT SELECT v FROM s [WINDOW 2 sec]", "APPROX, in a one-time"),
+        ("SELECT v FROM s [WINDOW 5 sec] INTERSECT GROUPS 3 SELECT v FROM s [WINDOW 2 sec]", "GROUPS belongs to"),
         ("SELECT system.session.x AS u FROM s [WINDOW 5 sec]", "written as name, or as alias.name"),
         ("SELECT y.v FROM s [WINDOW 5 sec] x", "unknown stream or alias 'y'"),
         ("SELECT vv FROM s [WINDOW 5 sec] x", "unknown column 'vv'"),
