@@ -170,6 +170,7 @@ ERRORS = [
     ("DROP QUERY a «b»", "expected the end"),
     ("CREATE INDEX «i»", "expected ON and a stream with KEEP"),
     ("CREATE INDEX ON s (v) USING «trie»", "unknown index 'trie'"),
+    ("CREATE INDEX ON s (v) USING «g»", "a G-INDEX knows ranges of values, and no question asks for ranges"),
     ("DROP INDEX ON s (v) «now»", "expected the end of the statement"),
     ("SHOW «STREAMS»", "expected one of QUERIES, TABLES, INDEXES"),
     ("REGISTER QUERY q «SELECT» 1", "expected AS"),

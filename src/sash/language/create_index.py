@@ -9,6 +9,7 @@ from sash.language.statements import CreateIndex, DropIndex
 # From a value to its rows, and from a value to their number (Golab, Garg and Özsu 2003).
 ROW_KINDS = ("ring", "aux", "bw", "db")
 SET_KINDS = ("list", "tree", "hash", "unsorted")
+_NO_G = "a G-INDEX knows ranges of values, and no question asks for ranges; APPROX INTERSECT has one of its own"
 
 
 def parse_create_index(cursor: Cursor) -> CreateIndex:
@@ -31,6 +32,8 @@ def _rest(cursor: Cursor) -> tuple[Name, Name, str | None]:
     if cursor.accept("USING"):
         name = cursor.named(f"one of {', '.join((*ROW_KINDS, *SET_KINDS))}")
         kind = name.text.lower()
+        if kind == "g":
+            raise cursor.error(_NO_G, name.span)
         if kind not in (*ROW_KINDS, *SET_KINDS):
             raise cursor.error(f"unknown index '{name.text}'{nearest(kind, (*ROW_KINDS, *SET_KINDS))}", name.span)
     cursor.expect_end()
