@@ -98,7 +98,7 @@ def test_the_definitions_answers_from_an_index(spark: Any, tmp_path: Path, monke
         remembered = {name: query.answers() for name, query in session.queries.items()}
         views = {name: listed(query.view()) for name, query in session.queries.items()}
     feed(tmp_path, 4, 6)
-    with open_session(spark, tmp_path, executor_rows=0) as session:
+    with open_session(spark, tmp_path) as session:
         for name, query in session.queries.items():
             assert listed(query.view()) == views[name], name
             since = [(each.as_of, each.complete, listed(each.table)) for each in query.answers()]
