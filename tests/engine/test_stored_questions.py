@@ -236,6 +236,12 @@ INDEXED = [
     "SELECT v FROM s [WINDOW 5 sec] WHERE v = 91 UNION ALL SELECT v FROM s [WINDOW 12 sec] WHERE v = 45",
     "SELECT (SELECT MAX(k) FROM s [WINDOW 12 sec] WHERE v = 91) AS k, COUNT(*) AS n FROM s [WINDOW 5 sec] WHERE k = 1",
     "SELECT v FROM s [ROWS 5] WHERE v = 97",
+    "SELECT a.v, b.v AS w FROM s [WINDOW 12 sec] a JOIN s [WINDOW 12 sec] b ON a.v = b.v WHERE a.k = 1 AND b.v = 93",
+    "SELECT a.v, b.k FROM s [ROWS 3] a LEFT JOIN s [WINDOW 12 sec] b ON a.v = b.v ORDER BY a.v",
+    "SELECT a.k, b.v FROM s [WINDOW 5 sec] a RIGHT JOIN s [ROWS 4] b USING (v) ORDER BY b.v",
+    "SELECT k, v FROM s [WINDOW 12 sec] ORDER BY v DESC LIMIT 3",
+    "SELECT * FROM s [WINDOW 7 sec LAG 2 sec] ORDER BY v LIMIT 3 OFFSET 2",
+    "SELECT -v AS v FROM s [WINDOW 12 sec] ORDER BY v LIMIT 3",
     "SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec]",
     "SELECT COUNT(DISTINCT v) AS n FROM s [WINDOW 12 sec]",
     "SELECT TOP(3, k) FROM s [WINDOW 12 sec]",
@@ -259,6 +265,7 @@ def test_with_and_without_indexes_and_after_a_restart(spark: Any, tmp_path: Path
         session.sql("DROP INDEX ON s (ts)")
         assert [session.query(text) for text in INDEXED] == without
         assert "found by the db index on v, which has" in session.explain("SELECT k FROM s [WINDOW 5 sec] WHERE v = 91")
+        assert "the first 3 rows, and those" in session.explain("SELECT v FROM s [WINDOW 5 sec] ORDER BY v LIMIT 3")
         assert "has 4 values, too few" in session.explain("SELECT v FROM s [WINDOW 5 sec] WHERE k = 1")
         assert "from the tree index on v" in session.explain("SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec]")
     with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:

@@ -7,26 +7,24 @@ everything else            Spark SQL over views of the rows (language/stored.py 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import Micros, to_datetime
 from sash.engine.ask_counts import answer_from_counts, counting_index
 from sash.engine.compiler import CompiledQuery
-from sash.engine.kept import Stored
 from sash.engine.kept_indexes import IndexGoneError
+from sash.engine.read_stored import question_rows, read_stored
 from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
-from sash.engine.stored_windows import is_complete, window_rows
+from sash.engine.stored_windows import is_complete
 from sash.engine.stream import StreamRuntime
 from sash.engine.sub_windows import TIME
-from sash.language import Sought, StoredQuestion, StoredReading
+from sash.language import StoredQuestion
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.lanes import quoted
@@ -48,7 +46,7 @@ def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Set
     counted = _from_counts(query, running, settings)
     if counted is not None:
         return counted
-    stored = _stored(running, None if by_rows else reach)
+    stored = read_stored(running, None if by_rows else reach)
     now = len(stored.rows) if by_rows else stored.as_of
     frame = _frame(spark, stored.rows)
     pipeline = Pipeline(running.stream, frame)
@@ -93,15 +91,7 @@ def answer_by_spark(
     question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
 ) -> pa.Table:
     """Any other SELECT. Of several streams, all windows are as of the least of their times."""
-    stored = _stored_of(question, streams)
-    as_of = _common_time(stored.values())
-    rows: dict[str, pa.Table] = {}
-    complete = True
-    for view, reading in question.windows.items():
-        assert as_of is not None
-        found, whole = window_rows(reading, stored[view], as_of)
-        rows[view] = _having(reading.sought, found)
-        complete &= whole
+    rows, as_of, complete = question_rows(question, streams)
     rows |= {view: table_rows(table.name, as_of) for view, table in question.tables.items()}
     with _views(spark, rows):
         try:
@@ -109,62 +99,6 @@ def answer_by_spark(
         except Exception as error:
             raise SashError(f"Spark refuses the question: {first_line(error)}") from error
     return _told(found, as_of, complete)
-
-
-def _stored(running: RunningStream, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored:
-    stored = None if running.kept is None else running.kept.read(reach, wanted)
-    if stored is None:
-        raise SashError(f"no pane of stream '{running.stream.name}' is closed yet: there is nothing to ask")
-    return stored
-
-
-def _stored_of(question: StoredQuestion, streams: Mapping[str, RunningStream]) -> dict[str, Stored]:
-    """What each window is cut out of, by view. A stream that is read twice is read once, as of one time.
-
-    Where there are several streams, all that is stored: only when all are read it is known as of when.
-    """
-    if len(question.windows) == 1:
-        ((view, reading),) = question.windows.items()
-        return {view: _sought(streams[view], reading)}
-    several = len({id(running) for running in streams.values()}) > 1
-    read: dict[int, Stored] = {}
-    for running in streams.values():
-        reaches = [question.windows[other].reach for other in streams if streams[other] is running]
-        known = [reach for reach in reaches if reach is not None]
-        whole = several or len(known) < len(reaches)
-        if id(running) not in read:
-            read[id(running)] = _stored(running, None if whole else max(known))
-    return {view: read[id(running)] for view, running in streams.items()}
-
-
-def _common_time(stored: Iterable[Stored]) -> Micros | None:
-    """The least time of the streams that go on; when all have ended, the greatest."""
-    every = list(stored)
-    going = [each.as_of for each in every if not each.has_ended]
-    return min(going) if going else max((each.as_of for each in every), default=None)
-
-
-def _sought(running: RunningStream, reading: StoredReading) -> Stored:
-    """The rows of a reading that may matter: by an index, or by a scan."""
-    kept = running.kept
-    indexes = None if kept is None or not kept.has_begun else kept.indexes
-    access = None if indexes is None else indexes.row_index(reading.sought)
-    if kept is not None and indexes is not None and access is not None:
-        index, one = access
-        try:
-            rows, as_of = indexes.find(index, one.values)
-        except IndexGoneError:
-            pass
-        else:
-            return kept.stored(rows, as_of, reading.reach)
-    return _stored(running, reading.reach, partial(_having, reading.sought) if reading.sought else None)
-
-
-def _having(sought: Sequence[Sought], rows: pa.Table) -> pa.Table:
-    """The rows that have one of the values in each column."""
-    for each in sought:
-        rows = rows.filter(pc.is_in(rows[each.column], each.values))
-    return rows
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

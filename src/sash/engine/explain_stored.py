@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from sash.catalog import Stream
 from sash.core.time import format_duration
 from sash.engine.kept_indexes import KeptIndexes
+from sash.engine.stored_access import Access, ByOrder, ByProbe, ByValue, IndexesOf, choose_access
 from sash.engine.sub_windows import sub_window_length
-from sash.language import StoredQuestion, StoredReading
-
-# The indexes of a stream's stored window, if there are any.
-IndexesOf = Callable[[Stream], KeptIndexes | None]
+from sash.language import Link, StoredQuestion, StoredReading
 
 
 def explain_rows(question: StoredQuestion, indexes_of: IndexesOf = lambda stream: None) -> str:
@@ -20,30 +17,50 @@ def explain_rows(question: StoredQuestion, indexes_of: IndexesOf = lambda stream
 
 def _lines(question: StoredQuestion, indexes_of: IndexesOf) -> Iterator[str]:
     yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
+    access = choose_access(question, indexes_of)
     for view, reading in question.windows.items():
         yield f"  {view}: {_window(reading)}"
-        if reading.sought:
-            yield f"    {_access(reading, indexes_of(reading.stream))}"
+        yield f"    {_access(reading, access[view], indexes_of(reading.stream))}"
     for view, table in question.tables.items():
         yield f"  {view}: table {table.name}"
     yield f"  {question.sql}"
 
 
-def _access(reading: StoredReading, indexes: KeptIndexes | None) -> str:
-    """How rows with constants in some columns are found."""
-    found = None if indexes is None else indexes.row_index(reading.sought)
-    if indexes is not None and found is not None:
-        index, sought = found
-        return (
-            f"{sought}: found by the {index.kind} index on {index.column}, which has {indexes.values(index):,} values"
-        )
-    terms = " AND ".join(map(str, reading.sought))
-    columns = [each.column for each in reading.sought]
-    if indexes is not None and (known := indexes.known(columns)):
-        few = f"the index on {known.column} has {indexes.values(known):,} values, too few to help"
-        return f"{terms}: looked for in every row; {few}"
-    way_out = f"CREATE INDEX ON {reading.stream.name} ({columns[0]}) would find the rows"
-    return f"{terms}: looked for in every row; {way_out}"
+def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes | None) -> str:
+    """How the rows are found that matter."""
+    if access is None or indexes is None:
+        return _scan(reading, indexes)
+    values = indexes.values(access.index)
+    index = f"the {access.index.kind} index on {access.index.column}, which has {values:,} values"
+    match access:
+        case ByValue(sought=sought):
+            return f"{sought}: found by {index}"
+        case ByProbe(link=link):
+            return f"{_equality(link)}: {index}, is probed with those of {link.other}; with too many of them, every row"
+        case ByOrder(leading=leading):
+            return f"{leading}: the first {leading.count:,} rows, and those equal to the last, found by {index}"
+
+
+def _scan(reading: StoredReading, indexes: KeptIndexes | None) -> str:
+    """Without an index: what is looked for, and which index would do."""
+    if reading.sought:
+        terms, columns = " AND ".join(map(str, reading.sought)), [each.column for each in reading.sought]
+        scanned = f"{terms}: looked for in every row"
+        if indexes is not None and (known := indexes.known(columns)):
+            return f"{scanned}; the index on {known.column} has {indexes.values(known):,} values, too few to help"
+        return f"{scanned}; CREATE INDEX ON {reading.stream.name} ({columns[0]}) would find the rows"
+    wanting = [link for link in reading.links if indexes is None or indexes.known([link.column]) is None]
+    if wanting:
+        way_out = f"CREATE INDEX ON {reading.stream.name} ({wanting[0].column}) might find the rows that join"
+        return f"{_equality(wanting[0])}: every row; {way_out}"
+    if reading.leading is not None and (indexes is None or indexes.known([reading.leading.column]) is None):
+        way_out = f"CREATE INDEX ON {reading.stream.name} ({reading.leading.column}) would find the first"
+        return f"{reading.leading}: every row; {way_out}"
+    return "every row"
+
+
+def _equality(link: Link) -> str:
+    return f"{link.column} = {link.other}.{link.other_column}"
 
 
 def _window(reading: StoredReading) -> str:

@@ -9,7 +9,7 @@ into is read again, so what they find is as of their end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -20,16 +20,18 @@ from sash.catalog import StoredIndex
 from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.engine.sub_windows import SubWindow
-from sash.language import ROW_KINDS, Sought
+from sash.language import ROW_KINDS, Leading, Sought
 from sash.storage.window import RowIndex, SetIndex, SlidingWindow
 
 T = TypeVar("T")
 # With fewer different values than this, a scan that compares finds them as fast.
 _LEAST_VALUES = 8
+_LEAST_VALUES_PROBED = 2
+_LEAST_ROWS_ORDERED = 2
 
 
 @dataclass(frozen=True)
-class _State:
+class IndexedWindow:
     """A window with its indexes. The sub-window with number k ends k lengths after `base`."""
 
     window: SlidingWindow
@@ -53,6 +55,55 @@ class _State:
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise SashError(f"no {index.kind} index on {index.column}: {error}") from None
 
+    # For readers, within `KeptIndexes.read`.
+
+    def rows(self) -> pa.Table:
+        """All rows, in order of time."""
+        return self.window.rows()
+
+    def find(self, index: StoredIndex, values: pa.Array) -> pa.Table:
+        """The rows that have one of the values, in order of time."""
+        _, ids = self._row_index(index).probe(values.unique())
+        return self.window.take(np.sort(ids))
+
+    def leading(self, index: StoredIndex, order: Leading, least: int) -> pa.Table:
+        """The first rows in an order, so many at least if there are, and those that are equal to the last of them."""
+        ids = self._row_index(index).leading_rows(least, order.descending, order.nulls_first)
+        return self.window.take(np.sort(ids))
+
+    def values(self, index: StoredIndex) -> int:
+        """About how many different values an index has: those that wait to be purged count, too."""
+        found = self.indexes.get(index)
+        return 0 if found is None else len(found.directory)
+
+    def counts(self, index: StoredIndex) -> tuple[pa.Array, pa.Array]:
+        """Every value, and how often it is in the window, NULL included."""
+        counted = self._there(index)
+        assert isinstance(counted, SetIndex)
+        values, counts = counted.items()
+        if nulls := counted.count(None):
+            values, counts = pa.concat_arrays([values, pa.nulls(1, values.type)]), np.append(counts, nulls)
+        return values, pa.array(counts, pa.int64())
+
+    def has_many(self, index: StoredIndex, asked: int) -> bool:
+        """Whether it helps to probe an index with so many values."""
+        return self.values(index) >= _LEAST_VALUES_PROBED * asked
+
+    def is_few(self, rows: int) -> bool:
+        """Whether it helps to pick so many rows."""
+        return len(self.window) >= _LEAST_ROWS_ORDERED * rows
+
+    def _row_index(self, index: StoredIndex) -> RowIndex:
+        found = self._there(index)
+        assert isinstance(found, RowIndex)
+        return found
+
+    def _there(self, index: StoredIndex) -> RowIndex | SetIndex:
+        found = self.indexes.get(index)
+        if found is None:
+            raise IndexGoneError
+        return found
+
 
 class IndexGoneError(Exception):
     """It has been dropped, or has nothing yet: whoever asked it scans instead."""
@@ -65,8 +116,8 @@ class KeptIndexes:
         self._slots, self._schema, self._length = slots, schema, length
         self._state = self._made(0)
 
-    def _made(self, base: Micros) -> _State:
-        return _State(SlidingWindow(self._slots, self._schema), base, self._length)
+    def _made(self, base: Micros) -> IndexedWindow:
+        return IndexedWindow(SlidingWindow(self._slots, self._schema), base, self._length)
 
     def fill(self, stored: Sequence[SubWindow]) -> None:
         """Anew, from the sub-windows that are there, the oldest first. Readers have the old ones until it is done."""
@@ -118,42 +169,28 @@ class KeptIndexes:
         return next((each for each in indexes if each.column == column and each.kind not in ROW_KINDS), None)
 
     def values(self, index: StoredIndex) -> int:
-        """About how many different values it has: those that wait to be purged count, too."""
-        found = self._state.indexes.get(index)
-        return 0 if found is None else len(found.directory)
+        return self._state.values(index)
+
+    def is_few(self, rows: int) -> bool:
+        return self._state.is_few(rows)
 
     # -- what they answer ----------------------------------------------------------------------------
 
     def find(self, index: StoredIndex, values: pa.Array) -> tuple[pa.Table, Micros]:
         """The rows that have one of the values, in order of time, and as of when."""
-
-        def reading(state: _State, rows: RowIndex | SetIndex) -> tuple[pa.Table, Micros]:
-            assert isinstance(rows, RowIndex)
-            _, ids = rows.probe(values.unique())
-            return state.window.take(np.sort(ids)), state.now
-
-        return self._read(index, reading)
+        return self.read([index], lambda state: (state.find(index, values), state.now))
 
     def counts(self, index: StoredIndex) -> tuple[pa.Array, pa.Array, Micros]:
         """Every value, how often it is in the window, NULL included, and as of when."""
+        return self.read([index], lambda state: (*state.counts(index), state.now))
 
-        def reading(state: _State, counted: RowIndex | SetIndex) -> tuple[pa.Array, pa.Array, Micros]:
-            assert isinstance(counted, SetIndex)
-            values, counts = counted.items()
-            if nulls := counted.count(None):
-                values, counts = pa.concat_arrays([values, pa.nulls(1, values.type)]), np.append(counts, nulls)
-            return values, pa.array(counts, pa.int64()), state.now
-
-        return self._read(index, reading)
-
-    def _read(self, index: StoredIndex, reading: Callable[[_State, RowIndex | SetIndex], T]) -> T:
-        """What is found on one state of the window, while the index is there."""
-        state = self._state
+    def read(self, needed: Iterable[StoredIndex], reading: Callable[[IndexedWindow], T]) -> T:
+        """What is found on one state of the window, in which the needed indexes are; it may be read several times."""
+        state, needed = self._state, list(needed)
 
         def checked() -> T:
-            found = state.indexes.get(index)
-            if found is None or not state.window.sub_windows():
+            if not all(index in state.indexes for index in needed) or not state.window.sub_windows():
                 raise IndexGoneError
-            return reading(state, found)
+            return reading(state)
 
         return state.window.read(checked)

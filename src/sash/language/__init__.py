@@ -20,6 +20,8 @@ from sash.language.binder import bind
 from sash.language.continuous import bind_continuous
 from sash.language.continuous_slides import is_continuous
 from sash.language.create_index import ROW_KINDS, SET_KINDS
+from sash.language.leading import Leading
+from sash.language.links import Link
 from sash.language.script import parse, parse_script
 from sash.language.sought import Sought
 from sash.language.statements import (
@@ -63,6 +65,8 @@ __all__ = [
     "DropTable",
     "Explain",
     "Insert",
+    "Leading",
+    "Link",
     "RegisterQuery",
     "Select",
     "SelectStatement",

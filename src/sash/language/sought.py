@@ -6,7 +6,7 @@ well. So rows of a window with other values there can be left out before anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.catalog import Stream
+from sash.language.sources import Sources, terms
 
 
 @dataclass(frozen=True)
@@ -29,35 +29,17 @@ class Sought:
         return f"{self.column} = {shown[0]}" if len(shown) == 1 else f"{self.column} IN ({', '.join(shown)})"
 
 
-def sought_in(table: exp.Expr, stream: Stream) -> tuple[Sought, ...]:
-    """What the WHERE beside a stream's name asks of its columns."""
-    query = table.find_ancestor(exp.Select)
-    where = query.args.get("where") if query is not None else None
-    renamed = table.args.get("alias") is not None and table.args["alias"].columns
-    if query is None or where is None or renamed:
-        return ()
-    alone = len(list(_sources(query))) == 1
-    found = (_sought(condition, table.alias_or_name, alone, stream) for condition in _terms(where.this))
-    return tuple(each for each in found if each is not None)
+def sought_in(query: exp.Expr, sources: Sources) -> dict[str, tuple[Sought, ...]]:
+    """What the WHERE of a SELECT asks of the columns of its sources, by view."""
+    where, found = query.args.get("where"), defaultdict[str, list[Sought]](list)
+    for condition in terms(where.this) if where is not None else ():
+        sought = _sought(condition, sources)
+        if sought is not None:
+            found[sought[0]].append(sought[1])
+    return {view: tuple(each) for view, each in found.items()}
 
 
-def _sources(query: exp.Expr) -> Iterator[exp.Expr]:
-    clause = query.args.get("from_") or query.args.get("from")
-    yield from ([clause.this] if clause is not None else [])
-    yield from (join.this for join in query.args.get("joins") or [])
-
-
-def _terms(condition: exp.Expr) -> Iterator[exp.Expr]:
-    if isinstance(condition, exp.Paren):
-        yield from _terms(condition.this)
-    elif isinstance(condition, exp.And):
-        yield from _terms(condition.left)
-        yield from _terms(condition.right)
-    else:
-        yield condition
-
-
-def _sought(condition: exp.Expr, alias: str, alone: bool, stream: Stream) -> Sought | None:
+def _sought(condition: exp.Expr, sources: Sources) -> tuple[str, Sought] | None:
     if isinstance(condition, exp.EQ):
         sides = (condition.left, condition.right)
         column, constants = sides if isinstance(sides[0], exp.Column) else sides[::-1]
@@ -66,13 +48,12 @@ def _sought(condition: exp.Expr, alias: str, alone: bool, stream: Stream) -> Sou
         column, listed = condition.this, condition.expressions
     else:
         return None
-    if not isinstance(column, exp.Column) or not (column.table.lower() == alias.lower() if column.table else alone):
+    owner = sources.owner(column)
+    if owner is None:
         return None
-    field = stream.column(column.name)
-    values = [] if field is None else [_constant(each, field.type) for each in listed]
-    if field is None or not values or None in values:
-        return None
-    return Sought(field.name, pa.array(values, field.type))
+    view, field = owner
+    values = [_constant(each, field.type) for each in listed]
+    return None if not values or None in values else (view, Sought(field.name, pa.array(values, field.type)))
 
 
 def _constant(node: exp.Expr, type: pa.DataType) -> Any:

@@ -9,7 +9,7 @@ as text that is written anew from the tree. Each window becomes the name of a vi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,10 +17,12 @@ from sqlglot.generators.spark import SparkGenerator
 
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
-from sash.core.window import RowWindow, TimeWindow, Window
+from sash.core.window import RowWindow, Window
 from sash.language import aggregates
 from sash.language.functions import FUNCTIONS, REFUSED
 from sash.language.item_calls import ITEM_FUNCTIONS
+from sash.language.leading import Leading, leading_in
+from sash.language.links import Link, links_in
 from sash.language.names import stream_of, table_of
 from sash.language.places import (
     approx_at,
@@ -34,6 +36,7 @@ from sash.language.places import (
     word_of,
 )
 from sash.language.sought import Sought, sought_in
+from sash.language.sources import Source, Sources
 from sash.language.statements import Select
 from sash.language.strings import quote
 from sash.language.windows import bind_stored_window
@@ -63,8 +66,10 @@ class StoredReading:
     at: Span
     partition: tuple[str, ...] = ()
     now: bool = False
-    # Only rows with these values matter.
+    # Only rows with these values matter, with values of other windows, and the first rows in some order.
     sought: tuple[Sought, ...] = ()
+    links: tuple[Link, ...] = ()
+    leading: Leading | None = None
 
     @property
     def by_rows(self) -> bool:
@@ -94,6 +99,7 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
     _check_clauses(tree, select.script)
     windows: dict[str, StoredReading] = {}
     tables: dict[str, Table] = {}
+    sources: dict[int, Source] = {}
     for node in sorted(tree.find_all(exp.Table), key=lambda node: span_of(node).start):
         _check_plain(node, select.script)
         written, table = node.this, table_of(node, catalog)
@@ -103,6 +109,7 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
             tables[view] = table
         else:
             windows[view] = _reading(node, stream_of(node, catalog, select.script), select.script)
+        sources[id(node)] = Source(view, table or windows[view].stream)
         if not node.alias:
             node.set("alias", exp.TableAlias(this=written.copy()))
         node.set("this", exp.to_identifier(view))
@@ -111,6 +118,8 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
         _check(part, select.script)
         if isinstance(part, exp.Column):
             known.check(part, select.script)
+    for query in tree.find_all(exp.Select):
+        windows |= _narrowed(query, Sources(query, sources), windows)
     return StoredQuestion(_Writer(dialect="spark", comments=False).generate(tree), windows, tables)
 
 
@@ -158,9 +167,24 @@ def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
     clause = window_clause(node)
     assert clause is not None
     set_window(node, None)
+    return StoredReading(stream, window, clause.span, partition, clause.now)
+
+
+def _narrowed(query: exp.Expr, sources: Sources, windows: dict[str, StoredReading]) -> dict[str, StoredReading]:
+    """The windows in FROM of one SELECT, with what is known of the rows that matter."""
+    sought, links, leading = sought_in(query, sources), links_in(query, sources), leading_in(query, sources)
     # How many rows a window of rows holds, all of them decide.
-    sought = sought_in(node, stream) if isinstance(window, TimeWindow) and not clause.now else ()
-    return StoredReading(stream, window, clause.span, partition, clause.now, sought)
+    narrowed = [view for view in sources.views if view in windows and windows[view].reach is not None]
+    return {
+        view: replace(
+            windows[view],
+            sought=sought.get(view, ()),
+            links=tuple(link for link in links.get(view, ()) if link.other in windows),
+            leading=leading,
+        )
+        for view in narrowed
+        if view is not None
+    }
 
 
 def _refuse_window(node: exp.Expr, script: str) -> None:

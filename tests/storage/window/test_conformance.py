@@ -6,6 +6,7 @@ What cannot go together is refused; everything else answers as a scan of the win
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -159,6 +160,15 @@ def test_a_row_index_answers_as_a_scan_does(
             check_row_index(index, window, stream[: number + 1], slots, probes)
 
 
+def leading(ids: dict[Any, list[int]], least: int, descending: bool, nulls_first: bool) -> list[int]:
+    """The rows of one value after the other, until there are enough."""
+    values = sorted((value for value in ids if value is not None), reverse=descending)
+    found: list[int] = []
+    for value in [None, *values] if nulls_first else [*values, None]:
+        found += ids.get(value, []) if len(found) < least else []
+    return found
+
+
 def check_row_index(index: Any, window: SlidingWindow, stream: Window, slots: int, probes: list[Any]) -> None:
     contents = flat(stream[-slots:])
     first = len(flat(stream)) - len(contents)
@@ -170,6 +180,10 @@ def check_row_index(index: Any, window: SlidingWindow, stream: Window, slots: in
     assert index.rows(None).tolist() == []
     expected = [row for value in null_first(set(contents)) for row in ids[value]]
     assert index.sorted_rows().tolist() == expected
+    for least in (0, 1, 3, len(contents)):
+        for descending, nulls_first in product((False, True), repeat=2):
+            found = index.leading_rows(least, descending, nulls_first).tolist()
+            assert found == leading(ids, least, descending, nulls_first)
     places, rows = index.probe(pa.array(probes, pa.int64()))
     pairs = [(at, row) for at, value in enumerate(probes) if value is not None for row in ids[value]]
     assert list(zip(places.tolist(), rows.tolist(), strict=True)) == pairs

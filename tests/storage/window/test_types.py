@@ -95,6 +95,11 @@ def test_a_row_index_of_any_type(name: str, data: st.DataObject) -> None:
         key=lambda at: (contents[at] is not None, contents[at] is not None and plain(contents[at])),
     )
     assert index.sorted_rows().tolist() == [first + at for at in order]
+    present = [at for at in range(len(contents)) if contents[at] is not None]
+    backward = sorted(present, key=lambda at: plain(contents[at]), reverse=True)
+    nulls = [at for at in range(len(contents)) if contents[at] is None]
+    found = index.leading_rows(len(contents), descending=True, nulls_first=False)
+    assert found.tolist() == [first + at for at in backward + nulls]
     for value in contents:
         if value is not None:
             equal = [first + at for at, each in enumerate(contents) if each is not None and plain(each) == plain(value)]

@@ -114,12 +114,44 @@ class RowIndex:
 
     def sorted_rows(self) -> Ints:
         """All rows in ascending order of their values, those with NULL first."""
+        return np.concatenate([self._null_rows(), self._collect(self._in_order(), self.rings.nodes.used)[0]])
+
+    def leading_rows(self, least: int, descending: bool = False, nulls_first: bool = True) -> Ints:
+        """The rows of the first values in order, of as few values as have so many rows; NULL is one value.
+
+        >>> index = RowIndex(pa.int64())
+        >>> index.add(0, 100, pa.array([7, 3, None, 7, 5]))
+        >>> index.leading_rows(2).tolist(), index.leading_rows(1, descending=True).tolist()
+        ([102, 101], [100, 103])
+        """
+        nulls = self._null_rows()
+        wanted = least - len(nulls) if nulls_first else least
+        entries = self._in_order()
+        found = self._leading(np.ascontiguousarray(entries[::-1]) if descending else entries, max(0, wanted))
+        if nulls_first:
+            return np.concatenate([nulls[: len(nulls) if least > 0 else 0], found])
+        return found if len(found) >= least else np.concatenate([found, nulls])
+
+    def _leading(self, entries: Ints, least: int) -> Ints:
+        """Of the first entries, as few as do. An entry has one row at least, or waits to be purged."""
+        number = least
+        while True:
+            rows, bounds = self._collect(entries[:number])
+            if len(rows) >= least or number >= len(entries):
+                last = min(int(np.searchsorted(bounds, least)), len(bounds) - 1)
+                return rows[: bounds[last]]
+            number *= 2
+
+    def _in_order(self) -> Ints:
+        """The entries in ascending order of their values."""
         entries = self.directory.ordered()
-        if not self._keys.ordered:
-            values = self._keys.decode(self.directory.keys[entries])
-            entries = entries[np.array(pc.sort_indices(values), dtype=np.int64)]
-        nulls = [rows for _, rows in self._sub_windows.values()]
-        return np.concatenate([*nulls, self._collect(entries, self.rings.nodes.used)[0]])
+        if self._keys.ordered:
+            return entries
+        values = self._keys.decode(self.directory.keys[entries])
+        return entries[np.array(pc.sort_indices(values), dtype=np.int64)]
+
+    def _null_rows(self) -> Ints:
+        return np.concatenate([np.empty(0, np.int64), *(rows for _, rows in self._sub_windows.values())])
 
     def _collect(self, entries: Ints, room: int = 0) -> tuple[Ints, Ints]:
         start, link, row, dirty, _ = self.rings.nodes.arrays

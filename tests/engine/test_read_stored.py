@@ -1,0 +1,280 @@
+"""Rows that indexes leave out of the windows of a question cannot matter: the answer is that over all rows."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.catalog import Catalog, StoredIndex, Stream
+from sash.core.time import SECOND
+from sash.engine import kept_indexes
+from sash.engine.explain_stored import explain_rows
+from sash.engine.kept import KeptWindow
+from sash.engine.read_stored import question_rows
+from sash.engine.stored_access import ByOrder, ByProbe, ByValue, IndexesOf, choose_access
+from sash.engine.sub_windows import TIME
+from sash.language import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
+from sash.storage.window import SlidingWindow
+from tests.support.stored_questions import questions
+
+SCHEMA = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("g", pa.string())]
+)
+ORACLE = duckdb.connect(config={"default_null_order": "nulls_first_on_asc_last_on_desc", "threads": 1})
+STREAMS = {name: Stream(name, SCHEMA, "ts", keep=6 * SECOND) for name in "st"}
+Row = tuple[int, int | None, int | None, str | None]
+number = st.none() | st.integers(0, 5)
+rows_of_a_batch = st.lists(
+    st.tuples(st.integers(0, 12_000_000), number, number, st.none() | st.sampled_from(["a", "b", "", "ä"])), max_size=14
+)
+
+
+@dataclass
+class Running:
+    """What is read of a stream that runs."""
+
+    stream: Stream
+    kept: KeptWindow
+
+
+def batch(rows: list[Row], first: int) -> pa.Table:
+    times = [time for time, *_ in rows]
+    ids = list(range(first, first + len(rows)))
+    columns = [times, ids, *([row[place] for row in rows] for place in (1, 2, 3)), times]
+    schema = SCHEMA.append(pa.field(TIME, pa.int64()))
+    return pa.table([pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def running(name: str, batches: list[list[Row]], indexes: list[StoredIndex]) -> Running:
+    """A stream that has stored the batches, with indexes made before the last."""
+    kept, latest = KeptWindow(STREAMS[name]), 0
+    kept.take(batch([(SECOND // 2, None, 3, "b")], 0), 2 * SECOND)
+    for place, rows in enumerate(batches):
+        if place == len(batches) - 1:
+            for index in dict.fromkeys(index for index in indexes if index.stream == name):
+                kept.create_index(index)
+        latest = max([latest, *(time for time, *_ in rows)])
+        kept.take(kept.accepted(batch(rows, 100 * place + 1)), latest)
+    return Running(STREAMS[name], kept)
+
+
+def bound(text: str) -> StoredQuestion:
+    catalog = Catalog()
+    for stream in STREAMS.values():
+        catalog.add_stream(stream)
+    statement = parse(text)
+    assert isinstance(statement, SelectStatement)
+    return bind_stored(statement.select, catalog)
+
+
+def rows_by(question: StoredQuestion, streams: Mapping[str, Running]) -> Any:
+    return question_rows(question, {view: streams[each.stream.name] for view, each in question.windows.items()})  # type: ignore[misc]
+
+
+def answer(question: StoredQuestion, rows: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
+    """In order where the question has one."""
+    for view, table in rows.items():
+        ORACLE.register(view, table.drop_columns([TIME]))
+    found = ORACLE.sql(question.sql).fetchall()
+    return found if " LIMIT " in question.sql.rsplit(")", 1)[-1] else sorted(found, key=repr)
+
+
+@contextmanager
+def indexes_always_help() -> Iterator[None]:
+    with mock.patch.multiple(kept_indexes, _LEAST_VALUES=0, _LEAST_VALUES_PROBED=0, _LEAST_ROWS_ORDERED=1):
+        yield
+
+
+@settings(max_examples=200)
+@given(
+    text=questions(),
+    batches=st.fixed_dictionaries({name: st.lists(rows_of_a_batch, min_size=1, max_size=3) for name in "st"}),
+    indexes=st.lists(
+        st.builds(StoredIndex, st.sampled_from("st"), st.sampled_from(["k", "v", "g"]), st.sampled_from(ROW_KINDS)),
+        min_size=1,
+        max_size=5,
+    ),
+    ended=st.booleans(),
+)
+def test_the_answer_is_that_over_all_rows(
+    text: str, batches: dict[str, list[list[Row]]], indexes: list[StoredIndex], ended: bool
+) -> None:
+    streams = {name: running(name, batches[name], indexes) for name in "st"}
+    for each in streams.values():
+        each.kept.has_ended = ended
+    question = bound(text)
+    with indexes_always_help():
+        narrowed, *told = rows_by(question, streams)
+    for index in dict.fromkeys(indexes):
+        streams[index.stream].kept.drop_index(index)
+    whole, *told_of_all = rows_by(question, streams)
+    assert told == told_of_all
+    assert answer(question, narrowed) == answer(question, whole)
+
+
+# -- what is chosen --------------------------------------------------------------------------------
+
+
+def many_values() -> dict[str, Running]:
+    """Of each stream 5 seconds with 1,000 rows each: 1,000 values of k, 50 of v, each 5 and 100 times; and one row."""
+    rows: list[Row] = [(second * SECOND + 1 + i, i, i % 50, str(i % 3)) for second in range(1, 6) for i in range(1_000)]
+    indexes = [StoredIndex(name, column, "db") for name in "st" for column in "kv"]
+    return {name: running(name, [rows, [(7 * SECOND, 0, 0, "")]], indexes) for name in "st"}
+
+
+@pytest.fixture(scope="module")
+def streams() -> dict[str, Running]:
+    return many_values()
+
+
+def indexes_of(streams: Mapping[str, Running]) -> IndexesOf:
+    return lambda stream: streams[stream.name].kept.indexes
+
+
+def sizes(text: str, streams: Mapping[str, Running]) -> list[int]:
+    question = bound(text)
+    rows, *_ = rows_by(question, streams)
+    return [len(rows[view]) for view in question.windows]
+
+
+INDEX = "the db index on k, which has 1,000 values"
+CHAIN = """
+    SELECT a.id FROM s [WINDOW 6 sec] a JOIN t [WINDOW 6 sec] b ON a.v = b.v JOIN t [WINDOW 6 sec] c ON b.k = c.k
+    WHERE a.k = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT a.id FROM s [WINDOW 6 sec] a JOIN t [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7", [5, 5]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a, t [WINDOW 6 sec] b WHERE b.k = a.k AND a.k IN (7, 8)", [10, 10]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a LEFT JOIN t [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7", [5, 5]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a RIGHT JOIN t [WINDOW 6 sec] b ON a.k = b.k WHERE b.k = 7", [5, 5]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a RIGHT JOIN s [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7", [5, 5001]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a FULL JOIN s [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7", [5, 5001]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a JOIN t [WINDOW 6 sec] b ON a.k = b.k OR a.v = b.v", [5001, 5001]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a JOIN s [WINDOW 6 sec] b ON a.k = b.v", [5001, 5001]),
+        ("SELECT a.id FROM s [ROWS 3] a JOIN s [WINDOW 6 sec] b ON a.k = b.k", [3, 15]),
+        ("SELECT a.id FROM s [WINDOW 6 sec] a JOIN s [ROWS 2] b USING (k)", [10, 2]),
+        (CHAIN, [5, 100, 100]),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k LIMIT 3", [6]),
+        ("SELECT id FROM s [WINDOW 3 sec] ORDER BY k DESC, id LIMIT 3 OFFSET 1", [6]),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k LIMIT 2600", [5001]),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY g LIMIT 3", [5001]),
+        ("SELECT id FROM s [WINDOW 6 sec] WHERE v < 3 ORDER BY k LIMIT 3", [5001]),
+        ("SELECT -v AS k FROM s [WINDOW 6 sec] ORDER BY k LIMIT 3", [5001]),
+        ("SELECT MAX(v) AS m FROM s [WINDOW 6 sec] a, s [ROWS 1] b WHERE a.k = b.k", [5, 1]),
+    ],
+)  # fmt: skip
+def test_only_rows_that_may_matter(streams: dict[str, Running], text: str, expected: list[int]) -> None:
+    assert sizes(text, streams) == expected
+
+
+def test_who_is_read_first_and_by_what(streams: dict[str, Running]) -> None:
+    access = choose_access(bound(CHAIN.replace("a.k = 7", "c.k = 7")), indexes_of(streams))
+    assert [(view, type(way)) for view, way in access.items()] == [
+        ("_window_2", ByValue),
+        ("_window_1", ByProbe),
+        ("_window_0", ByProbe),
+    ]
+    alone = choose_access(
+        bound("SELECT k FROM s [WINDOW 6 sec] ORDER BY k LIMIT 3"), lambda _: streams["s"].kept.indexes
+    )
+    assert isinstance(alone["_window_0"], ByOrder)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "SELECT a.id FROM s [WINDOW 6 sec] a JOIN t [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7",
+            [
+                f"k = 7: found by {INDEX}",
+                f"k = _window_0.k: {INDEX}, is probed with those of _window_0; with too many of them, every row",
+            ],
+        ),
+        (
+            "SELECT id FROM s [WINDOW 6 sec] ORDER BY k DESC NULLS FIRST LIMIT 3",
+            [f"ORDER BY k DESC NULLS FIRST: the first 3 rows, and those equal to the last, found by {INDEX}"],
+        ),
+        (
+            "SELECT id FROM s [WINDOW 6 sec] ORDER BY g LIMIT 3",
+            ["ORDER BY g: every row; CREATE INDEX ON s (g) would find the first"],
+        ),
+        (
+            "SELECT a.id FROM s [WINDOW 6 sec] a JOIN t [WINDOW 6 sec] b ON a.g = b.g WHERE a.k = 7 OR b.k = 7",
+            [
+                "g = _window_1.g: every row; CREATE INDEX ON s (g) might find the rows that join",
+                "g = _window_0.g: every row; CREATE INDEX ON t (g) might find the rows that join",
+            ],
+        ),
+        ("SELECT id FROM s [WINDOW 6 sec]", ["every row"]),
+    ],
+)
+def test_explain_says_what_serves_each_window(streams: dict[str, Running], text: str, expected: list[str]) -> None:
+    shown = explain_rows(bound(text), indexes_of(streams)).splitlines()
+    assert [line.strip() for line in shown if line.startswith("    ")] == expected
+
+
+# -- while the window slides -----------------------------------------------------------------------
+
+
+def test_an_index_that_is_dropped_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = many_values()
+    text = "SELECT a.id FROM s [WINDOW 6 sec] a JOIN s [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7"
+    read = SlidingWindow.read
+
+    def dropped_before(window: SlidingWindow, reading: Any) -> Any:
+        monkeypatch.setattr(SlidingWindow, "read", read)
+        streams["s"].kept.drop_index(StoredIndex("s", "k", "db"))
+        return read(window, reading)
+
+    monkeypatch.setattr(SlidingWindow, "read", dropped_before)
+    assert sizes(text, streams) == [5, 5001]
+
+
+def test_all_windows_of_a_stream_are_of_one_state() -> None:
+    """A row per tenth of a second, with its second: a window joined with itself has each second ten times or not."""
+
+    def second(number: int) -> list[Row]:
+        return [(number * SECOND + i * 100_000 + 1, number, number % 10, None) for i in range(10)]
+
+    streams = {"s": running("s", [second(0)], [StoredIndex("s", "k", "db"), StoredIndex("s", "v", "db")])}
+    kept = streams["s"].kept
+    for number in range(1, 8):
+        kept.take(batch(second(number), 100 * number), (number + 1) * SECOND)
+    question = bound("SELECT a.id FROM s [ROWS 25] a JOIN s [WINDOW 6 sec] b ON a.k = b.k")
+    problems: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            rows, as_of, _ = rows_by(question, streams)
+            last = as_of // SECOND
+            rows_of_a = Counter(rows["_window_0"]["k"].to_pylist())
+            rows_of_b = Counter(rows["_window_1"]["k"].to_pylist())
+            if rows_of_a != {last - 1: 10, last - 2: 10, last - 3: 5} or rows_of_b != dict.fromkeys(rows_of_a, 10):
+                problems.append(f"as of {last}: {rows_of_a} {rows_of_b}")
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    with indexes_always_help():
+        for thread in threads:
+            thread.start()
+        for number in range(8, 200):
+            kept.take(batch(second(number), 100 * number), (number + 1) * SECOND)
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert problems == []
