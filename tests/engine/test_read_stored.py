@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -26,7 +28,7 @@ from sash.engine.stored_access import ByOrder, ByProbe, ByValue, IndexesOf, choo
 from sash.engine.sub_windows import TIME
 from sash.language import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from sash.storage.window import SlidingWindow
-from tests.support.stored_questions import questions
+from tests.support.stored_questions import joins, nested, orders
 
 SCHEMA = pa.schema(
     [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("g", pa.string())]
@@ -34,10 +36,6 @@ SCHEMA = pa.schema(
 ORACLE = duckdb.connect(config={"default_null_order": "nulls_first_on_asc_last_on_desc", "threads": 1})
 STREAMS = {name: Stream(name, SCHEMA, "ts", keep=6 * SECOND) for name in "st"}
 Row = tuple[int, int | None, int | None, str | None]
-number = st.none() | st.integers(0, 5)
-rows_of_a_batch = st.lists(
-    st.tuples(st.integers(0, 12_000_000), number, number, st.none() | st.sampled_from(["a", "b", "", "ä"])), max_size=14
-)
 
 
 @dataclass
@@ -62,7 +60,7 @@ def running(name: str, batches: list[list[Row]], indexes: list[StoredIndex]) -> 
     kept.take(batch([(SECOND // 2, None, 3, "b")], 0), 2 * SECOND)
     for place, rows in enumerate(batches):
         if place == len(batches) - 1:
-            for index in dict.fromkeys(index for index in indexes if index.stream == name):
+            for index in (index for index in indexes if index.stream == name):
                 kept.create_index(index)
         latest = max([latest, *(time for time, *_ in rows)])
         kept.take(kept.accepted(batch(rows, 100 * place + 1)), latest)
@@ -96,31 +94,60 @@ def indexes_always_help() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=200)
-@given(
-    text=questions(),
-    batches=st.fixed_dictionaries({name: st.lists(rows_of_a_batch, min_size=1, max_size=3) for name in "st"}),
-    indexes=st.lists(
-        st.builds(StoredIndex, st.sampled_from("st"), st.sampled_from(["k", "v", "g"]), st.sampled_from(ROW_KINDS)),
-        min_size=1,
-        max_size=5,
-    ),
-    ended=st.booleans(),
-)
-def test_the_answer_is_that_over_all_rows(
-    text: str, batches: dict[str, list[list[Row]]], indexes: list[StoredIndex], ended: bool
-) -> None:
-    streams = {name: running(name, batches[name], indexes) for name in "st"}
-    for each in streams.values():
-        each.kept.has_ended = ended
+def some_rows(random: Random) -> list[list[Row]]:
+    """Ten seconds in three batches, with few values and NULLs: some rows join, and some do not."""
+    numbers, texts = [None, *range(random.choice([3, 8]))], [None, "a", "b", "", "ä"]
+
+    def row(time: int) -> Row:
+        return time, random.choice(numbers), random.choice(numbers), random.choice(texts)
+
+    size = random.choice([8, 20])
+    times = sorted(random.randrange(2 * SECOND, 12 * SECOND) for _ in range(3 * size))
+    return [[row(time) for time in times[part * size : (part + 1) * size]] for part in range(3)]
+
+
+@cache
+def pairs(seed: int) -> tuple[dict[str, Running], dict[str, Running]]:
+    """The same streams without and with indexes of all columns; s and t stand at different times."""
+    random = Random(seed)
+    kinds = random.sample(ROW_KINDS, 3)
+    indexes = [StoredIndex(name, column, kind) for name in "st" for column, kind in zip("kvg", kinds, strict=True)]
+    rows = {name: some_rows(random) for name in "st"}
+    plain, indexed = ({name: running(name, rows[name], made) for name in "st"} for made in ([], indexes))
+    for each in [*plain.values(), *indexed.values()] if seed % 2 else []:
+        each.kept.has_ended = True
+    return plain, indexed
+
+
+def check_answer(text: str, seed: int) -> None:
     question = bound(text)
+    plain, indexed = pairs(seed)
+    whole, *told = rows_by(question, plain)
     with indexes_always_help():
-        narrowed, *told = rows_by(question, streams)
-    for index in dict.fromkeys(indexes):
-        streams[index.stream].kept.drop_index(index)
-    whole, *told_of_all = rows_by(question, streams)
-    assert told == told_of_all
+        narrowed, *told_by_indexes = rows_by(question, indexed)
+    assert told_by_indexes == told
     assert answer(question, narrowed) == answer(question, whole)
+
+
+seeds = st.integers(0, 7)
+
+
+@settings(max_examples=400)
+@given(text=joins(), seed=seeds)
+def test_joins_of_what_is_found_are_those_of_all_rows(text: str, seed: int) -> None:
+    check_answer(text, seed)
+
+
+@settings(max_examples=300)
+@given(text=orders(), seed=seeds)
+def test_the_first_of_what_is_found_are_the_first_of_all_rows(text: str, seed: int) -> None:
+    check_answer(text, seed)
+
+
+@settings(max_examples=200)
+@given(text=nested(), seed=seeds)
+def test_sub_queries_over_what_is_found_are_those_over_all_rows(text: str, seed: int) -> None:
+    check_answer(text, seed)
 
 
 # -- what is chosen --------------------------------------------------------------------------------

@@ -46,6 +46,12 @@ def _leaf(aliases: list[str]) -> st.SearchStrategy[str]:
     )
 
 
+def _equality(aliases: list[str]) -> st.SearchStrategy[str]:
+    """Of the last source with one before it."""
+    column = st.sampled_from(["{0}.k = {1}.k", "{1}.k = {0}.k", "{0}.v = {1}.v", "{0}.g = {1}.g", "{0}.k = {1}.v"])
+    return st.builds(lambda form, other: form.format(aliases[-1], other), column, st.sampled_from(aliases[:-1]))
+
+
 def _condition(aliases: list[str]) -> st.SearchStrategy[str]:
     leaf = _leaf(aliases)
     either = st.builds("({} OR {})".format, leaf, leaf)
@@ -67,7 +73,9 @@ def joins(draw: Any) -> str:
         elif kind.endswith("USING"):
             text += f" {kind.removesuffix(' USING')} {draw(_window())} {alias} USING (k)"
         else:
-            text += f" {kind} {draw(_window())} {alias} ON {draw(_condition(aliases))}"
+            equality, more = draw(_equality(aliases)), draw(_condition(aliases))
+            joined = draw(st.sampled_from([equality, equality, f"{equality} AND {more}", more]))
+            text += f" {kind} {draw(_window())} {alias} ON {joined}"
     columns = ", ".join(f"{alias}.id AS {alias}{alias}, {alias}.v AS {alias}v" for alias in aliases)
     where = draw(st.one_of(st.just(""), _condition(aliases).map(" WHERE {}".format)))
     return f"SELECT {columns} FROM {text}{where}"
@@ -81,7 +89,7 @@ def orders(draw: Any) -> str:
     direction = draw(st.sampled_from(["", " ASC", " DESC"])) + draw(
         st.sampled_from(["", " NULLS FIRST", " NULLS LAST"])
     )
-    where = draw(st.sampled_from(["", "", "", " WHERE v = 3", " WHERE k < 4"]))
+    where = draw(st.sampled_from(["", "", "", "", " WHERE v = 3", " WHERE k < 4"]))
     cut = f" LIMIT {draw(st.integers(0, 6))}" + draw(st.sampled_from(["", "", " OFFSET 2"]))
     window = draw(st.sampled_from(WINDOWS))
     return f"SELECT {chosen} FROM s {window} x{where} ORDER BY {key}{direction}, id{cut}"

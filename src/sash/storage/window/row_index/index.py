@@ -121,7 +121,7 @@ class RowIndex:
 
         >>> index = RowIndex(pa.int64())
         >>> index.add(0, 100, pa.array([7, 3, None, 7, 5]))
-        >>> index.leading_rows(2).tolist(), index.leading_rows(1, descending=True).tolist()
+        >>> index.leading_rows(2).tolist(), index.leading_rows(1, descending=True, nulls_first=False).tolist()
         ([102, 101], [100, 103])
         """
         nulls = self._null_rows()
