@@ -14,6 +14,9 @@ import pyarrow as pa
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import SECOND, Micros
 
+# Where tuples may be stored.
+MEMORY, CLUSTER = "memory", "cluster"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -27,7 +30,8 @@ class Source:
 class Stream:
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
 
-    `keep` is how long its tuples are stored for one-time questions; None: not at all. `inferred`: the columns are the
+    `keep` is how long its tuples are stored for one-time questions; None: not at all. `keep_in` is where: in the
+    driver's memory, or in the cluster. `inferred`: the columns are the
     source's own, none were declared. `serial` is the catalog's version that it came with.
     """
 
@@ -41,6 +45,7 @@ class Stream:
     late_revise: bool = False
     idle_after: Micros | None = None
     keep: Micros | None = None
+    keep_in: str = MEMORY
     source: Source | None = None
     inferred: bool = False
     serial: int = 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,20 +16,14 @@ from hypothesis import strategies as st
 from sash.catalog import Stream
 from sash.core.time import SECOND
 from sash.engine.kept import KeptWindow
-from sash.engine.sub_windows import TIME
 from sash.transactions import Recorder, classify
+from tests.support.kept import SCHEMA, InFiles, InMemory, table
 
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
-WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))
+PLACES = ["memory", "files"]
 
 
 def stream(keep: int = 6, **options: Any) -> Stream:
     return Stream("s", SCHEMA, "ts", keep=keep * SECOND, **options)
-
-
-def table(times: list[int], first: int = 0) -> pa.Table:
-    columns = [pa.array(times, pa.timestamp("us", "UTC")), pa.array(range(first, first + len(times))), times]
-    return pa.table([pa.array(column, type) for column, type in zip(columns, WHOLE.types, strict=True)], schema=WHOLE)
 
 
 @dataclass
@@ -68,6 +63,7 @@ def watermark(times: list[int], declared: Stream) -> int | None:
     return max(times) - declared.delay if times else None
 
 
+@pytest.mark.parametrize("place", PLACES)
 @given(
     st.lists(st.lists(st.integers(0, 30_000_000), max_size=12), max_size=8),
     st.booleans(),
@@ -78,31 +74,30 @@ def watermark(times: list[int], declared: Stream) -> int | None:
     st.sampled_from([SECOND, 2 * SECOND, 6 * SECOND]),
 )
 def test_equals_the_definition(
-    batches: list[list[int]], left: bool, revise: bool, offset: int, delay: int, restart: int, reach: int
+    place: str, batches: list[list[int]], left: bool, revise: bool, offset: int, delay: int, restart: int, reach: int
 ) -> None:
     """Whatever comes, in whatever order, however it is cut into micro-batches, with a restart somewhere."""
     declared = stream(closed_left=left, late_revise=revise, offset=offset, delay=delay)
-    kept, everything = KeptWindow(declared), Everything(declared)
-    accepted: list[pa.Table] = []
+    everything = Everything(declared)
     seen: list[int] = []
-    for place, times in enumerate(batches):
-        rows = kept.accepted(table(times, 100 * place))
-        accepted.append(rows)
-        seen += times
-        kept.take(rows, watermark(seen, declared))
-        everything.take(times, 100 * place)
-        if place == restart:
-            again = KeptWindow(declared)
-            again.load(kept.save(), [part for part in accepted if len(part)])
-            kept = again
-        stored = kept.read(reach)
-        if stored is None:
-            assert everything.now is None or not everything.rows
-            continue
-        assert stored.as_of == everything.now
-        found = list(zip(stored.rows[TIME].to_pylist(), stored.rows["v"].to_pylist(), strict=True))
-        assert sorted(found) == sorted(everything.window(reach))
-        assert [time for time, _ in found] == sorted(time for time, _ in found)
+    with TemporaryDirectory() as directory:
+        window = InMemory(declared) if place == "memory" else InFiles(declared, Path(directory))
+        for number, times in enumerate(batches):
+            seen += times
+            window.come(times, 100 * number, watermark(seen, declared))
+            everything.take(times, 100 * number)
+            if number == restart:
+                window.restart(everything=True)
+            if isinstance(window, InFiles):
+                assert window.on_disk() == window.named()
+            looked = window.look(reach)
+            if looked is None:
+                assert everything.now is None or not everything.rows
+                continue
+            stored, found = looked
+            assert stored.as_of == everything.now
+            assert sorted(found) == sorted(everything.window(reach))
+            assert [time for time, _ in found] == sorted(time for time, _ in found)
 
 
 def test_nobody_sees_the_buffer() -> None:
@@ -142,34 +137,45 @@ def test_a_long_gap_costs_nothing() -> None:
     assert stored is not None and (stored.as_of, len(stored.rows)) == (year - SECOND, 0)
 
 
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("level", ["serial", "ws", "lws", "ttu"])
-def test_questions_from_other_threads_see_one_window(level: str) -> None:
-    """A tuple per second: an answer as of second n has those of the last five seconds, n - 1 the youngest."""
+def test_questions_from_other_threads_see_one_window(tmp_path: Path, level: str, place: str) -> None:
+    """A tuple per second: an answer as of second n has those of the last five seconds, n - 1 the youngest.
+
+    Files that leave the window meanwhile are there until they have been read.
+    """
     recorder = Recorder()
-    kept = KeptWindow(stream(), level, recorder)
-    kept.take(table([second * SECOND + SECOND // 2 for second in range(8)]), 8 * SECOND)
+    in_memory = place == "memory"
+    window = InMemory(stream(), level, recorder) if in_memory else InFiles(stream(), tmp_path, level, recorder)
+    window.come([second * SECOND + SECOND // 2 for second in range(8)], 0, 8 * SECOND)
     problems: list[str] = []
     done = threading.Event()
 
     def look() -> None:
         while not done.is_set():
-            stored = kept.read(5 * SECOND, lambda rows: rows.filter(pc.greater_equal(rows["v"], 0)))
-            assert stored is not None
-            last = stored.as_of // SECOND
-            if stored.rows["v"].to_pylist() != list(range(last - 5, last)):
-                problems.append(f"as of {last}: {stored.rows['v'].to_pylist()}")
+            try:
+                looked = window.look(5 * SECOND)
+            except OSError as error:
+                problems.append(str(error))
+                continue
+            assert looked is not None
+            last = looked[0].as_of // SECOND
+            if [number for _, number in looked[1]] != list(range(last - 5, last)):
+                problems.append(f"as of {last}: {looked[1]}")
 
     threads = [threading.Thread(target=look) for _ in range(4)]
     for thread in threads:
         thread.start()
     for second in range(8, 300):
-        kept.take(table([second * SECOND + SECOND // 2], second), (second + 1) * SECOND)
+        window.come([second * SECOND + SECOND // 2], second, (second + 1) * SECOND)
     done.set()
     for thread in threads:
         thread.join()
     assert problems == []
     verdict = classify(recorder.history)
     assert verdict.ws and (verdict.lws or level in ("serial", "ws"))
+    if isinstance(window, InFiles):
+        assert window.on_disk() == window.named() and len(window.on_disk()) == 7, "six, and one in the buffer"
 
 
 def test_a_heartbeat_may_come_before_the_first_tuple() -> None:
@@ -190,20 +196,19 @@ def test_data_begin_with_the_earliest_tuple_that_is_not_late() -> None:
     assert stored is not None and stored.since == 6 * SECOND
 
 
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("left", [False, True])
-def test_a_file_lasts_while_its_rows_are_stored(left: bool) -> None:
+def test_a_file_lasts_while_its_rows_are_stored(tmp_path: Path, left: bool, place: str) -> None:
     """On the edge of the window, too, where CLOSED LEFT has a row that the other kind has not."""
     declared = stream(closed_left=left)
-    kept, files = KeptWindow(declared), []
+    window = InMemory(declared) if place == "memory" else InFiles(declared, tmp_path)
     for number, time in enumerate([100 * SECOND, 106 * SECOND + SECOND // 2]):
-        rows = kept.accepted(table([time], number))
-        kept.take(rows, time)
-        files.append((kept.last_end(rows), rows))
-    again = KeptWindow(declared)
-    again.load(kept.save(), [rows for lasts, rows in files if lasts > kept.oldest])
-    before, after = kept.read(None), again.read(None)
+        window.come([time], number, time)
+    before = window.look(None)
+    window.restart(everything=False)
+    after = window.look(None)
     assert before is not None and after is not None
-    assert before.rows.equals(after.rows) and len(before.rows) == left
+    assert before[1] == after[1] and len(before[1]) == left
 
 
 def test_a_late_tuple_does_not_wait_for_questions() -> None:

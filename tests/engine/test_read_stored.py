@@ -23,8 +23,9 @@ from sash.core.time import SECOND
 from sash.engine import kept_indexes
 from sash.engine.explain_stored import explain_rows
 from sash.engine.kept import KeptWindow
-from sash.engine.read_stored import question_rows
+from sash.engine.read_stored import common_time, having, read_question
 from sash.engine.stored_access import ByOrder, ByProbe, ByValue, IndexesOf, choose_access
+from sash.engine.stored_windows import window_rows
 from sash.engine.sub_windows import TIME
 from sash.language import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from sash.storage.window import SlidingWindow
@@ -77,7 +78,13 @@ def bound(text: str) -> StoredQuestion:
 
 
 def rows_by(question: StoredQuestion, streams: Mapping[str, Running]) -> Any:
-    return question_rows(question, {view: streams[each.stream.name] for view, each in question.windows.items()})  # type: ignore[misc]
+    """The rows of each window that may matter, as of when, and whether the windows are all there."""
+    stored = read_question(question, {view: streams[each.stream.name] for view, each in question.windows.items()})  # type: ignore[misc]
+    as_of = common_time(stored.values())
+    assert as_of is not None
+    cut = {view: window_rows(reading, stored[view], as_of) for view, reading in question.windows.items()}
+    rows = {view: having(question.windows[view].sought, found) for view, (found, _) in cut.items()}
+    return rows, as_of, all(whole for _, whole in cut.values())
 
 
 def answer(question: StoredQuestion, rows: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:

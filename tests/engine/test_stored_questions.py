@@ -55,13 +55,24 @@ def data(directory: Path) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.fixture(scope="module")
-def asked(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[sash.Session, Definition]]:
+# Where the window is stored; the rest of a CREATE STREAM .. KEEP.
+PLACES = ["", "STORED IN CLUSTER"]
+
+
+@pytest.fixture(params=PLACES, ids=["memory", "cluster"])
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=PLACES, ids=["memory", "cluster"])
+def asked(
+    spark: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[tuple[sash.Session, Definition]]:
     directory = tmp_path_factory.mktemp("data")
     table = data(directory / "s")
     names = pa.table({"k": [0, 1, 2], "name": ["zero", "one", "two"]})
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, directory / "s", "KEEP 12 sec")
+        create(session, directory / "s", f"KEEP 12 sec {request.param}")
         session.sql("CREATE TABLE names (k INT PRIMARY KEY, name STRING)")
         session.sql("INSERT INTO names VALUES (0, 'zero'), (1, 'one'), (2, 'two')")
         session.run()
@@ -86,10 +97,10 @@ def test_equals_duckdb(asked: tuple[sash.Session, Definition], text: str) -> Non
         assert to_micros(told(answer)[0]) == START + 20 * SECOND
 
 
-def test_complete_says_whether_the_whole_window_is_there(spark: Any, tmp_path: Path) -> None:
+def test_complete_says_whether_the_whole_window_is_there(spark: Any, tmp_path: Path, place: str) -> None:
     data(tmp_path / "s")
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", "KEEP 1 min")
+        create(session, tmp_path / "s", f"KEEP 1 min {place}")
         session.run()
         assert told(session.query("SELECT v FROM s [WINDOW 20 sec]"))[1]
         assert not told(session.query("SELECT v FROM s [WINDOW 21 sec]"))[1]
@@ -154,28 +165,31 @@ def test_keep_is_checked(spark: Any, tmp_path: Path) -> None:
             session.query("SELECT v FROM s [WINDOW 5 sec]")
 
 
-def test_rows_that_cannot_be_parsed_are_not_stored(spark: Any, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_parsed_are_not_stored(spark: Any, tmp_path: Path, place: str) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "a.csv").write_text(
         "2024-01-01 00:00:01,1\nnonsense\n2024-01-01 00:00:02,x\n2024-01-01 00:00:03,3\n"
     )
     with sash.connect(spark=spark, clock=ManualClock()) as session:
         session.sql(
-            f"CREATE STREAM s (ts TIMESTAMP, v INT) FROM csv OPTIONS (path '{tmp_path / 's'}') TIMESTAMP ts KEEP 10 sec"
+            f"CREATE STREAM s (ts TIMESTAMP, v INT) FROM csv OPTIONS (path '{tmp_path / 's'}') "
+            f"TIMESTAMP ts KEEP 10 sec {place}"
         )
         session.run()
         assert rows_of(session.query("SELECT v FROM s [WINDOW 5 sec]")) == Counter([(1,), (3,)])
         assert rows_of(session.query("SELECT SUM(v) AS t, MEDIAN(v) AS m FROM s [WINDOW 5 sec]")) == Counter([(4, 2.0)])
 
 
-def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restart_before_every_micro_batch(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     """What is stored survives, whether it is in a snapshot or came after it; files that are not needed go."""
     monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 2)
     rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(160)]
     for part in range(8):
         write(tmp_path / "s", part, rows[part * 20 : part * 20 + 20])
         with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
-            create(session, tmp_path / "s", "KEEP 6 sec DELAY 1 sec")
+            create(session, tmp_path / "s", f"KEEP 6 sec {place} DELAY 1 sec")
             if part:
                 before = rows_of(session.query("SELECT v FROM s [WINDOW 6 sec]"))
                 assert before == Counter((v,) for v in range(max(0, part * 20 - 30), part * 20))
@@ -188,9 +202,11 @@ def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatc
             assert after == Counter((v,) for v in range(max(0, part * 20 - 10), part * 20 + 20))
     lasting = sorted((tmp_path / "c").rglob("entry-*-kept.arrow"))
     assert 2 <= len(lasting) <= 4
+    panes = [path for path in (tmp_path / "c").rglob("_pane=*") if path.is_dir()]
+    assert len(panes) == (6 if place else 0), "all that are in the window, and none that has left it"
 
 
-def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
+def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path, place: str) -> None:
     """Every answer is a window as it was at its time: tuples of five to a second, none missing, none twice."""
     for part in range(12):
         write(tmp_path / "s", part, [(part + i / 5 + 0.05, i % 4, part * 5 + i) for i in range(5)])
@@ -210,7 +226,7 @@ def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path) ->
                 problems.append(f"as of {last}: {sorted(answer['v'].to_pylist())}")
 
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", "KEEP 5 sec")
+        create(session, tmp_path / "s", f"KEEP 5 sec {place}")
         threads = [threading.Thread(target=look, args=(session,)) for _ in range(2)]
         for thread in threads:
             thread.start()
@@ -297,16 +313,17 @@ def lines(directory: Path, seconds: int) -> None:
     write(directory, 0, [(second + 0.5, second % 2, second) for second in range(seconds)])
 
 
-def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("places", [("", ""), ("", PLACES[1]), (PLACES[1], PLACES[1])])
+def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path, places: tuple[str, str]) -> None:
     """Two streams, one of which is behind: as of the least time while both go on, as of the greatest at the end."""
     lines(tmp_path / "s", 20)
     lines(tmp_path / "t", 12)
     text = "SELECT a.v, b.v AS w FROM s [WINDOW 10 sec] a LEFT JOIN t [WINDOW 5 sec] b ON a.v = b.v"
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        for name in "st":
+        for name, place in zip("st", places, strict=True):
             session.sql(
                 f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet "
-                f"OPTIONS (path '{tmp_path / name}') TIMESTAMP ts KEEP 1 min"
+                f"OPTIONS (path '{tmp_path / name}') TIMESTAMP ts KEEP 1 min {place}"
             )
         session.run()
         ended = session.query(text)
@@ -328,11 +345,11 @@ def test_names_of_a_window_may_be_given_anew(asked: tuple[sash.Session, Definiti
     assert rows_of(asked[0].query(plain)) == rows_of(asked[0].query(renamed))
 
 
-def test_rows_that_are_stored_go_before_a_synopsis_that_came_later(spark: Any, tmp_path: Path) -> None:
+def test_rows_that_are_stored_go_before_a_synopsis_that_came_later(spark: Any, tmp_path: Path, place: str) -> None:
     lines(tmp_path / "s", 8)
     text = "SELECT COUNT(*) AS n FROM s [WINDOW 8 sec]"
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", "KEEP 1 min")
+        create(session, tmp_path / "s", f"KEEP 1 min {place}")
         session.run()
         assert (session.query(text)["n"].to_pylist(), told(session.query(text))[1]) == ([8], True)
         session.register("SELECT COUNT(*) AS n FROM s [WINDOW 8 sec SLIDE 1 sec]", name="late")
@@ -359,10 +376,11 @@ def test_an_index_of_a_checkpoint_may_be_dropped_and_made_again(spark: Any, tmp_
         assert isinstance(shown, pa.Table) and shown["column"].to_pylist() == ["v"]
 
 
-def test_timestamps_without_a_zone_stay_so(spark: Any) -> None:
+@pytest.mark.parametrize("keep_in", ["memory", "cluster"])
+def test_timestamps_without_a_zone_stay_so(spark: Any, keep_in: str) -> None:
     frame = spark.sql("SELECT TIMESTAMP_NTZ'2024-01-01 00:00:00.5' AS ts, 1 AS v")
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        session.create_stream("n", frame, timestamp="ts", keep="5 sec")
+        session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in=keep_in)
         session.run()
         answer = session.query("SELECT ts FROM n [WINDOW 5 sec]")
         assert answer.schema.field("ts").type == pa.timestamp("us") and len(answer) == 1

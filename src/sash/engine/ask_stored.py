@@ -7,8 +7,9 @@ everything else            Spark SQL over views of the rows (language/stored.py 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,12 +17,14 @@ import pyarrow as pa
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import Micros, to_datetime
 from sash.engine.ask_counts import answer_from_counts, counting_index
+from sash.engine.ask_files import all_rows, window_frame, youngest
 from sash.engine.compiler import CompiledQuery
+from sash.engine.kept import KeptWindow, Stored
 from sash.engine.kept_indexes import IndexGoneError
-from sash.engine.read_stored import question_rows, read_stored
+from sash.engine.read_stored import common_time, having, read_question, read_stored
 from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
-from sash.engine.stored_windows import is_complete
+from sash.engine.stored_windows import is_complete, window_rows
 from sash.engine.stream import StreamRuntime
 from sash.engine.sub_windows import TIME
 from sash.language import StoredQuestion
@@ -42,13 +45,21 @@ TableRows = Callable[[str, Micros | None], pa.Table]
 
 def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Settings, spark: SparkSession) -> pa.Table:
     """An aggregate over one window, or a composition of such, from the stored rows."""
-    by_rows, reach = query.readings[0].table.by_rows, max(window.reach for window in query.windows)
     counted = _from_counts(query, running, settings)
     if counted is not None:
         return counted
+    with _reading([running]):
+        return _from_pass(query, running, settings, spark)
+
+
+def _from_pass(query: CompiledQuery, running: RunningStream, settings: Settings, spark: SparkSession) -> pa.Table:
+    by_rows, reach = query.readings[0].table.by_rows, max(window.reach for window in query.windows)
     stored = read_stored(running, None if by_rows else reach)
-    now = len(stored.rows) if by_rows else stored.as_of
-    frame = _frame(spark, stored.rows)
+    partition = query.readings[0].table.partition
+    if by_rows and not partition and _kept(running).files is not None:
+        stored = replace(stored, rows=youngest(stored.rows, reach))
+    now = _kept(running).count(stored.rows) if by_rows else stored.as_of
+    frame = _all_rows(spark, running, stored, None if by_rows else reach)
     pipeline = Pipeline(running.stream, frame)
 
     def facts(tables: list[PaneTable]) -> BatchFacts:
@@ -70,7 +81,7 @@ def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Set
         raise QueryFailedError(first_line(error)) from error
     if by_rows:
         # However few rows a partition has, there may have been more.
-        return _told(table, stored.as_of, now >= reach and not query.readings[0].table.partition)
+        return _told(table, stored.as_of, now >= reach and not partition)
     return _told(table, stored.as_of, is_complete(stored, reach, stored.as_of))
 
 
@@ -91,14 +102,54 @@ def answer_by_spark(
     question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
 ) -> pa.Table:
     """Any other SELECT. Of several streams, all windows are as of the least of their times."""
-    rows, as_of, complete = question_rows(question, streams)
-    rows |= {view: table_rows(table.name, as_of) for view, table in question.tables.items()}
-    with _views(spark, rows):
+    with _reading(streams.values()):
+        return _from_views(question, streams, table_rows, spark)
+
+
+def _from_views(
+    question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
+) -> pa.Table:
+    stored = read_question(question, streams)
+    as_of = common_time(stored.values())
+    frames: dict[str, DataFrame] = {}
+    complete = True
+    for view, window in question.windows.items():
+        assert as_of is not None
+        files = _kept(streams[view]).files
+        if files is None:
+            found, whole = window_rows(window, stored[view], as_of)
+            frames[view] = _frame(spark, having(window.sought, found))
+        else:
+            frames[view], whole = window_frame(spark, files, window, stored[view], as_of)
+        complete &= whole
+    frames |= {view: _frame(spark, table_rows(table.name, as_of)) for view, table in question.tables.items()}
+    with _views(spark, frames):
         try:
             found = spark.sql(question.sql).toArrow()
         except Exception as error:
             raise SashError(f"Spark refuses the question: {first_line(error)}") from error
     return _told(found, as_of, complete)
+
+
+@contextmanager
+def _reading(streams: Iterable[RunningStream]) -> Iterator[None]:
+    """What is stored of some streams now can be read inside."""
+    with ExitStack() as stack:
+        for kept in {id(running): running.kept for running in streams}.values():
+            if kept is not None:
+                stack.enter_context(kept.reading())
+        yield
+
+
+def _kept(running: RunningStream) -> KeptWindow:
+    assert running.kept is not None
+    return running.kept
+
+
+def _all_rows(spark: SparkSession, running: RunningStream, stored: Stored, reach: int | None) -> DataFrame:
+    """All rows that were found; in the order of time where they are counted (`reach` is None)."""
+    files = _kept(running).files
+    return _frame(spark, stored.rows) if files is None else all_rows(spark, files, running.stream, stored, reach)
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -109,13 +160,13 @@ def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 @contextmanager
-def _views(spark: SparkSession, rows: Mapping[str, pa.Table]) -> Iterator[None]:
+def _views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
     try:
-        for view, table in rows.items():
-            _frame(spark, table).createOrReplaceTempView(view)
+        for view, frame in frames.items():
+            frame.createOrReplaceTempView(view)
         yield
     finally:
-        for view in rows:
+        for view in frames:
             spark.catalog.dropTempView(view)
 
 

@@ -4,6 +4,7 @@ sash.json        format of the checkpoint
 owner.lock       who writes here (storage/fence.py)
 catalog.jsonl    the catalog's history
 streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N tells streams of one name apart
+                 window/ has the rows of a stored window that Spark has written (storage/window_files.py)
 spark/NAME-N/    Spark's own offsets and commits
 unwritten/NAME-N/  answers that wait for a sink (engine/outlet.py)
 plans/DIGEST-N/  a continuous plan: its log and its state files (engine/plans.py, engine/plan_runtime.py)
@@ -21,6 +22,7 @@ from sash.engine.history import CatalogHistory
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
 from sash.storage.files import write_json
+from sash.storage.window_files import WindowFiles
 
 FORMAT = 4
 
@@ -64,6 +66,9 @@ class Checkpoint:
 
     def log(self, stream: Stream) -> EpochLog:
         return EpochLog(self._root / "streams" / stream.directory)
+
+    def window_files(self, stream: Stream) -> WindowFiles:
+        return WindowFiles(self._root / "streams" / stream.directory / "window", durable=True)
 
     def spark_directory(self, stream: Stream) -> Path:
         return self._root / "spark" / stream.directory

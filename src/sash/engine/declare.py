@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import RegisteredQuery, Stream
+from sash.catalog import CLUSTER, MEMORY, RegisteredQuery, Stream
 from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
 from sash.core.time import Micros, format_duration, parse_duration
 from sash.language import CreateStream
 from sash.plan.strategies import EXECUTIONS
 
-_CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "keep", "source")
-# The columns that the pass over a micro-batch adds (spark/lanes.py).
-_RESERVED = re.compile(r"_(t|n|arrival|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
-_MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay", "keep")
+_CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "keep", "keep_in", "source")
+# The columns that the pass over a micro-batch adds (spark/lanes.py), and that stored rows have (spark/kept.py).
+_RESERVED = re.compile(r"_(t|n|arrival|epoch|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
+_MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay", "keep", "keep_in")
 
 
 def check_name(what: str, name: str) -> None:
@@ -64,6 +64,10 @@ def checked(stream: Stream) -> Stream:
             f"stream '{stream.name}': KEEP must be a multiple of its GRANULE, {format_duration(stream.granule)}, not "
             f"{format_duration(stream.keep)}"
         )
+    if stream.keep_in not in (MEMORY, CLUSTER):
+        raise CatalogError(f"stream '{stream.name}': tuples are kept in {MEMORY} or {CLUSTER}, not in {stream.keep_in}")
+    if stream.keep is None and stream.keep_in != MEMORY:
+        raise CatalogError(f"stream '{stream.name}': nothing is stored in the {stream.keep_in} without KEEP")
     return replace(stream, timestamp=column.name)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sash.catalog import Catalog, Stream
+from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import format_duration
 from sash.core.window import pane_length
 from sash.engine.compiler import CompiledQuery, compile_select
@@ -161,7 +161,8 @@ def _without_panes(site: _Site, stream: Stream, reason: str) -> str:
     if why_not_stored(stream, reach, any(window.unbounded for window in windows)) is not None:
         return f"One-time: refused, {reason}"
     assert stream.keep is not None
-    return f"One-time: by a pass on Spark over the stored rows (KEEP {format_duration(stream.keep)}), as {reason}"
+    kept = f"KEEP {format_duration(stream.keep)}{' STORED IN CLUSTER' if stream.keep_in == CLUSTER else ''}"
+    return f"One-time: by a pass on Spark over the stored rows ({kept}), as {reason}"
 
 
 def _table_lines(site: _Site, stream: Stream) -> list[str]:

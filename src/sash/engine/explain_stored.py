@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sash.catalog import CLUSTER
 from sash.core.time import format_duration
 from sash.engine.kept_indexes import KeptIndexes
 from sash.engine.stored_access import Access, ByOrder, ByProbe, ByValue, IndexesOf, choose_access
@@ -43,6 +44,9 @@ def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes 
 
 def _scan(reading: StoredReading, indexes: KeptIndexes | None) -> str:
     """Without an index: what is looked for, and which index would do."""
+    if reading.stream.keep_in == CLUSTER:
+        terms = " AND ".join(map(str, reading.sought)) or "every row"
+        return f"{terms}: looked for by Spark in every file of the window"
     if reading.sought:
         terms, columns = " AND ".join(map(str, reading.sought)), [each.column for each in reading.sought]
         scanned = f"{terms}: looked for in every row"
@@ -69,4 +73,5 @@ def _window(reading: StoredReading) -> str:
     partition = f"PARTITION BY {', '.join(reading.partition)} " if reading.partition else ""
     window = "[NOW]" if reading.now else str(reading.window).replace("[", f"[{partition}", 1)
     lengths = f"{format_duration(stream.keep)} in sub-windows of {format_duration(sub_window_length(stream))}"
-    return f"{stream.name} {window}, of the stored {lengths}"
+    place = ", in the cluster" if stream.keep_in == CLUSTER else ""
+    return f"{stream.name} {window}, of the stored {lengths}{place}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sash.catalog import StoredIndex, Stream
+from sash.catalog import CLUSTER, StoredIndex, Stream
 from sash.core.errors import CatalogError, CqlError, nearest
 from sash.engine.kept import KeptWindow
 from sash.engine.shared import Shared
@@ -23,6 +23,11 @@ class IndexCommands:
     def create(self, statement: CreateIndex) -> None:
         with self._shared.lock:
             stream, column = self._place(statement)
+            if stream.keep_in == CLUSTER:
+                reason = f"the window of stream '{stream.name}' is stored in the cluster, and indexes live in memory"
+                raise CqlError(
+                    f"{reason}: KEEP .. STORED IN MEMORY can have one", statement.script, statement.stream.span
+                )
             index = StoredIndex(stream.name, column, statement.kind or DEFAULT_KIND)
             if index in self._shared.catalog.indexes:
                 if index in self._restored:

@@ -7,6 +7,10 @@
 Rows are kept as they came, with their event time in microseconds beside them (`TIME`). A tuple whose sub-window was
 attached before it came is late: left out, or, with LATE REVISE, merged into a new version of its sub-window.
 
+With STORED IN CLUSTER the rows are in files that Spark has written, one or a few for each sub-window and micro-batch,
+and the tables here have a row for each file: its name, its number of rows, and as its time the last instant of its
+sub-window. All that is said above holds for those, since every row of a file belongs to the same sub-window.
+
 A slide, a revision and a question are transactions (sash.transactions): which state of the window a question sees
 while it slides is a matter of the isolation level.
 """
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,17 +31,20 @@ from sash.catalog import StoredIndex, Stream
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.engine.kept_indexes import KeptIndexes
 from sash.engine.sub_windows import TIME, SubWindow, sub_window_length
+from sash.storage.window_files import WindowFiles
 from sash.transactions import Recorder, SharedWindow
 
 # The priority of a question: higher than that of anything that is executed again and again.
 ASKED = 1
 # Before every event time.
 _NEVER: Micros = -(2**62)
+# What is known of a file of rows.
+_FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64())])
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows of a window as of a time; `since`: what happened before it is not there.
+    """The rows of a window as of a time, or the files that have them; `since`: what happened before it is not there.
 
     `has_ended`: nothing more was expected.
     """
@@ -48,11 +56,21 @@ class Stored:
 
 
 class KeptWindow:
-    """One thread takes rows, any thread reads; `level` is the isolation between them."""
+    """One thread takes rows, any thread reads; `level` is the isolation between them.
 
-    def __init__(self, stream: Stream, level: str = "ttu", recorder: Recorder | None = None) -> None:
+    With `files`, the rows are there, and what is taken and read are descriptions of files (`of_files`).
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        level: str = "ttu",
+        recorder: Recorder | None = None,
+        files: WindowFiles | None = None,
+    ) -> None:
         assert stream.keep is not None
         self.stream = stream
+        self.files = files
         self.length = sub_window_length(stream)
         self._most = -(-stream.keep // self.length)
         nothing = SubWindow(_NEVER, self.empty())
@@ -68,6 +86,15 @@ class KeptWindow:
         self._writing = threading.RLock()
 
     # -- tuples come ---------------------------------------------------------------------------------
+
+    def of_files(self, found: pa.Table) -> pa.Table:
+        """Files that were written (WindowFiles.found), as what this window takes."""
+        last = np.asarray(found["end"]) - (1 if self.stream.closed_left else 0)
+        return pa.table([found["file"], found["rows"], last], schema=_FILES)
+
+    def count(self, rows: pa.Table) -> int:
+        """How many tuples there are in rows, or in files."""
+        return len(rows) if self.files is None else int(np.asarray(rows["rows"]).sum())
 
     def accepted(self, rows: pa.Table) -> pa.Table:
         """The rows of a micro-batch that are not late, or may revise what is stored."""
@@ -180,6 +207,10 @@ class KeptWindow:
 
     # -- questions -----------------------------------------------------------------------------------
 
+    def reading(self) -> AbstractContextManager[None]:
+        """What is read inside can be used inside: files stay where they are."""
+        return nullcontext() if self.files is None else self.files.reading()
+
     def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored | None:
         """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
 
@@ -204,6 +235,8 @@ class KeptWindow:
         return Stored(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
 
     def empty(self) -> pa.Table:
+        if self.files is not None:
+            return _FILES.empty_table()
         return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
 
     def last_end(self, rows: pa.Table) -> Micros:
@@ -223,6 +256,19 @@ class KeptWindow:
     def oldest(self) -> Micros:
         """What happened before this is not stored any more."""
         return _NEVER if self.now is None else self.now - self._most * self.length
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def let_go(self) -> None:
+        """What has left the window is not needed for recovery any more."""
+        if self.files is not None:
+            self.files.let_go(self.oldest)
+
+    def keep_only_files(self) -> None:
+        """After a restart: what is here is all there is."""
+        if self.files is not None:
+            everything = pa.concat_tables([self.empty(), *(sub.rows for sub in self._stored()), *self._buffer])
+            self.files.keep_only(everything["file"].to_pylist())
 
     # -- recovery ------------------------------------------------------------------------------------
 

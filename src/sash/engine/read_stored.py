@@ -23,25 +23,7 @@ from sash.engine.stored_windows import window_rows
 from sash.language import Link, Sought, StoredQuestion
 
 
-def question_rows(
-    question: StoredQuestion, streams: Mapping[str, RunningStream]
-) -> tuple[dict[str, pa.Table], Micros | None, bool]:
-    """The rows of each window that may matter, as of when, and whether the windows are all there.
-
-    Of several streams, all windows are as of the least of their times.
-    """
-    stored = read_question(question, streams)
-    as_of = _common_time(stored.values())
-    rows, complete = dict[str, pa.Table](), True
-    for view, reading in question.windows.items():
-        assert as_of is not None
-        found, whole = window_rows(reading, stored[view], as_of)
-        rows[view] = having(reading.sought, found)
-        complete &= whole
-    return rows, as_of, complete
-
-
-def _common_time(stored: Iterable[Stored]) -> Micros | None:
+def common_time(stored: Iterable[Stored]) -> Micros | None:
     """The least time of the streams that go on; when all have ended, the greatest."""
     every = list(stored)
     going = [each.as_of for each in every if not each.has_ended]
@@ -99,7 +81,9 @@ class _Reader:
         known = [reach for reach in reaches if reach is not None]
         reach = None if self.several or len(known) < len(reaches) else max(known)
         sought = self.question.windows[views[0]].sought if len(views) == 1 else ()
-        stored = read_stored(running, reach, partial(having, sought) if sought else None)
+        # Files are not looked into here: Spark finds what is sought in them.
+        is_here = running.kept is not None and running.kept.files is None
+        stored = read_stored(running, reach, partial(having, sought) if sought and is_here else None)
         return dict.fromkeys(views, stored)
 
     # -- one state of a stream, which may be read again ----------------------------------------------

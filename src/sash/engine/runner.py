@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sash.catalog import Stream
 from sash.core.clock import Clock
@@ -19,6 +19,10 @@ from sash.engine.declare import duration
 from sash.engine.live import IdleWatch
 from sash.engine.running import Relay, RunningStream
 from sash.spark.faults import first_line
+from sash.spark.kept import is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _POLL_SECONDS = 0.2
 
@@ -92,9 +96,21 @@ class Runner:
     def _directory(self, stream: Stream) -> Path:
         if self._checkpoint is not None:
             return self._checkpoint.spark_directory(stream)
+        return self._in_scratch() / stream.directory
+
+    def scratch_for_rows(self, stream: Stream, spark: SparkSession) -> Path:
+        """Where executors store the rows of a window while the session lasts."""
+        if not is_local(spark):
+            raise SashError(
+                f"stream '{stream.name}': STORED IN CLUSTER needs a directory that all executors see: connect with a "
+                "checkpoint on a file system that they share"
+            )
+        return self._in_scratch() / "windows" / stream.directory
+
+    def _in_scratch(self) -> Path:
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="sash-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name) / stream.directory
+        return Path(self._scratch.name)
 
     def _await(self, stream: str) -> None:
         running, query = self._live.get(stream, (None, None))

@@ -35,6 +35,7 @@ from sash.engine.advance import Repeated, Service
 from sash.engine.answer import Answer
 from sash.engine.beginnings import Seen
 from sash.engine.compiler import CompiledQuery
+from sash.engine.keep_batch import Brought, rows_of_batch
 from sash.engine.kept import KeptWindow
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
@@ -42,14 +43,13 @@ from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime
-from sash.engine.sub_windows import TIME
 from sash.engine.tables import Tables
 from sash.plan.nodes import Lookup
-from sash.spark.kept import rows_to_keep
 from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
+from sash.storage.window_files import WindowFiles
 from sash.synopses.basic_interval import BatchFacts
 from sash.transactions import Isolation
 
@@ -104,6 +104,7 @@ class RunningStream:
         plans: StreamPlans | None = None,
         tables: Tables | None = None,
         level: str = "ttu",
+        files: WindowFiles | None = None,
     ) -> None:
         self.stream = stream
         self._plans = plans
@@ -118,7 +119,7 @@ class RunningStream:
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
         # The stored window, for one-time questions.
-        self.kept = KeptWindow(stream, level) if stream.keep is not None else None
+        self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
         # By the query's serial number, as text: a later query of the same name is another one.
         self._failed: dict[str, str] = {}
         self._ended: set[str] = set()
@@ -190,6 +191,8 @@ class RunningStream:
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
         self.runtime.use(settings)
+        if self.kept is not None:
+            self.kept.keep_only_files()
         self._report_failures(self._failed, reported=True)
 
     def _replay(self, entry: Entry) -> Progress:
@@ -254,7 +257,7 @@ class RunningStream:
             reached = self.runtime.next_watermark(batch)
             times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
-        kept, dropped = self._rows_to_keep(rows, self.runtime.next_watermark(self._facts(table)))
+        kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._facts(table)))
         missed = max(missed, dropped)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
         started, live = time.perf_counter(), self.interval is not None
@@ -275,15 +278,14 @@ class RunningStream:
                 facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
 
-    def _rows_to_keep(self, rows: DataFrame, reached: Micros | None) -> tuple[pa.Table | None, int]:
+    def _rows_to_keep(self, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
         """What the stored window takes of a micro-batch that brings a watermark, and how many tuples were too late."""
         if self.kept is None:
             return None, 0
         started = time.perf_counter()
-        came = rows_to_keep(rows, self.stream, TIME, self.kept.oldest_by(reached))
+        brought = rows_of_batch(self.kept, rows, epoch, reached)
         self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
-        accepted = self.kept.accepted(came)
-        return accepted, len(came) - len(accepted)
+        return brought
 
     def _keep(self, kind: str, rows: pa.Table | None) -> None:
         """The stored window follows the watermark, and ends with the stream."""
@@ -444,13 +446,17 @@ class RunningStream:
 
     def _commit(self, entry: Entry, progress: Progress) -> None:
         self._finish(progress, delivered=False)
-        if self._log is None:
-            return
+        if self._log is not None:
+            self._write(self._log, entry)
+        if self.kept is not None:
+            self.kept.let_go()
+
+    def _write(self, log: EpochLog, entry: Entry) -> None:
         settings = self.runtime.settings
         chosen = {"policy": settings.policy, "share_predicates": settings.share_predicates}
         entry.facts["settings"] = chosen
-        self._log.append(entry)
-        if self._log.wants_snapshot:
+        log.append(entry)
+        if log.wants_snapshot:
             saved, tables = state.save(self.runtime)
             facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
             facts["settings"] = chosen
@@ -459,7 +465,7 @@ class RunningStream:
             if self.kept is not None:
                 facts["kept"] = self.kept.save()
             snapshot = Snapshot(self._epoch, self._version, facts, tables + waiting)
-            self._log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
+            log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
 
     def _finish(self, progress: Progress, delivered: bool) -> None:
         outcome = progress.outcome

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.catalog import CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
 from sash.core.time import Micros, to_micros
@@ -69,6 +69,7 @@ from sash.language import (
 )
 from sash.plan.estimates import Statistics
 from sash.plan.strategies import AUTO
+from sash.storage.window_files import WindowFiles
 from sash.transactions import isolation as isolation_named
 
 if TYPE_CHECKING:
@@ -164,7 +165,16 @@ class Session:
             StreamPlans(self._plans, stream.name, partial(self._query_commands.continuous_at, stream.name)),
             self._tables,
             self._level,
+            self._files_for(stream),
         )
+
+    def _files_for(self, stream: Stream) -> WindowFiles | None:
+        """Where the rows of a stored window are that do not come to the driver."""
+        if stream.keep_in != CLUSTER:
+            return None
+        if self._checkpoint is not None:
+            return self._checkpoint.window_files(stream)
+        return WindowFiles(self._runner.scratch_for_rows(stream, self.spark))
 
     def _registered(self, name: str, serial: int | None) -> Query | None:
         handle = self.queries.get(name)
@@ -193,6 +203,7 @@ class Session:
         closed: str = "right",
         late: str = "drop",
         idle_after: str | None = None,
+        keep_in: str = MEMORY,
     ) -> None:
         """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
         from sash.spark.sources import schema_of
@@ -210,6 +221,7 @@ class Session:
             late_revise=late == "revise",
             idle_after=None if idle_after is None else duration("idle_after", idle_after),
             keep=None if keep is None else duration("keep", keep),
+            keep_in=keep_in,
         )
         self._home.check_open()
         self._stream_commands.open(stream, frame)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from sash.catalog import StoredIndex, Stream
+from sash.catalog import CLUSTER, StoredIndex, Stream
 from sash.engine.kept_indexes import KeptIndexes
 from sash.language import Leading, Link, Sought, StoredQuestion, StoredReading
 
@@ -57,7 +57,8 @@ def choose_access(question: StoredQuestion, indexes_of: IndexesOf) -> dict[str, 
     for name in sorted(streams, key=comes_later):
         left = {view: reading for view, reading in windows.items() if reading.stream.name == name}
         while left:
-            ways = {view: direct[view] or _probe(left[view], streams[name], chosen) for view in left}
+            here = [view for view in chosen if windows[view].stream.keep_in != CLUSTER]
+            ways = {view: direct[view] or _probe(left[view], streams[name], here) for view in left}
             view = min(left, key=lambda each: _rank(ways[each], left[each]))
             chosen[view] = ways[view]
             del left[view]
@@ -88,7 +89,7 @@ def _direct(reading: StoredReading, indexes: KeptIndexes | None, streams: int) -
 
 
 def _probe(reading: StoredReading, indexes: KeptIndexes | None, before: Collection[str]) -> ByProbe | None:
-    """With the values of a window that is read before."""
+    """With the values of a window that is read before, and whose rows are here."""
     fitting = [
         (index, link)
         for link in reading.links

@@ -19,7 +19,7 @@ def window_rows(reading: StoredReading, stored: Stored, as_of: Micros) -> tuple[
     if not reading.by_rows:
         wanted = _in_time(reading, times, as_of)
         return stored.rows.filter(pa.array(wanted)), is_complete(stored, 0 if reading.now else window.reach, as_of)
-    rows = stored.rows.filter(pa.array(_by(reading, times, as_of)))
+    rows = stored.rows.filter(pa.array(by_then(reading, times, as_of)))
     if reading.partition:
         # However few rows a partition has, there may have been more.
         return rows.filter(pa.array(_last_of_each(rows, reading))), False
@@ -35,7 +35,7 @@ def is_complete(stored: Stored, reach: int, as_of: Micros) -> bool:
 def _in_time(reading: StoredReading, times: NDArray[np.int64], as_of: Micros) -> NDArray[np.bool_]:
     end = as_of - reading.window.lag
     if reading.now:
-        until = times[_by(reading, times, end)]
+        until = times[by_then(reading, times, end)]
         return times == until.max() if len(until) else np.zeros(len(times), dtype=np.bool_)
     start = end - reading.window.length
     if reading.stream.closed_left:
@@ -43,7 +43,7 @@ def _in_time(reading: StoredReading, times: NDArray[np.int64], as_of: Micros) ->
     return (start < times) & (times <= end)
 
 
-def _by(reading: StoredReading, times: NDArray[np.int64], end: Micros) -> NDArray[np.bool_]:
+def by_then(reading: StoredReading, times: NDArray[np.int64], end: Micros) -> NDArray[np.bool_]:
     """Which times a window that ends then may have."""
     return times < end if reading.stream.closed_left else times <= end
 

@@ -70,11 +70,11 @@ class StreamCommands:
             serial = history.version + 1 if known is None else stream_of(known).serial
             stream = replace(stream, serial=serial)
             catalog.add_stream(stream)
-            running = streams[stream.name.lower()] = self._run(stream, Pipeline(stream, frame))
             try:
+                running = streams[stream.name.lower()] = self._run(stream, Pipeline(stream, frame))
                 running.recover()
             except BaseException:
-                del streams[stream.name.lower()]
+                streams.pop(stream.name.lower(), None)
                 catalog.drop_stream(stream.name, [])
                 raise
             if known is None:
@@ -99,9 +99,11 @@ class StreamCommands:
                 raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
             users = [query.name for query in self._shared.catalog.queries if query.reads(stream.name)]
             self._shared.catalog.drop_stream(name, users)
-            del self._shared.streams[stream.name.lower()]
+            kept = self._shared.streams.pop(stream.name.lower()).kept
             self._shared.history.append({"change": "drop stream", "name": stream.name})
             self._restored.discard(stream.name.lower())
+            if kept is not None and kept.files is not None:
+                kept.files.drop()
             if self._shared.checkpoint is not None:
                 self._shared.checkpoint.forget(stream)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
-from sash.catalog import Source
+from sash.catalog import CLUSTER, MEMORY, Source
 from sash.core.errors import Span, nearest
 from sash.core.time import Micros
 from sash.language.cursor import Cursor
@@ -29,6 +29,8 @@ def parse_create_stream(cursor: Cursor) -> CreateStream:
     if "timestamp" not in clauses:
         raise cursor.error("expected TIMESTAMP and the column that carries event time")
     column, at = clauses.pop("timestamp")
+    if "keep" in clauses:
+        clauses["keep"], clauses["keep_in"] = clauses["keep"]
     return CreateStream(name, schema, _timestamp(cursor, schema, column, at), source, **clauses)
 
 
@@ -41,7 +43,7 @@ def _clauses(cursor: Cursor) -> dict[str, Any]:
         "CLOSED": ("closed_left", lambda c: _flag(c, "LEFT")),
         "LATE": ("late_revise", lambda c: _flag(c, "REVISE")),
         "IDLE": ("idle_after", _idle_after),
-        "KEEP": ("keep", lambda c: c.duration("a KEEP", least=1)),
+        "KEEP": ("keep", _keep),
     }
     found: dict[str, Any] = {}
     while cursor.token is not None:
@@ -65,6 +67,18 @@ def _flag(cursor: Cursor, word: str) -> bool:
 def _idle_after(cursor: Cursor) -> Micros:
     cursor.expect("AFTER")
     return cursor.duration("a duration after IDLE AFTER", least=1)
+
+
+def _keep(cursor: Cursor) -> tuple[Micros, str]:
+    """How long, and where: KEEP 1 hour [STORED IN CLUSTER]."""
+    length = cursor.duration("a KEEP", least=1)
+    if not cursor.accept("STORED"):
+        return length, MEMORY
+    cursor.expect("IN")
+    place = next((place for place in (MEMORY, CLUSTER) if cursor.accept(place.upper())), None)
+    if place is None:
+        raise cursor.error(f"expected MEMORY or CLUSTER after STORED IN, got {cursor.found()}")
+    return length, place
 
 
 def _timestamp_name(cursor: Cursor) -> tuple[str, Span]:

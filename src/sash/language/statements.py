@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.catalog import Source
+from sash.catalog import MEMORY, Source
 from sash.core.errors import Span
 from sash.core.time import SECOND, Micros
 from sash.language.cursor import Name
@@ -48,6 +48,7 @@ class CreateStream:
     late_revise: bool = False
     idle_after: Micros | None = None
     keep: Micros | None = None
+    keep_in: str = MEMORY
 
 
 @dataclass(frozen=True)

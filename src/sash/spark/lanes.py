@@ -154,14 +154,10 @@ class PassProgram:
         return name
 
     def _pane(self, length: int) -> str:
-        """The end of the row's pane: the least multiple >= ts, or > ts where windows are closed on the left."""
+        """The end of the row's pane."""
         if self._numbered:
             return f"_n + pmod(-_n, {length}L)"
-        offset = self._stream.offset
-        if self._stream.closed_left:
-            end = f"_t - pmod(_t - {offset}L, {length}L) + {length}L"
-        else:
-            end = f"_t + pmod({offset}L - _t, {length}L)"
+        end = pane_end(self._stream, length)
         unparsable = f"WHEN _bad THEN {UNPARSABLE_PANE}L " if self._corrupt else ""
         return f"CASE {unparsable}WHEN _t IS NULL THEN {NULL_TIMESTAMP_PANE}L ELSE {end} END"
 
@@ -212,6 +208,13 @@ class PassProgram:
         """The result's columns that hold a partial of a lane."""
         mine = dict(self._lane_columns[lane])
         return [self._slots[self._slot(self.lanes[lane], partial, lifted, mine)] for lifted in partial.lift()]
+
+
+def pane_end(stream: Stream, length: int) -> str:
+    """The end of the pane of time `_t`: the least multiple >= _t, or > _t where windows are closed on the left."""
+    if stream.closed_left:
+        return f"_t - pmod(_t - {stream.offset}L, {length}L) + {length}L"
+    return f"_t + pmod({stream.offset}L - _t, {length}L)"
 
 
 def event_micros(stream: Stream) -> str:

@@ -1,0 +1,180 @@
+"""The files of a stored window whose rows are not in memory: who has written them, who reads them, when they go.
+
+    epoch-000000007/_pane=1700000006000000/part-..parquet     rows of one micro-batch that belong to one sub-window,
+                   /_pane=1700000012000000/part-..parquet     which is named by its end
+    epoch-000000008/_pane=1700000012000000/part-..parquet
+
+Files are written by whoever has the rows (Spark's executors) and never changed. Those of an epoch count when the entry
+that names them has been committed (epochs.py); what a crash leaves before that is removed at the next start.
+
+What has left the window is not deleted under a reader: a question that began before may still have its name, and may
+be slow. So readers say when they begin and end, and a file goes when all have ended who were there when it left.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sash.core.errors import CheckpointError, SashError
+from sash.core.time import Micros
+from sash.storage.files import sync_directory
+
+# The part of an epoch's directory that has the rows of one sub-window.
+PANE = "_pane"
+# A file with its number of rows, and the end of its sub-window.
+FOUND = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("end", pa.int64())])
+
+
+class WindowFiles:
+    """One thread writes and lets go, any thread reads. `durable`: what has been found outlives a loss of power.
+
+    Names of files are relative to the directory, so that it may be moved.
+    """
+
+    def __init__(self, directory: Path, durable: bool = False) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory.resolve()
+        self._durable = durable
+        # The directories of sub-windows that are in the window, by their ends.
+        self._held: dict[Micros, set[str]] = {}
+        self._guard = threading.Lock()
+        self._nobody_reads = threading.Condition(self._guard)
+        # Each reader has a number; what left the window waits for the readers up to one.
+        self._numbers = count(1)
+        self._last_number = 0
+        self._readers: set[int] = set()
+        self._leaving: list[tuple[int, list[str]]] = []
+        self._is_gone = False
+
+    def path(self, name: str) -> Path:
+        return self._directory / name
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def place(self, epoch: int) -> Path:
+        """A directory that is not there yet, for the files of an epoch. What an attempt before has left is removed."""
+        place = self._directory / f"epoch-{epoch:09d}"
+        shutil.rmtree(place, ignore_errors=True)
+        return place
+
+    def found(self, place: Path) -> pa.Table:
+        """What was written to a place: every file, how many rows it has, and the end of their sub-window."""
+        paths = sorted(place.glob(f"{PANE}=*/*.parquet"))
+        if self._durable:
+            _sync(paths, place)
+        rows = [pq.read_metadata(path).num_rows for path in paths]
+        names = [path.relative_to(self._directory).as_posix() for path in paths]
+        return pa.table([names, rows, [_end(_pane(name)) for name in names]], schema=FOUND)
+
+    def hold(self, names: Iterable[str]) -> None:
+        """These are in the window from now on."""
+        for pane in _panes(names):
+            self._held.setdefault(_end(pane), set()).add(pane)
+
+    def discard(self, names: Iterable[str]) -> None:
+        """These never come into the window: nobody has seen them."""
+        self._remove(_panes(names))
+
+    # -- leaving -------------------------------------------------------------------------------------
+
+    def let_go(self, edge: Micros) -> None:
+        """Sub-windows that end by then have left the window, and whoever recovers knows it."""
+        left = [pane for end in sorted(self._held) if end <= edge for pane in sorted(self._held.pop(end))]
+        with self._guard:
+            if left:
+                self._leaving.append((self._last_number, left))
+            unread = self._unread()
+        self._remove(unread)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What is in the window when this begins can be read until it ends."""
+        with self._guard:
+            if self._is_gone:
+                raise SashError("the stored window has been dropped")
+            number = self._last_number = next(self._numbers)
+            self._readers.add(number)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._readers.remove(number)
+                unread = self._unread()
+                if not self._readers:
+                    self._nobody_reads.notify_all()
+            self._remove(unread)
+
+    def _unread(self) -> list[str]:
+        """What has left the window before the oldest reader began."""
+        oldest = min(self._readers, default=self._last_number + 1)
+        ready = [panes for last, panes in self._leaving if last < oldest]
+        del self._leaving[: len(ready)]
+        return [pane for panes in ready for pane in panes]
+
+    def drop(self) -> None:
+        """All of it, when the readers have ended; nobody begins to read any more."""
+        with self._guard:
+            self._is_gone = True
+            self._nobody_reads.wait_for(lambda: not self._readers)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _remove(self, panes: Iterable[str]) -> None:
+        places = set()
+        for pane in panes:
+            shutil.rmtree(self.path(pane), ignore_errors=True)
+            places.add(self.path(pane).parent)
+        for place in places:
+            if not any(place.glob(f"{PANE}=*")):
+                shutil.rmtree(place, ignore_errors=True)
+
+    # -- recovery ------------------------------------------------------------------------------------
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """After a restart: these are the window, the rest is what a crash has left."""
+        names = list(names)
+        for name in names:
+            if not self.path(name).exists():
+                raise CheckpointError(f"the checkpoint file {self.path(name)} is missing")
+        named = set(_panes(names))
+        for place in list(self._directory.iterdir()):
+            panes = {f"{place.name}/{path.name}" for path in place.glob(f"{PANE}=*")}
+            if panes & named:
+                self._remove(panes - named)
+            else:
+                shutil.rmtree(place, ignore_errors=True)
+        self._held = {}
+        self.hold(names)
+
+
+def _pane(name: str) -> str:
+    """The directory of a file's sub-window."""
+    return str(PurePosixPath(name).parent)
+
+
+def _panes(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(map(_pane, names)))
+
+
+def _end(pane: str) -> Micros:
+    return int(pane.rpartition("=")[2])
+
+
+def _sync(paths: list[Path], place: Path) -> None:
+    """Files and the directories that name them are on disk."""
+    for path in paths:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+    for directory in dict.fromkeys(path.parent for path in paths):
+        sync_directory(directory)
+    if paths:
+        sync_directory(place)
+        sync_directory(place.parent)

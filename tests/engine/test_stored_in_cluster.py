@@ -1,0 +1,278 @@
+"""KEEP .. STORED IN CLUSTER: the answers of a window in memory, no rows in the driver, and no file too many."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+import sash.storage.epochs
+from sash.core.clock import ManualClock
+from sash.core.time import SECOND
+from sash.storage.window_files import WindowFiles
+from tests.engine.test_session import create, write
+from tests.support.streams import START
+
+pytestmark = pytest.mark.spark
+CLUSTER = "STORED IN CLUSTER"
+# `s` is the stream; rows of one timestamp are in the order in which they came.
+QUESTIONS = [
+    "SELECT k, v FROM s [WINDOW 8 sec]",
+    "SELECT v FROM s [WINDOW 3 sec LAG 2 sec] WHERE k = 1",
+    "SELECT v FROM s [ROWS 5]",
+    "SELECT v FROM s [ROWS 17 LAG 6]",
+    "SELECT v FROM s [ROWS 1000]",
+    "SELECT k, v FROM s [PARTITION BY k ROWS 2]",
+    "SELECT k, v FROM s [PARTITION BY k ROWS 3 LAG 2]",
+    "SELECT v FROM s [NOW]",
+    "SELECT a.v, b.v AS w FROM s [WINDOW 4 sec] a JOIN s [ROWS 6] b ON a.k = b.k",
+    "SELECT k, COUNT(*) AS n, MEDIAN(v) AS m, MAX(v) AS hi FROM s [WINDOW 7 sec] GROUP BY k",
+    "SELECT SUM(v) AS t FROM s [WINDOW 8 sec LAG 0 sec]",
+    "SELECT SUM(v) AS t, COUNT(DISTINCT v) AS d FROM s [ROWS 11]",
+    "SELECT k, SUM(v) AS t FROM s [PARTITION BY k ROWS 2] GROUP BY k",
+    "SELECT TOP(2, k) FROM s [WINDOW 8 sec]",
+]
+
+
+def answers(session: sash.Session, stream: str, questions: Sequence[str]) -> list[Any]:
+    found: list[Any] = []
+    for text in questions:
+        answer = session.query(text.replace(" s [", f" {stream} ["))
+        rows = Counter(zip(*(map(repr, column.to_pylist()) for column in answer.columns), strict=True))
+        found.append((text, rows, answer.schema.metadata, answer.schema.types))
+    return found
+
+
+def panes(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("_pane=*") if path.is_dir())
+
+
+@pytest.mark.parametrize(
+    ("clauses", "seed"),
+    [("DELAY 1 sec", 1), ("DELAY 1 sec LATE REVISE CLOSED LEFT", 2), ("LATE REVISE OFFSET 300 ms GRANULE 500 ms", 3)],
+)
+def test_the_answers_of_a_window_in_memory(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clauses: str, seed: int
+) -> None:
+    """Out of order, late, with equal timestamps, with restarts; both count as many late tuples."""
+    monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 3)
+    chance = random.Random(seed)
+    for parts, questions in ((range(4), QUESTIONS[::4]), (range(4, 6), QUESTIONS)):
+        for part in parts:
+            stamps = [part * 3 + chance.randrange(16) / 4 - (chance.random() < 0.1) * 4 for _ in range(25)]
+            rows = [(stamp, chance.randrange(3), part * 100 + i) for i, stamp in enumerate(stamps)]
+            write(tmp_path / "data", part, rows)
+        with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+            for name, place in (("near", ""), ("far", CLUSTER)):
+                session.sql(
+                    f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet OPTIONS (path "
+                    f"'{tmp_path / 'data'}', maxFilesPerTrigger '1') TIMESTAMP ts KEEP 8 sec {place} {clauses}"
+                )
+            session.start(trigger="0 seconds")
+            running = [session._streams[name].runtime.statistics for name in ("near", "far")]
+            while any(each.tuples < 25 * parts.stop for each in running):
+                assert not session.wait(0.05)
+            session.stop()
+            assert answers(session, "near", questions) == answers(session, "far", questions)
+            late = [each.late_tuples for each in running]
+            assert late[0] == late[1] and (late[0] > 0) == ("REVISE" not in clauses)
+
+
+@pytest.fixture
+def twenty_seconds(tmp_path: Path) -> Path:
+    """Five tuples a second, four seconds a file."""
+    for part in range(5):
+        write(tmp_path / "data", part, [(i / 5 + 0.05, i % 4, i) for i in range(part * 20, part * 20 + 20)])
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where sessions without a checkpoint keep what they need while they last."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+def test_no_row_comes_to_the_driver(
+    spark: Any, twenty_seconds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred tuples are stored and asked about: what is collected is partials and answers."""
+    collected: list[int] = []
+    frames = type(spark.range(1))
+    for name in ("toArrow", "collect"):
+        collect = getattr(frames, name)
+
+        def counted(frame: Any, collect: Any = collect) -> Any:
+            found = collect(frame)
+            collected.append(len(found))
+            return found
+
+        monkeypatch.setattr(frames, name, counted)
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, twenty_seconds, f"KEEP 20 sec {CLUSTER}")
+        session.run()
+        assert collected and max(collected) < 20
+        collected.clear()
+        for text in (
+            "SELECT COUNT(*) AS n FROM s [WINDOW 20 sec]",
+            "SELECT k, SUM(v) AS t FROM s [WINDOW 20 sec] GROUP BY k",
+            "SELECT COUNT(*) AS n FROM s [WINDOW 20 sec] a JOIN s [WINDOW 20 sec] b ON a.v = b.v",
+            "SELECT COUNT(*) AS n FROM (SELECT v FROM s [ROWS 90]) x",
+        ):
+            assert session.query(text).num_rows in (1, 4)
+        assert collected and max(collected) <= 24
+        kept = session._streams["s"].kept
+        assert kept is not None and kept.count(kept.read(None).rows) == 100  # type: ignore[union-attr]
+
+
+def test_files_go_when_they_have_left_the_window_and_all_of_them_at_the_end(
+    spark: Any, twenty_seconds: Path, scratch: Path
+) -> None:
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
+        session.run()
+        ends = [START + second * SECOND for second in range(15, 21)]
+        assert panes(scratch) == [f"_pane={end}" for end in ends]
+        session.advance("s", START + 23 * SECOND + 1)
+        assert panes(scratch) == [f"_pane={end}" for end in ends[3:]]
+        session.advance("s", START + 60 * SECOND)
+        assert panes(scratch) == [] and session.query("SELECT v FROM s [WINDOW 6 sec]").num_rows == 0
+        assert session.query("SELECT v FROM s [ROWS 5]").num_rows == 0
+        assert session.query("SELECT v FROM s [NOW]").num_rows == 0
+    assert list(scratch.rglob("*.parquet")) == []
+
+
+def test_a_slow_question_keeps_its_files(
+    spark: Any, twenty_seconds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window slides between the moment at which a question takes its files and that at which Spark reads them."""
+    import sash.engine.ask_stored as asking
+
+    with sash.connect(spark=spark, isolation="ws", clock=ManualClock()) as session:
+        create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
+        session.run()
+        frames = asking.window_frame
+
+        def slowly(*args: Any) -> Any:
+            session.advance("s", START + 60 * SECOND)
+            assert len(panes(scratch)) == 6
+            return frames(*args)
+
+        monkeypatch.setattr(asking, "window_frame", slowly)
+        answer = session.query("SELECT v FROM s [WINDOW 6 sec]")
+        assert sorted(answer["v"].to_pylist()) == list(range(70, 100))
+        assert panes(scratch) == []
+
+
+def test_a_dropped_stream_leaves_nothing(spark: Any, twenty_seconds: Path, tmp_path: Path, scratch: Path) -> None:
+    for checkpoint in (None, tmp_path / "c"):
+        with sash.connect(spark=spark, checkpoint=checkpoint, clock=ManualClock()) as session:
+            create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
+            session.run()
+            assert len(panes(tmp_path)) == 6
+            session.sql("DROP STREAM s")
+            assert panes(tmp_path) == []
+            create(session, twenty_seconds, f"KEEP 3 sec {CLUSTER}")
+            session.run()
+            assert session.query("SELECT v FROM s [WINDOW 3 sec]").num_rows == 15
+            session.sql("DROP STREAM s")
+
+
+def test_what_a_crash_leaves_is_removed_and_what_is_missing_is_told(
+    spark: Any, twenty_seconds: Path, tmp_path: Path
+) -> None:
+    def connect() -> sash.Session:
+        return sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock())
+
+    with connect() as session:
+        create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
+        session.run()
+    (window,) = (tmp_path / "c" / "streams").glob("*/window")
+    (known,) = window.glob(f"*/_pane={START + 19 * SECOND}")
+    (file,) = known.glob("*.parquet")
+    orphan = WindowFiles(window).place(99) / known.name
+    orphan.mkdir(parents=True)
+    (orphan / file.name).write_bytes(file.read_bytes())
+    with connect() as session:
+        assert not orphan.parent.exists()
+        assert session.query("SELECT v FROM s [WINDOW 6 sec]").num_rows == 30
+    file.unlink()
+    with pytest.raises(sash.SashError, match=r"checkpoint file .*\.parquet is missing"):
+        connect()
+
+
+def test_every_type_comes_back_as_it_was(spark: Any) -> None:
+    columns = [
+        "TIMESTAMP'2024-01-01 00:00:00.5' AS ts", "true AS b", "CAST(1 AS TINYINT) AS i1", "CAST(2 AS SMALLINT) AS i2",
+        "3 AS i4", "4L AS i8", "CAST('NaN' AS FLOAT) AS f", "-0.0D AS d", "12.345BD AS dec", "'ü' AS s", "X'00FF' AS x",
+        "DATE'0001-01-01' AS day", "TIMESTAMP'0001-01-01 00:00:00.000001' AS old",
+        "TIMESTAMP_NTZ'1500-01-01 00:00:00.000001' AS ntz", "array(1, NULL) AS a", "map('k', 1) AS m",
+        "named_struct('p', 1, 'q', 'r') AS st", "CAST(NULL AS INT) AS none", "1 AS `a b`", "2 AS `Ü.,;{}()=`",
+    ]  # fmt: skip
+    frame = spark.sql(f"SELECT {', '.join(columns)}")
+    found = []
+    for place in ("memory", "cluster"):
+        with sash.connect(spark=spark, clock=ManualClock()) as session:
+            session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in=place)
+            session.run()
+            found.append(session.query("SELECT * FROM n [WINDOW 5 sec]"))
+    assert found[0].schema.equals(found[1].schema)
+    assert repr(found[0].to_pylist()) == repr(found[1].to_pylist()) and len(found[0]) == 1
+
+
+def test_a_path_is_no_pattern(spark: Any, twenty_seconds: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "c [x] {a,b} ä %20 *?"
+    with sash.connect(spark=spark, checkpoint=checkpoint, clock=ManualClock()) as session:
+        create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
+        session.run()
+        assert session.query("SELECT v FROM s [WINDOW 6 sec]").num_rows == 30
+
+
+def test_it_is_said_where_the_window_is(spark: Any, twenty_seconds: Path, tmp_path: Path) -> None:
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
+        explained = session.explain("SELECT v FROM s [WINDOW 5 sec] WHERE k = 1")
+        assert "of the stored 6 sec in sub-windows of 1 sec, in the cluster" in explained
+        assert "looked for by Spark in every file" in explained and "CREATE INDEX" not in explained
+        assert "KEEP 6 sec STORED IN CLUSTER" in session.explain("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec]")
+        with pytest.raises(sash.SashError, match="stored in the cluster, and indexes live in memory"):
+            session.sql("CREATE INDEX ON s (v)")
+    with (
+        sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session,
+        pytest.raises(sash.SashError, match="keep_in memory here and cluster in the checkpoint"),
+    ):
+        create(session, twenty_seconds, "KEEP 6 sec STORED IN MEMORY")
+
+
+def test_where_to_keep_is_checked(spark: Any) -> None:
+    frame = spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00.5' AS ts")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        with pytest.raises(sash.SashError, match="in memory or cluster, not in disk"):
+            session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in="disk")
+        with pytest.raises(sash.SashError, match="nothing is stored in the cluster without KEEP"):
+            session.create_stream("n", frame, timestamp="ts", keep_in="cluster")
+
+
+def test_executors_elsewhere_need_a_directory_that_they_see(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import sash.engine.runner as runner
+
+    monkeypatch.setattr(runner, "is_local", lambda session: False)
+    frame = spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00.5' AS ts, 1 AS v")
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        with pytest.raises(sash.SashError, match="a directory that all executors see"):
+            session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in="cluster")
+        session.create_stream("n", frame, timestamp="ts", keep="5 sec")
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in="cluster")
+        session.run()
+        assert session.query("SELECT v FROM n [WINDOW 5 sec]")["v"] == pa.chunked_array([pa.array([1], pa.int32())])
