@@ -85,6 +85,32 @@ def test_the_answers_of_a_window_in_memory(
             assert late[0] == late[1] and (late[0] > 0) == ("REVISE" not in clauses)
 
 
+def test_a_time_inside_of_a_sub_window(spark: Any, tmp_path: Path) -> None:
+    """Asked with another stream, as of that one's time: some rows of the youngest sub-window count, others do not."""
+    write(tmp_path / "long", 0, [(i / 3, i % 3, i) for i in range(60)])
+    write(tmp_path / "short", 0, [(second + 0.5, second % 2, second) for second in range(12)])
+    windows = ["ROWS 7", "ROWS 30 LAG 3", "ROWS 36", "ROWS 37", "ROWS 500", "NOW", "PARTITION BY k ROWS 4",
+               "WINDOW 5 sec", "WINDOW 10 sec LAG 5 sec", "WINDOW 15 sec"]  # fmt: skip
+    declared = [("near", "long", "GRANULE 5 sec KEEP 20 sec"), ("far", "long", f"GRANULE 5 sec KEEP 20 sec {CLUSTER}"),
+                ("other", "short", "KEEP 20 sec")]  # fmt: skip
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        for name, data, clauses in declared:
+            session.sql(
+                f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet OPTIONS (path '{tmp_path / data}') "
+                f"TIMESTAMP ts {clauses}"
+            )
+        session.run()
+        for running in session._streams.values():
+            assert running.kept is not None
+            running.kept.has_ended = False
+        for window in windows:
+            text = "SELECT a.k, a.v, b.v AS w FROM {} [{}] a LEFT JOIN other [WINDOW 12 sec] b ON a.v = b.v"
+            near, far = (session.query(text.format(name, window)) for name in ("near", "far"))
+            assert Counter(map(repr, near.to_pylist())) == Counter(map(repr, far.to_pylist())), window
+            assert near.schema.metadata == far.schema.metadata, window
+            assert max(near["v"].to_pylist()) <= 36
+
+
 @pytest.fixture
 def twenty_seconds(tmp_path: Path) -> Path:
     """Five tuples a second, four seconds a file."""
@@ -204,6 +230,11 @@ def test_what_a_crash_leaves_is_removed_and_what_is_missing_is_told(
     with connect() as session:
         assert not orphan.parent.exists()
         assert session.query("SELECT v FROM s [WINDOW 6 sec]").num_rows == 30
+        data = bytearray(file.read_bytes())
+        data[len(data) // 3] ^= 1
+        file.write_bytes(data)
+        with pytest.raises(sash.SashError, match=r"(?i)checksum"):
+            session.query("SELECT * FROM s [WINDOW 6 sec]")
     file.unlink()
     with pytest.raises(sash.SashError, match=r"checkpoint file .*\.parquet is missing"):
         connect()

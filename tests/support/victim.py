@@ -21,7 +21,6 @@ import sash
 from sash.core.time import SECOND, to_micros
 from sash.engine.history import CatalogHistory
 from sash.spark.pipeline import Pipeline
-from sash.storage.window_files import WindowFiles
 from tests.support.streams import START
 
 QUERIES = {
@@ -49,8 +48,6 @@ QUESTIONS = {
     "stored": "SELECT k, g, v FROM s [WINDOW 8 sec] WHERE k = 3",
     "found": "SELECT k, g, v FROM s [WINDOW 5 sec] WHERE v IN (7, 8)",
     "middle": "SELECT MEDIAN(v) AS m, COUNT(DISTINCT v) AS n FROM s [WINDOW 8 sec]",
-    "far_stored": "SELECT k, g, v FROM far [WINDOW 8 sec] WHERE k = 3",
-    "far_middle": "SELECT MEDIAN(v) AS m, COUNT(DISTINCT v) AS n, COUNT(*) AS rows FROM far [WINDOW 7 sec]",
 }
 # How a row of the table changes, by the seconds of event time after which it is said.
 LABELS = {15: "one", 30: "uno", 45: "eins"}
@@ -76,8 +73,6 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
     os.replace = around(os.replace)  # type: ignore[assignment]
     CatalogHistory.append = around(CatalogHistory.append)  # type: ignore[method-assign]
     Pipeline.aggregate = around(Pipeline.aggregate)  # type: ignore[method-assign]
-    WindowFiles.found = around(WindowFiles.found)  # type: ignore[method-assign]
-    WindowFiles.let_go = around(WindowFiles.let_go)  # type: ignore[method-assign]
     with open(out, "a") as file:
 
         def record(answer: sash.Answer) -> None:
@@ -91,10 +86,6 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
         session.sql(
             f"CREATE STREAM s (ts TIMESTAMP, k INT, g STRING, v INT) FROM parquet "
             f"OPTIONS (path '{data}', maxFilesPerTrigger '1') TIMESTAMP ts DELAY 1 sec KEEP 8 sec"
-        )
-        session.sql(
-            f"CREATE STREAM far (ts TIMESTAMP, k INT, g STRING, v INT) FROM parquet OPTIONS (path '{data}', "
-            f"maxFilesPerTrigger '3') TIMESTAMP ts DELAY 1 sec KEEP 8 sec STORED IN CLUSTER"
         )
         session.sql("CREATE INDEX ON s (v)")
         session.sql("CREATE INDEX ON s (v) USING tree")

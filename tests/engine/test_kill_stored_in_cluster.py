@@ -1,0 +1,40 @@
+"""SIGKILL while a window is stored in files: none is lost, none counts twice, none is left behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sash.core.time import SECOND
+from tests.engine.test_session import write
+from tests.support.streams import START
+from tests.support.window_victim import STEPS
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+ROOT = Path(__file__).parents[2]
+
+
+def run_victim(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.support.window_victim", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_and_continued(tmp_path: Path, step: str) -> None:
+    """Before an epoch is committed its files are there already; after it, those that it made leave are there still."""
+    for part in range(5):
+        write(tmp_path / "data", part, [(i / 5 + 0.05, i % 4, i) for i in range(part * 20, part * 20 + 20)])
+    arguments = (str(tmp_path / "data"), str(tmp_path / "c"))
+    killed = run_victim(*arguments, step, "4")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    again = run_victim(*arguments)
+    assert again.returncode == 0, again.stderr[-2000:]
+    rows = list(range(70, 100))
+    assert json.loads(again.stdout.splitlines()[-1]) == {"rows": rows, "n": len(rows), "t": sum(rows)}
+    panes = sorted(path.name for path in (tmp_path / "c").rglob("_pane=*") if path.is_dir())
+    assert panes == [f"_pane={START + second * SECOND}" for second in range(15, 21)]
