@@ -70,15 +70,20 @@ def test_an_overloaded_session_is_late_and_recovers_as_it_was(spark: Any, tmp_pa
     assert after["often"][-1][0] == 40.0
 
 
-def test_one_time_queries_go_between_executions(spark: Any, tmp_path: Path) -> None:
-    """A question that comes while a micro-batch is applied waits for one execution, not for all of them."""
+@pytest.mark.parametrize("level", ["serial", "ws", "ttu"])
+def test_one_time_queries_go_between_executions(spark: Any, tmp_path: Path, level: str) -> None:
+    """A question that comes while a micro-batch is applied waits for one execution, not for all of them.
+
+    Under serial the next one waits for its answer, too; under the others it has taken the panes, and nobody waits.
+    """
     ten_files(tmp_path / "data")
-    with sash.connect(spark=spark) as session:
+    with sash.connect(spark=spark, isolation=level) as session:
         create(session, tmp_path / "data")
         session.register(QUERIES["often"], name="often")
         session.register("SELECT v, COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 3 sec] GROUP BY v", name="other")
-        runtime, level = session._streams["s"].runtime, session._isolation
+        runtime, isolation = session._streams["s"].runtime, session._isolation
         executions: list[int] = []
+        taken_after: list[int] = []
         answered_after: list[int] = []
         asking: list[threading.Thread] = []
 
@@ -86,17 +91,23 @@ def test_one_time_queries_go_between_executions(spark: Any, tmp_path: Path) -> N
             session.query("SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k")
             answered_after.append(len(executions))
 
+        def covers(question: Any, original: Any = runtime.covers) -> Any:
+            taken_after.append(len(executions))
+            return original(question)
+
         def execute(*arguments: Any, original: Any = runtime._execute) -> float:
             executions.append(len(executions))
             if len(executions) == 5:
                 asking.append(threading.Thread(target=ask))
                 asking[0].start()
-                while not level.waiting:  # type: ignore[attr-defined]
+                while not isolation.waiting:  # type: ignore[attr-defined]
                     threading.Event().wait(0)
             took: float = original(*arguments)
             return took
 
         runtime._execute = execute  # type: ignore[method-assign]
+        runtime.covers = covers  # type: ignore[method-assign]
         session.run()
         asking[0].join()
-    assert answered_after == [5] and len(executions) > 5
+    assert taken_after[0] == 5 and len(executions) > 5
+    assert answered_after == [5] or level != "serial"

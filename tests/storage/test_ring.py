@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ class RingMachine(RuleBasedStateMachine):
         self.panes: list[Plain] = []
         self.columns: set[str] = set()
         self.now = -30
+        self.lent: list[tuple[PaneRing, list[Plain]]] = []
 
     @rule(name=st.sampled_from(sorted(FILLS)))
     def toggle_column(self, name: str) -> None:
@@ -83,16 +85,53 @@ class RingMachine(RuleBasedStateMachine):
         for pane in self.panes:
             pane.codes = [(code + shift) % 10 for code in pane.codes]
 
+    @precondition(lambda self: self.panes)
+    @rule(count=st.integers(0, 3))
+    def merge(self, count: int) -> None:
+        """The oldest panes become one."""
+        old = self.panes[: min(count, len(self.panes))]
+        if not old:
+            return
+        codes = [code for pane in old for code in pane.codes]
+        values = {name: [value for pane in old for value in pane.values[name]] for name in self.columns}
+        merged = Plain(min(pane.start for pane in old), max(pane.end for pane in old), codes, values)
+        columns = {name: np.array(column, dtype=DTYPES[name]) for name, column in values.items()}
+        self.ring.replace(len(old), [Pane(merged.start, merged.end, np.array(codes, dtype=np.int32), columns)])
+        self.panes[: len(old)] = [merged]
+
+    @precondition(lambda self: "sum" in self.columns)
+    @rule()
+    def rewrite(self) -> None:
+        self.ring.writable("sum")[:] += 1
+        for pane in self.panes:
+            pane.values["sum"] = [value + 1 for value in pane.values["sum"]]
+
+    @rule()
+    def lend(self) -> None:
+        self.lent.append((self.ring.frozen(), deepcopy(self.panes)))
+
+    @precondition(lambda self: self.lent)
+    @rule(size=st.integers(1, 3))
+    def change_what_was_lent(self, size: int) -> None:
+        """Both rings are rings: neither sees what the other does."""
+        ring, panes = self.lent[-1]
+        end = max([self.now, *(pane.end for pane in panes)])
+        ring.insert(Pane(end, end + 1, np.full(size, 7, dtype=np.int32), {}))
+        panes.append(Plain(end, end + 1, [7] * size, {name: [FILLS[str(name)]] * size for name in ring.columns}))
+        ring.recode(((np.arange(10) + 1) % 10).astype(np.int32))
+        for pane in panes:
+            pane.codes = [(code + 1) % 10 for code in pane.codes]
+
     @invariant()
     def the_same_panes(self) -> None:
-        assert len(self.ring) == len(self.panes)
-        assert self.ring.rows == sum(len(pane.codes) for pane in self.panes)
         assert set(self.ring.columns) == self.columns
-        for i, plain in enumerate(self.panes):
-            pane = self.ring.pane(i)
-            assert (pane.start, pane.end) == (plain.start, plain.end) == self.ring.span(i)
-            assert pane.codes.tolist() == plain.codes == self.ring.codes(i, i + 1).tolist()
-            assert {name: column.tolist() for name, column in pane.columns.items()} == plain.values
+        for ring, panes in [(self.ring, self.panes), *self.lent]:
+            assert len(ring) == len(panes) and ring.rows == sum(len(pane.codes) for pane in panes)
+            for i, plain in enumerate(panes):
+                pane = ring.pane(i)
+                assert (pane.start, pane.end) == (plain.start, plain.end) == ring.span(i)
+                assert pane.codes.tolist() == plain.codes == ring.codes(i, i + 1).tolist()
+                assert {name: column.tolist() for name, column in pane.columns.items()} == plain.values
 
     @invariant()
     def slices(self) -> None:
@@ -140,6 +179,21 @@ def test_nesting_ends_when_the_panes_inside_others_expire(origin: int) -> None:
     assert ring.nested
     ring.expire(origin + 3)
     assert not ring.nested and ring.span(0) == (origin + 4, origin + 6)
+
+
+def test_lending_copies_nothing_until_rows_are_changed() -> None:
+    """New panes go behind what is lent; a pane that comes late makes the ring go on with arrays of its own."""
+    ring = PaneRing()
+    ring.add_column("sum", np.int64, 0)
+    for i in range(3):
+        ring.insert(Pane(i, i + 1, np.array([i], dtype=np.int32), {"sum": np.array([i])}))
+    lent = ring.frozen()
+    ring.insert(pane(3, 4))
+    assert np.shares_memory(ring.column("sum", 0, 3), lent.column("sum", 0, 3))
+    ring.insert(pane(0, 1))
+    assert not np.shares_memory(ring.column("sum", 0, 4), lent.column("sum", 0, 3))
+    assert not np.shares_memory(ring.codes(0, 4), lent.codes(0, 3))
+    assert lent.column("sum", 0, 3).tolist() == [0, 1, 2]
 
 
 def test_panes_of_one_end_keep_their_order_of_arrival() -> None:

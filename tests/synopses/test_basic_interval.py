@@ -65,6 +65,9 @@ ASKED: list[tuple[list[tuple[str, RowExpression | None]], RowExpression | None]]
 ]
 
 
+Needs = dict[TimeWindow, list[Partial]]
+
+
 @dataclass
 class Held:
     """A tuple with the pane it was put into."""
@@ -86,6 +89,8 @@ class Machine(RuleBasedStateMachine):
         self.closed = 0
         self.latest: int | None = None
         self.expired = -100
+        # Synopses that were frozen, and what was asked of them then with the answers.
+        self.frozen: list[tuple[BasicIntervalSynopsis, int, Needs, list[tuple[PeriodicAggregate, pa.Table]]]] = []
 
     @initialize(keys=st.sampled_from(KEYS), asked=st.sampled_from(ASKED), window=st.sampled_from(WINDOWS))
     def begin(self, keys: tuple[RowExpression, ...], asked: Any, window: TimeWindow) -> None:
@@ -159,13 +164,36 @@ class Machine(RuleBasedStateMachine):
         assert (fresh.panes, fresh.rows) == (self.synopsis.panes, self.synopsis.rows)
         self.synopsis = fresh
 
+    @rule()
+    def freeze(self) -> None:
+        """Whatever happens to the synopsis later, the frozen one gives the answers of now."""
+        needs = self.needs()
+        answers = [
+            (asked, Finisher(asked).answer(view, {}))
+            for view in self.synopsis.scan(needs, self.closed)
+            for asked in self.queries
+            if asked.window == view.window
+        ]
+        self.frozen = [*self.frozen[-2:], (self.synopsis.frozen(needs, self.closed), self.closed, needs, answers)]
+
+    @invariant()
+    def frozen_answers_stay(self) -> None:
+        for synopsis, now, needs, answers in self.frozen:
+            views = {view.window: view for view in synopsis.scan(needs, now)}
+            for asked, known in answers:
+                check_same(Finisher(asked).answer(views[asked.window], {}), known)
+
+    def needs(self) -> Needs:
+        needs: Needs = {}
+        for asked in self.queries:
+            needs.setdefault(asked.window, []).extend(Finisher(asked).partials)
+        return needs
+
     @invariant()
     def every_answer_is_that_of_brute_force(self) -> None:
         if not self.queries:
             return
-        needs: dict[TimeWindow, list[Partial]] = {}
-        for asked in self.queries:
-            needs.setdefault(asked.window, []).extend(Finisher(asked).partials)
+        needs = self.needs()
         seen = []
         for view in self.synopsis.scan(needs, self.closed):
             seen.append(view.window)
@@ -179,6 +207,12 @@ class Machine(RuleBasedStateMachine):
         newest = self.closed - asked.window.lag
         oldest = max(newest - asked.window.length, self.since(asked))
         return [held.row for held in self.held if oldest <= held.start and held.end <= newest]
+
+
+def check_same(ours: pa.Table, theirs: pa.Table) -> None:
+    """To the last bit, NaN being equal to itself."""
+    assert ours.schema == theirs.schema
+    assert repr(ours.to_pylist()) == repr(theirs.to_pylist())
 
 
 Machine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)

@@ -13,7 +13,7 @@ from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.group import PaneGroup
 from sash.plan.periodic import Shape
 from sash.synopses.answers import Finisher
-from sash.synopses.basic_interval import WindowView
+from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowView
 from sash.synopses.covered import Covered
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Found
@@ -35,7 +35,7 @@ class _Job:
 
 
 class Execution:
-    """One joint execution. `tables` gives each query's answer."""
+    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then."""
 
     def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> None:
         self._queries = queries
@@ -43,6 +43,14 @@ class Execution:
         self._outcome = outcome
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
+        # The panes that were frozen, by the identity of their group.
+        self._frozen: dict[int, BasicIntervalSynopsis] = {}
+
+    def freeze(self) -> None:
+        """Take what it will read as it is now, so that groups may go on meanwhile. Substream filters are not asked."""
+        for group, jobs in self._by_group():
+            group.synopsis.close(self._as_of)
+            self._frozen[id(group)] = group.synopsis.frozen(_needs(jobs), self._as_of)
 
     def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:
         for group, jobs in self._by_group():
@@ -66,11 +74,13 @@ class Execution:
         return found.values()
 
     def _scan(self, group: PaneGroup, jobs: dict[Window, list[_Job]]) -> None:
-        # A group that runs behind has not closed the panes of this time yet.
-        group.synopsis.close(self._as_of)
-        jobs = {span: left for span, waiting in jobs.items() if (left := self._unfiltered(group, waiting))}
-        needs = {span: _partials(waiting) for span, waiting in jobs.items()}
-        for view in group.synopsis.scan(needs, self._as_of):
+        synopsis = self._frozen.get(id(group))
+        if synopsis is None:
+            synopsis = group.synopsis
+            # A group that runs behind has not closed the panes of this time yet.
+            synopsis.close(self._as_of)
+            jobs = {span: left for span, waiting in jobs.items() if (left := self._unfiltered(group, waiting))}
+        for view in synopsis.scan(_needs(jobs), self._as_of):
             found, tables = dict[Covered | None, Found](), dict[Shape, pa.Table]()
             for job in jobs[view.window]:
                 covered = job.bound.covered
@@ -128,6 +138,10 @@ class Execution:
             return self._leaves[active.name, leaf]
         read = [self._columns[active.name, leaf, reader] for reader in range(len(finisher.readers))]
         return finisher.finish(read)
+
+
+def _needs(jobs: dict[Window, list[_Job]]) -> dict[Window, list[Partial]]:
+    return {span: _partials(waiting) for span, waiting in jobs.items()}
 
 
 def _partials(jobs: list[_Job]) -> list[Partial]:

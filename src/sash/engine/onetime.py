@@ -9,13 +9,20 @@ import pyarrow as pa
 from sash.core.errors import SashError
 from sash.core.time import format_duration
 from sash.engine.active import ActiveQuery, BoundReading
+from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
+from sash.engine.pane_lookup import PaneLookup
 from sash.engine.stream import StreamRuntime, newest_common
 from sash.synopses.readings import Reading
 
 
 def answer_once(query: CompiledQuery, runtime: StreamRuntime) -> pa.Table:
     """The answer as of the newest pane, with `as_of` and `complete` in the schema's metadata."""
+    return stamped(look_up(query, runtime).compute())
+
+
+def look_up(query: CompiledQuery, runtime: StreamRuntime) -> PaneLookup:
+    """What the answer is computed from, as of the newest pane."""
     if runtime.latest is None:
         raise SashError(_too_early(query))
     active = runtime.covers(query)
@@ -23,9 +30,14 @@ def answer_once(query: CompiledQuery, runtime: StreamRuntime) -> pa.Table:
         raise SashError(_why_not(query, runtime))
     for bound in active.readings:
         _check_edges(bound, active)
-    answer = runtime.probe(active)
-    if answer is None:
+    as_of = newest_common(active)
+    if as_of is None:
         raise SashError(_too_early(query))
+    return PaneLookup(active, as_of)
+
+
+def stamped(answer: Answer) -> pa.Table:
+    """An answer as its asker gets it."""
     metadata = {"as_of": answer.as_of.isoformat(), "complete": json.dumps(answer.complete)}
     return answer.table.replace_schema_metadata(metadata)
 

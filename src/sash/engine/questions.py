@@ -19,7 +19,8 @@ from sash.engine.continuous import ContinuousQueries
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
 from sash.engine.kept_indexes import KeptIndexes
-from sash.engine.onetime import answer_once
+from sash.engine.onetime import look_up, stamped
+from sash.engine.pane_lookup import PaneLookup
 from sash.engine.query import Query
 from sash.engine.query_commands import QueryCommands
 from sash.engine.running import RunningStream
@@ -91,14 +92,15 @@ class Questions:
         return answer_from_rows(compiled, running, self._settings, spark)
 
     def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
-        """Answered between two executions, when what it reads is as of one time.
+        """What it reads is taken between two executions, when it is as of one time."""
+        runtime = running.runtime
 
-        Under a lock, whatever the level: kernels go through arrays that a slide changes in place.
-        """
-        while True:
-            with self._isolation.read():
-                if not running.runtime.is_between(compiled):
-                    return answer_once(compiled, running.runtime)
+        def take() -> PaneLookup | None:
+            return None if runtime.is_between(compiled) else look_up(compiled, runtime)
+
+        while (answer := self._isolation.taking(take)) is None:
+            pass
+        return stamped(answer)
 
     def explain(self, statement: Statement) -> str:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""

@@ -39,10 +39,11 @@ from sash.engine.keep_batch import Brought, rows_of_batch
 from sash.engine.kept import KeptWindow
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
+from sash.engine.pane_lookup import PaneLookup
 from sash.engine.plan_runtime import Batch, PlanRuntime
 from sash.engine.plans import StreamPlans
 from sash.engine.settings import Settings
-from sash.engine.stream import Numbered, Progress, StreamRuntime
+from sash.engine.stream import Numbered, Progress, StreamRuntime, newest_common
 from sash.engine.tables import Tables
 from sash.plan.nodes import Lookup
 from sash.spark.lookups import looked_up
@@ -225,11 +226,15 @@ class RunningStream:
 
     def first_answer(self, query: CompiledQuery) -> Answer | None:
         """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
-        with self._isolation.read():
+
+        def take() -> PaneLookup | None:
             active = self.runtime.covers(query)
             if active is None or is_cut(active) or self.runtime.is_between(query):
                 return None
-            return self.runtime.probe(active)
+            as_of = newest_common(active)
+            return None if as_of is None else PaneLookup(active, as_of)
+
+        return self._isolation.taking(take)
 
     # -- epochs ----------------------------------------------------------------------------------------
 

@@ -55,6 +55,12 @@ class ValueDictionary:
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
         return self.values.take(pa.array(codes))
 
+    def frozen(self) -> ValueDictionary:
+        """The values of now, for another thread: Arrow's arrays are replaced, never changed."""
+        other = ValueDictionary(self.values.type)
+        other.values = self.values
+        return other
+
 
 def _canonical(column: pa.Array) -> pa.Array:
     """One NaN and one zero, as SQL groups them; Arrow tells their bit patterns apart."""
@@ -81,6 +87,7 @@ class KeyDictionary:
         self._pairs = [ValueDictionary(pa.int64()) for _ in types[1:]]
         self._all: list[pa.Array] | None = None
         self._derived: dict[Hashable, Any] = {}
+        self._frozen: KeyDictionary | None = None
 
     def __len__(self) -> int:
         if not self.types:
@@ -98,6 +105,7 @@ class KeyDictionary:
         if len(self) != before:
             self._all = None
             self._derived.clear()
+            self._frozen = None
         return codes
 
     def derived(self, name: Hashable, make: Callable[[], T]) -> T:
@@ -122,6 +130,19 @@ class KeyDictionary:
         if self._all is None:
             self._all = self.decode(np.arange(len(self)))
         return self._all
+
+    def frozen(self) -> KeyDictionary:
+        """The groups of now, for other threads; the same one until a group is added, so that they derive things once.
+
+        It is an error to encode with it.
+        """
+        if self._frozen is None:
+            other = KeyDictionary(self.types)
+            other._columns = [values.frozen() for values in self._columns]
+            other._pairs = [pairs.frozen() for pairs in self._pairs]
+            other._all, other._derived = self._all, self._derived.copy()
+            self._frozen = other
+        return self._frozen
 
     def compacted(self, live: NDArray[np.bool_]) -> tuple[KeyDictionary, Codes]:
         """A dictionary of the live groups alone, and each old code's new one (-1 for the dead)."""

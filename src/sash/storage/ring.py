@@ -10,6 +10,13 @@ A pane covers (start, end]. Panes are kept in the order of their ends. They may 
 so a window that contains several panes simply combines them all.
 
 A column is an array of int64 or float64, or of objects: the bytes of sketches, None where there is none.
+
+`frozen` lends the panes of a moment to another thread without a copy. New panes are written behind the rows that were
+lent; who changes rows that are there already (late panes, merged ones, new codes) goes on with fresh arrays:
+
+    lent      | pane 1 | pane 2 | pane 3 |              these rows stay as they are
+    the ring  | pane 1 | pane 2 | pane 3 | pane 4 |     appended: the same arrays
+              | pane 2'| pane 3 | pane 4 |              changed: others
 """
 
 from __future__ import annotations
@@ -31,6 +38,8 @@ Dtype = type[np.int64] | type[np.float64] | type[np.object_]
 
 
 _LEAST_CAPACITY = 1024
+# The codes, among the names of columns.
+_CODES = object()
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class PaneRing:
         self._columns: dict[Hashable, Column] = {}
         self._fills: dict[Hashable, int | float | None] = {}
         self._nested_until: Micros | None = None
+        # The columns whose rows somebody else may be reading.
+        self._lent: set[Hashable] = set()
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -75,9 +86,36 @@ class PaneRing:
         """A component from now on; panes already stored hold its identity."""
         self._fills[name] = fill
         self._columns[name] = np.full(len(self._codes), fill, dtype=dtype)
+        self._lent.discard(name)
 
     def drop_column(self, name: Hashable) -> None:
         del self._columns[name], self._fills[name]
+
+    # -- lending ---------------------------------------------------------------------------------------
+
+    def frozen(self) -> PaneRing:
+        """The panes as they are now. Time: O(panes + columns), whatever they hold."""
+        last = self._bounds[-1]
+        other = PaneRing()
+        other._starts, other._ends, other._bounds = self._starts.copy(), self._ends.copy(), self._bounds.copy()
+        # No longer than what is lent: an append to the other ring finds them full, and takes fresh ones.
+        other._codes = self._codes[:last]
+        other._columns = {name: column[:last] for name, column in self._columns.items()}
+        other._fills, other._nested_until = self._fills.copy(), self._nested_until
+        for ring in (self, other):
+            ring._lent = {_CODES, *self._columns}
+        return other
+
+    def _own(self, *names: Hashable) -> None:
+        """Before rows are changed in place: whoever was lent them keeps the old arrays."""
+        for name in self._lent.intersection(names):
+            self._lent.discard(name)
+            if name is _CODES:
+                self._codes = self._codes.copy()
+            else:
+                self._columns[name] = self._columns[name].copy()
+
+    # -- panes -----------------------------------------------------------------------------------------
 
     def insert(self, pane: Pane) -> None:
         """Add a pane; nearly always the youngest, in which case nothing is moved."""
@@ -90,6 +128,7 @@ class PaneRing:
             self._append(pane)
             return
         younger = [self.pane(i) for i in range(position, len(self))]
+        self._own(_CODES, *self._columns)
         self._truncate(position)
         for later in [pane, *younger]:
             self._append(later)
@@ -97,6 +136,7 @@ class PaneRing:
     def replace(self, count: int, panes: list[Pane]) -> None:
         """Put other panes in the place of the oldest ones."""
         younger = [self.pane(i) for i in range(count, len(self))]
+        self._own(_CODES, *self._columns)
         self._truncate(0)
         for pane in [*panes, *younger]:
             self._append(pane)
@@ -127,6 +167,7 @@ class PaneRing:
         for name, column in self._columns.items():
             self._columns[name] = _moved(column, head, size, capacity)
         self._bounds = [bound - head for bound in self._bounds]
+        self._lent.clear()
 
     def expire(self, before: Micros) -> int:
         """Forget the oldest panes that start before a time; how many."""
@@ -141,9 +182,10 @@ class PaneRing:
 
     def _let_go(self, low: int, high: int) -> None:
         """Dead rows hold no objects: sketches are large, and the dead part stays until the arrays are full."""
-        for column in self._columns.values():
+        for name, column in list(self._columns.items()):
             if column.dtype == np.object_:
-                column[low:high] = None
+                self._own(name)
+                self._columns[name][low:high] = None
 
     def pane(self, i: int) -> Pane:
         low, high = self._bounds[i], self._bounds[i + 1]
@@ -166,11 +208,17 @@ class PaneRing:
         return self._codes[self._bounds[first] : self._bounds[last]]
 
     def column(self, name: Hashable, first: int, last: int) -> Column:
-        """A component of panes first .. last - 1, not a copy: what is written there is stored."""
+        """A component of panes first .. last - 1, not a copy, and not to be written to."""
         return self._columns[name][self._bounds[first] : self._bounds[last]]
+
+    def writable(self, name: Hashable) -> Column:
+        """A component of all panes: what is written there is stored."""
+        self._own(name)
+        return self.column(name, 0, len(self))
 
     def recode(self, remap: Codes) -> None:
         """Give every row its group's new code."""
+        self._own(_CODES)
         low, high = self._bounds[0], self._bounds[-1]
         self._codes[low:high] = remap[self._codes[low:high]]
 

@@ -30,6 +30,9 @@ _ROOM = 1.5
 _FED_TOGETHER = 256
 
 
+# Whoever takes a lookup while slides wait for it lets the synopsis take in so many panes, and no more.
+_FED_BY_OTHERS = 16
+
 # What users call partials that combine neither by sums nor by extremes.
 _NAMES = {
     "moments": "VARIANCE or STDDEV",
@@ -79,6 +82,13 @@ class Accelerator:
     def is_ahead_of(self, now: int, version: int) -> bool:
         """It has been fed beyond a time, and may have dropped what a window as of then begins with."""
         return bool(self._synopses) and version == self._version and self._last > now
+
+    def is_near(self, ring: PaneRing, now: int, version: int) -> bool:
+        """A lookup as of a time is a matter of a few panes: it need not be built first."""
+        if version != self._version or not self._synopses:
+            return False
+        few = 0 <= now - self._last <= _FED_BY_OTHERS * self.length
+        return few and self._is_regular(ring, ring.position(self._last), ring.position(now))
 
     # -- feeding -------------------------------------------------------------------------------------
 

@@ -43,6 +43,12 @@ class RankedValues:
             self._rank = np.empty_like(self._order)
             self._rank[self._order] = np.arange(len(self._order))
 
+    def frozen(self) -> RankedValues:
+        """The values of now, for another thread."""
+        other = RankedValues(self.dictionary.values.type)
+        other.dictionary, other._order, other._rank = self.dictionary.frozen(), self._order, self._rank
+        return other
+
     def store(self, column: pa.Array, identity: int) -> NDArray[np.int64]:
         codes = self.dictionary.encode(column).astype(np.int64)
         return np.where(np.asarray(column.is_valid()), codes, np.int64(identity))

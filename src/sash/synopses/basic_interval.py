@@ -18,12 +18,13 @@ its own `since`: panes that start before it may lack some of its tuples, and are
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,7 @@ from sash.core.window import Window
 from sash.storage.keys import Codes, KeyDictionary
 from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accelerator import Accelerator
-from sash.synopses.accumulator import Accumulator, RankedValues, Rows, Slot, counted, scan
+from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
 from sash.synopses.filters import FilterIndex, SubstreamFilter
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
@@ -120,6 +121,8 @@ class BasicIntervalSynopsis:
         # groups have other codes.
         self.accelerators: list[Accelerator] = []
         self._version = 0
+        # Of a frozen one: what accelerators said, by window.
+        self._found: dict[Window, Accumulator] = {}
 
     # -- what it stores ------------------------------------------------------------------------------
 
@@ -142,9 +145,9 @@ class BasicIntervalSynopsis:
             for i in range(len(partial.dtypes)):
                 parts = [(part, i) for part in covered.parts(partial)]
                 whole = [self._ring.column(part, 0, len(self._ring)) for part in parts]
-                self._ring.column((partial, i), 0, len(self._ring))[:] = covered.combined(partial, whole)
+                self._ring.writable((partial, i))[:] = covered.combined(partial, whole)
                 for span, panes in self._open.items():
-                    self._open[span] = [_with_column(pane, (partial, i), parts, covered) for pane in panes]
+                    self._open[span] = [covered.completed(pane, (partial, i), parts) for pane in panes]
 
     def release(self, kept: set[Partial]) -> None:
         """Forget every partial that no query needs any more."""
@@ -296,13 +299,12 @@ class BasicIntervalSynopsis:
         if not self._outgrown(partial, len(values.dictionary)):
             return
         open_columns = [pane.columns[slot] for pane in self._open_panes() if slot in pane.columns]
-        columns = [self._ring.column(slot, 0, len(self._ring)), *open_columns]
         live = np.zeros(len(values.dictionary), dtype=np.bool_)
-        for column in columns:
+        for column in (self._ring.column(slot, 0, len(self._ring)), *open_columns):
             live[column[column != identity]] = True
         if self._is_sparse(partial, live):
             remap = values.compact(live)
-            for column in columns:
+            for column in (self._ring.writable(slot), *open_columns):
                 known = column != identity
                 column[known] = remap[column[known]]
 
@@ -318,6 +320,34 @@ class BasicIntervalSynopsis:
 
     # -- answering -----------------------------------------------------------------------------------
 
+    @property
+    def version(self) -> int:
+        """Grows when closed panes are revised; it may grow at other times, too."""
+        return self._version
+
+    def frozen(self, needs: Mapping[Window, list[Partial]], now: Micros) -> Self:
+        """The closed panes as they are now: another thread may `scan` these windows as of now, while this one goes on.
+
+        Panes are lent, not copied. What accelerators have, they change in place, so they are asked at once; where one
+        has much to catch up with, the windows are left to a scan.
+        """
+        other = copy.copy(self)
+        other._ring, other._keys = self._ring.frozen(), self._keys.frozen()
+        other._ranked = {partial: values.frozen() for partial, values in self._ranked.items()}
+        other.since, other._open, other.accelerators = self.since.copy(), {}, []
+        other._found = self._found_at_once(needs, now)
+        return other
+
+    def _found_at_once(self, needs: Mapping[Window, list[Partial]], now: Micros) -> dict[Window, Accumulator]:
+        found: dict[Window, Accumulator] = {}
+        for window, partials in needs.items():
+            servers = [self.accelerators[i] for i in self._servers(window, partials)]
+            if not all(each.is_near(self._ring, now, self._version) for each in servers):
+                continue
+            if looked_up := self._looked_up(now - window.lag, [(window, partials)], servers, now):
+                found[window] = looked_up[0]
+        return found
+
     def is_empty(self, window: Window, now: Micros) -> bool:
         """No pane with tuples lies in the window as of now."""
         last = self._ring.position(now - window.lag)
@@ -331,7 +361,9 @@ class BasicIntervalSynopsis:
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
         together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
-        for window in sorted(needs, key=lambda window: window.length):
+        for window, accumulator in self._found.items():
+            yield self._view(window, needs[window], now - window.lag, accumulator)
+        for window in sorted((each for each in needs if each not in self._found), key=lambda window: window.length):
             servers = self._servers(window, needs[window])
             together.setdefault((window.lag, servers), []).append((window, needs[window]))
         for (lag, servers), windows in sorted(together.items(), key=lambda item: item[0]):
@@ -375,10 +407,13 @@ class BasicIntervalSynopsis:
             looked_up = self._looked_up(newest, some, servers, now)
             found = self._accumulators(newest, youngest, some) if looked_up is None else looked_up
             for (window, partials), accumulator in zip(some, found, strict=True):
-                edge = newest - window.length
-                later = functools.partial(self._folded_since, youngest, partials)
-                empty = self._ring.position(edge) >= youngest
-                yield WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
+                yield self._view(window, partials, newest, accumulator)
+
+    def _view(self, window: Window, partials: list[Partial], newest: Micros, accumulator: Accumulator) -> WindowView:
+        edge, youngest = newest - window.length, self._ring.position(newest)
+        later = functools.partial(self._folded_since, youngest, partials)
+        empty = self._ring.position(edge) >= youngest
+        return WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
 
     def _looked_up(
         self, newest: int, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
@@ -461,11 +496,3 @@ class BasicIntervalSynopsis:
                 self._ring.insert(pane)
             else:
                 self._add_open(pane)
-
-
-def _with_column(pane: Pane, slot: Slot, parts: list[Slot], covered: Covered) -> Pane:
-    """An open pane with a component that is put together from others; without, if it came before all of them."""
-    if any(part not in pane.columns for part in parts):
-        return pane
-    whole = covered.combined(slot[0], [pane.columns[part] for part in parts])
-    return replace(pane, columns={**pane.columns, slot: whole})

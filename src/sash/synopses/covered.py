@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sash.plan.expressions import RowExpression
-from sash.synopses.accumulator import Accumulator, Block
+from sash.storage.ring import Pane
+from sash.synopses.accumulator import Accumulator, Block, Slot
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.kernels import FOLDS
 from sash.synopses.partials import Combine, Component, Partial
@@ -90,6 +91,13 @@ class Covered:
                     whole.slots[partial, i] = self.combined(partial, [column[:windows] for column in columns])
         block: Block = parts.memo[key]
         return block
+
+    def completed(self, pane: Pane, slot: Slot, parts: list[Slot]) -> Pane:
+        """An open pane with a component that is put together from others; without, if it came before all of them."""
+        if any(part not in pane.columns for part in parts):
+            return pane
+        whole = self.combined(slot[0], [pane.columns[part] for part in parts])
+        return replace(pane, columns={**pane.columns, slot: whole})
 
     def combined(self, partial: Partial, columns: list[Component]) -> Component:
         """A component of a partial from those of its parts."""

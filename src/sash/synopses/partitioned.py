@@ -187,4 +187,4 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         super().load(table.drop_columns([_NUMBER]), since)
         if len(table):
             self._ring.add_column(_NUMBER, np.int64, 0)
-            self._numbers[:] = np.asarray(table[_NUMBER])
+            self._ring.writable(_NUMBER)[:] = np.asarray(table[_NUMBER])

@@ -4,7 +4,7 @@ history     operations and histories, in the thesis' notation
 checker     what a history is: serializable, WS, LWS, CPS
 schedule    algorithms 7 and 8, step by step
 window      a window of sub-windows that threads slide and read (reading, priorities, recorder are its parts)
-isolation   the levels for state that is changed in place (serial, optimistic)
+isolation   the levels for state that is changed in place (serial, optimistic), and what is taken of it (taken)
 """
 
 from sash.transactions.checker import Verdict, classify
@@ -13,6 +13,7 @@ from sash.transactions.isolation import ISOLATION_LEVELS, Isolation, isolation
 from sash.transactions.optimistic import Optimistic
 from sash.transactions.recorder import Recorder
 from sash.transactions.serial import Serial
+from sash.transactions.taken import Taken
 from sash.transactions.window import Answer, SharedWindow
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Recorder",
     "Serial",
     "SharedWindow",
+    "Taken",
     "Verdict",
     "classify",
     "isolation",

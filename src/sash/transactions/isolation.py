@@ -10,19 +10,22 @@ slide is the answer to no window at all; the levels differ in what they allow an
     ttu     lws with fewer aborts: what is updated last (longest time-to-update) is read first (algorithm 8)
 
 There are two ways to keep them. Where sub-windows are values that are replaced, `window.SharedWindow` has all four.
-Where a slide changes arrays in place, a level here guards it: a lock for those who need one, and `reading` for those
-who can be repeated, which under all levels but serial holds no lock.
+Where a slide changes arrays in place, a level here guards it: a lock for those who need one; `taking` for those who
+take what they need in a moment and compute with it afterwards, and `reading` for those who can be repeated on whatever
+they find. Under all levels but serial, both compute without a lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol, TypeVar
 
 from sash.core.errors import SashError, nearest
 from sash.transactions.optimistic import Optimistic
 from sash.transactions.serial import Serial
+from sash.transactions.taken import Take
 
 Result = TypeVar("Result")
 
@@ -37,13 +40,16 @@ class Isolation(Protocol):
     def reading(self, function: Callable[[], Result]) -> Result:
         """A read that may be repeated: what the function returns on one state of the window."""
 
+    def taking(self, take: Take[Result]) -> Result | None:
+        """A read in two steps: `take` under the lock, `compute` what was taken; None where there is nothing to take."""
+
     def give_way(self) -> None:
         """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
 
 
-ISOLATION_LEVELS: dict[str, type[Isolation]] = {
+ISOLATION_LEVELS: dict[str, Callable[[], Isolation]] = {
     "serial": Serial,
-    "ws": Optimistic,
+    "ws": partial(Optimistic, latest=False),
     "lws": Optimistic,
     "ttu": Optimistic,
 }

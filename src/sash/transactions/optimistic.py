@@ -23,6 +23,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from sash.transactions.serial import Serial
+from sash.transactions.taken import Take
 
 RETRIES = 8
 
@@ -32,8 +33,9 @@ Result = TypeVar("Result")
 class Optimistic:
     """The isolation levels `ws`, `lws` and `ttu` for state that is changed in place.
 
-    All three are the same here, since there are no sub-windows to choose from: an answer is as of its end.
-    Needs: functions that bear a half-slid window. Blocks: slides never wait for `reading`, up to RETRIES.
+    For `reading` all three are the same, since there are no sub-windows to choose from: an answer is as of its end.
+    For `taking` that is so with `latest`; without it, which is `ws`, an answer is as of its start.
+    Needs: functions that bear a half-slid window. Blocks: slides wait for neither, up to RETRIES.
 
     >>> level, window = Optimistic(), [1, 2, 3]
     >>> with level.slide():
@@ -42,7 +44,8 @@ class Optimistic:
     9
     """
 
-    def __init__(self) -> None:
+    def __init__(self, latest: bool = True) -> None:
+        self._latest = latest
         self._serial = Serial()
         # Changed by the holder of the lock only.
         self._version = 0
@@ -89,6 +92,23 @@ class Optimistic:
                     return result
         with self._serial.read():
             return function()
+
+    def taking(self, take: Take[Result]) -> Result | None:
+        """With the lock for the first step alone; with `latest`, all over when the window has changed meanwhile."""
+        for _ in range(RETRIES):
+            with self._serial.read():
+                taken = take()
+            if taken is None:
+                return None
+            try:
+                result = taken.compute()
+            except Exception:
+                if not self._latest or taken.is_latest():
+                    raise
+            else:
+                if not self._latest or taken.is_latest():
+                    return result
+        return self._serial.taking(take)
 
     @property
     def waiting(self) -> int:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from sash.transactions.taken import Take
+
 Result = TypeVar("Result")
 
 
@@ -51,6 +53,12 @@ class Serial:
     def reading(self, function: Callable[[], Result]) -> Result:
         with self.read():
             return function()
+
+    def taking(self, take: Take[Result]) -> Result | None:
+        """With the lock over both steps."""
+        with self.read():
+            taken = take()
+            return None if taken is None else taken.compute()
 
     def give_way(self) -> None:
         """Those that wait now have their turn, then the slide goes on."""
