@@ -122,7 +122,7 @@ class Scheduled:
         groups, count, spent = self.runtime.ordered(), 0, 0.0
         shares, begin = SharedTime(), max(group.position for group in groups)
         for now in range(begin + SECOND, begin + (1 + updates) * SECOND, SECOND):
-            advance = Advance(groups, [now] * len(groups), lambda queries, as_of: 0.0, Outcome(), lambda: None)
+            advance = Advance(groups, [now] * len(groups), lambda queries, as_of, served: 0.0, Outcome(), lambda: None)
             spent += seconds(partial(advance.go, UntilNext(ManualClock(), 1.0), shares))
             count += len(advance.services)
         return 1e6 * spent / max(1, count)

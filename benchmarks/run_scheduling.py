@@ -43,10 +43,11 @@ from benchmarks.packet_panes import PACKETS, passes, together
 from benchmarks.packet_queries import LOADS, Workload, workload
 from sash.core.clock import SystemClock
 from sash.engine.active import ActiveQuery
+from sash.engine.advance import Served
 from sash.engine.onetime import answer_once
 from sash.engine.pace import Pace, UntilNext
 from sash.engine.settings import Settings
-from sash.engine.stream import Progress, StreamRuntime
+from sash.engine.stream import StreamRuntime
 from sash.scheduling import POLICY_NAMES
 from sash.sharing.pane_tables import PaneTable
 from sash.synopses.basic_interval import BatchFacts
@@ -98,8 +99,8 @@ class TimedRuntime(StreamRuntime):
 
     executing = 0.0
 
-    def _execute(self, progress: Progress, measured: bool, queries: list[ActiveQuery], as_of: int) -> float:
-        took = super()._execute(progress, measured, queries, as_of)
+    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+        took = super()._execute(measured, queries, as_of, served)
         self.executing += took
         return took
 

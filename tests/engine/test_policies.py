@@ -100,7 +100,7 @@ def test_shared_and_unshared_answers_are_equal(policy: str, queries: list[Regist
 def test_hurried(policy: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
     """However time passes: answers are right, multiples of EXACTLY are all answered, and it can be done once more."""
     steps = st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0]), max_size=12)
-    chosen = Settings(policy, refresh_when_idle=data.draw(st.booleans()))
+    chosen = Settings(policy, refresh_when_idle=data.draw(st.booleans()), workers=data.draw(st.sampled_from([1, 3])))
     feed = fed(queries, parts, chosen, [Hurry(data.draw(steps)) for _ in parts])
     answers = feed.answers
     rest = feed.finish()

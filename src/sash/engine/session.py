@@ -92,13 +92,14 @@ class Session:
         share_predicates: str = "auto",
         refresh_when_idle: bool = False,
         filter_precision: int = 8,
+        workers: int = 1,
         executor_rows: int = 500_000,
         share_results: int = 100_000,
         execution: str = AUTO,
         partitions: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision)
+        self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision, workers)
         self._isolation, self._level = isolation_named(isolation), isolation
         execution = checked_execution(execution)
         if spark is not None:

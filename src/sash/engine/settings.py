@@ -18,12 +18,14 @@ class Settings:
 
     `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
+    `workers`: how many threads execute the queries that are due; answers are the same with any number.
     """
 
     policy: str = DEFAULT_POLICY
     share_predicates: str = "auto"
     refresh_when_idle: bool = False
     filter_precision: int = 8
+    workers: int = 1
 
     def __post_init__(self) -> None:
         self.make_policy()
@@ -33,6 +35,8 @@ class Settings:
             raise SashError(f"unknown share_predicates '{self.share_predicates}'{hint}; known: {known}")
         if self.filter_precision < 1:
             raise SashError(f"filter_precision must be 1 or more, not {self.filter_precision}")
+        if self.workers < 1:
+            raise SashError(f"workers must be 1 or more, not {self.workers}")
 
     @property
     def share_in_questions(self) -> str:

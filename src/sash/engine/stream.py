@@ -21,7 +21,7 @@ from sash.core.errors import QueryFailedError
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
-from sash.engine.advance import Advance, Repeated, Service
+from sash.engine.advance import Advance, Repeated, Served, Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.executor import Execution
@@ -320,22 +320,24 @@ class StreamRuntime:
         groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
         for group in groups:
             self._shares.set_weight(group.label, group.schedule.weight)
-        execute = functools.partial(self._execute, progress, pace.hurries)
+        execute = functools.partial(self._execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
-        advance = Advance(groups, ends, execute, progress.outcome, self._pause)
+        advance = Advance(groups, ends, execute, progress.outcome, self._pause, self.settings.workers)
         if isinstance(pace, Repeated):
             advance.repeat(pace.services[by_rows])
-            return advance
-        advance.go(pace, self._shares)
-        if self.settings.refresh_when_idle:
-            advance.refresh(pace, self._shares)
+        else:
+            advance.go(pace, self._shares)
+            if self.settings.refresh_when_idle:
+                advance.refresh(pace, self._shares)
+        progress.answers += advance.answers
         return advance
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def _execute(self, progress: Progress, measured: bool, queries: list[ActiveQuery], as_of: int) -> float:
+    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+        """May come from several threads at once, for different groups."""
         group, started = queries[0].home, time.perf_counter()
-        progress.answers.extend(self._answers(queries, as_of, progress.outcome))
+        served.answers.extend(self._answers(queries, as_of, served.outcome))
         took = time.perf_counter() - started
         if measured:
             group.calibration.observe(group.schedule.expected(queries), took)

@@ -16,6 +16,7 @@ cost / weight. Goyal, Vin and Cheng: Start-time fair queuing, SIGCOMM 1996.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 
 
@@ -50,12 +51,18 @@ class SharedTime:
 
     def choose(self, backlogged: Iterable[str]) -> str:
         """Who is next among the names that have something to execute; it is an error to ask when there is none."""
+        return self.choose_some(backlogged, 1)[0]
+
+    def choose_some(self, backlogged: Iterable[str], count: int) -> list[str]:
+        """Who are next, up to so many, where that many can be executed at a time."""
         names = set(backlogged)
+        if not names:
+            raise ValueError("the choice is empty: nobody has anything to execute")
         for name in names - self._backlogged:
             self._clocks[name] = max(self._clocks.get(name, 0.0), self._reached)
         self._backlogged = names
-        chosen = min(names, key=lambda name: (self._clocks[name], name))
-        self._reached = self._clocks[chosen]
+        chosen = heapq.nsmallest(count, names, key=lambda name: (self._clocks[name], name))
+        self._reached = self._clocks[chosen[0]]
         return chosen
 
     def charge(self, name: str, cost: float) -> None:
