@@ -1,4 +1,4 @@
-"""What the system knows by name: streams, tables and registered queries.
+"""What the system knows by name: streams, tables, archives and registered queries.
 
 Its versions are counted by its history (engine/history.py): a version is stored with each epoch, so that a
 micro-batch that is replayed after a crash sees the queries that it saw before.
@@ -6,7 +6,7 @@ micro-batch that is replayed after a crash sees the queries that it saw before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -100,6 +100,34 @@ class StoredIndex:
 
 
 @dataclass(frozen=True)
+class DeclaredArchive:
+    """Rows of a stream or of a query's results, kept on disk until they expire (storage/archive).
+
+    `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
+    where it is a result that has one, at most for `lifetime`. `of_changes`: the source is a query that yields changes.
+    `serial` is the catalog's version that it came with.
+    """
+
+    name: str
+    source: str
+    schema: pa.Schema
+    key: str
+    lifetime: Micros
+    every: Micros
+    directory: str
+    lifetime_column: str | None = None
+    of_changes: bool = False
+    serial: int = 0
+
+    def column(self, name: str) -> pa.Field | None:
+        """A column by its name in any case, as Spark resolves it."""
+        return next((column for column in self.schema if column.name.lower() == name.lower()), None)
+
+    def reads(self, source: str) -> bool:
+        return self.source.lower() == source.lower()
+
+
+@dataclass(frozen=True)
 class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
 
@@ -141,7 +169,12 @@ class Catalog:
         self._streams: dict[str, Stream] = {}
         self._tables: dict[str, Table] = {}
         self._queries: dict[str, RegisteredQuery] = {}
+        self._archives: dict[str, DeclaredArchive] = {}
         self.indexes: list[StoredIndex] = []
+
+    @property
+    def archives(self) -> list[DeclaredArchive]:
+        return list(self._archives.values())
 
     @property
     def streams(self) -> list[Stream]:
@@ -182,25 +215,53 @@ class Catalog:
     def has_query(self, name: str) -> bool:
         return name.lower() in self._queries
 
+    def archive(self, name: str) -> DeclaredArchive:
+        try:
+            return self._archives[name.lower()]
+        except KeyError:
+            hint = nearest(name, (archive.name for archive in self.archives)) or "; CREATE ARCHIVE makes one"
+            raise CatalogError(f"unknown archive '{name}'{hint}") from None
+
+    def has_archive(self, name: str) -> bool:
+        return name.lower() in self._archives
+
+    def add_archive(self, archive: DeclaredArchive) -> None:
+        self._check_free("archive", archive.name)
+        self._archives[archive.name.lower()] = archive
+
+    def drop_archive(self, name: str) -> DeclaredArchive:
+        archive = self.archive(name)
+        del self._archives[name.lower()]
+        return archive
+
+    def _check_free(self, wanted: str, name: str) -> None:
+        """What stands in FROM has one meaning."""
+        kinds: dict[str, Collection[str]] = {
+            "stream": self._streams.keys(),
+            "table": self._tables.keys(),
+            "archive": self._archives.keys(),
+        }
+        for kind, known in kinds.items():
+            if name.lower() not in known:
+                continue
+            if kind == wanted:
+                raise CatalogError(f"{kind} '{name}' exists already; DROP {kind.upper()} {name} first")
+            raise CatalogError(f"'{name}' is {_a(kind)} already; choose another name for the {wanted}")
+
     def add_stream(self, stream: Stream) -> None:
-        if stream.name.lower() in self._streams:
-            raise CatalogError(f"stream '{stream.name}' exists already; DROP STREAM {stream.name} first")
-        if self.has_table(stream.name):
-            raise CatalogError(f"'{stream.name}' is a table already; choose another name for the stream")
+        self._check_free("stream", stream.name)
         self._streams[stream.name.lower()] = stream
 
     def drop_stream(self, name: str, users: list[str]) -> None:
         stream = self.stream(name)
         if users:
             raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
+        self._check_unarchived("stream", stream.name)
         del self._streams[name.lower()]
         self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
 
     def add_table(self, table: Table) -> None:
-        if self.has_table(table.name):
-            raise CatalogError(f"table '{table.name}' exists already; DROP TABLE {table.name} first")
-        if table.name.lower() in self._streams:
-            raise CatalogError(f"'{table.name}' is a stream already; choose another name for the table")
+        self._check_free("table", table.name)
         self._tables[table.name.lower()] = table
 
     def drop_table(self, name: str) -> Table:
@@ -222,5 +283,15 @@ class Catalog:
 
     def drop_query(self, name: str) -> RegisteredQuery:
         query = self.query(name)
+        self._check_unarchived("query", query.name)
         del self._queries[name.lower()]
         return query
+
+    def _check_unarchived(self, kind: str, name: str) -> None:
+        users = [archive.name for archive in self.archives if archive.reads(name)]
+        if users:
+            raise CatalogError(f"{kind} '{name}' fills the archive {', '.join(users)}; DROP ARCHIVE it first")
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

@@ -18,7 +18,7 @@ import pytest
 from sash.core.time import SECOND
 from sash.spark.buckets import NEAR
 from tests.support.streams import START
-from tests.support.victim import CONTINUOUS, QUERIES, QUESTIONS
+from tests.support.victim import ARCHIVED, CONTINUOUS, QUERIES, QUESTIONS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
@@ -74,7 +74,8 @@ def check_kills(tmp_path: Path, kills: int, seed: int) -> None:
     whole = run_victim(data, tmp_path / "whole", tmp_path / "whole.jsonl")
     assert whole.returncode == 0, whole.stderr[-2000:]
     expected, steps = answers(tmp_path / "whole.jsonl"), int(whole.stdout.splitlines()[-1])
-    assert len(expected) > 60 and {name for name, _ in expected} == {*QUERIES, *CONTINUOUS, *QUESTIONS, "later"}
+    asked = {*QUERIES, *CONTINUOUS, *QUESTIONS, *ARCHIVED, "later"}
+    assert len(expected) > 60 and {name for name, _ in expected} == asked
     chance = random.Random(seed)
     for kill in range(kills):
         checkpoint, out = tmp_path / f"killed-{kill}", tmp_path / f"killed-{kill}.jsonl"

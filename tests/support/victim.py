@@ -49,6 +49,17 @@ QUESTIONS = {
     "found": "SELECT k, g, v FROM s [WINDOW 5 sec] WHERE v IN (7, 8)",
     "middle": "SELECT MEDIAN(v) AS m, COUNT(DISTINCT v) AS n FROM s [WINDOW 8 sec]",
 }
+# Archives of a stream, of results that expire and of answers, and what they are asked when all is done.
+ARCHIVES = {
+    "old": "FROM s KEY k LIFETIME v UP TO 8 sec UPDATE EVERY 2 sec PARTITION 2 x 2",
+    "old_pairs": "FROM pairs KEY w LIFETIME UP TO 2 sec UPDATE EVERY 1 sec PARTITION 2 x 2 NOREBUILD",
+    "old_totals": "FROM totals KEY k LIFETIME UP TO 12 sec UPDATE EVERY 3 sec",
+}
+ARCHIVED = {
+    "archived": "SELECT k, g, v FROM old",
+    "archived_pairs": "SELECT v, w FROM old_pairs",
+    "archived_totals": "SELECT k, total, n FROM old_totals WHERE k = 2",
+}
 # How a row of the table changes, by the seconds of event time after which it is said.
 LABELS = {15: "one", 30: "uno", 45: "eins"}
 LATER = "SELECT k, AVG(v) AS mean FROM s [WINDOW 6 sec SLIDE 2 sec] WHERE v % 2 = 0 GROUP BY k"
@@ -93,6 +104,8 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
         session.sql("INSERT INTO labels VALUES (1, 'first'), (2, 'second'), (3, 'third')")
         for name, text in {**QUERIES, **CONTINUOUS}.items():
             session.register(text, name=name).subscribe(record)
+        for name, clauses in ARCHIVES.items():
+            session.sql(f"CREATE ARCHIVE {name} {clauses}")
         if "later" in session.queries:
             session.queries["later"].subscribe(record)
 
@@ -108,7 +121,7 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
         session.queries["totals"].subscribe(register_later)
         session.queries["totals"].subscribe(change_label)
         session.run()
-        for name, text in QUESTIONS.items():
+        for name, text in {**QUESTIONS, **ARCHIVED}.items():
             table = session.query(text)
             told = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
             line = {"query": name, "as_of": told["as_of"], "complete": told["complete"], "rows": table.to_pylist()}

@@ -11,18 +11,22 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import CqlError, SashError
-from sash.engine.compiler import CompiledQuery, compile_any_question, compile_select, compile_stored
+from sash.engine.compiler import CompiledQuery, as_select, compile_any_question, compile_select, compile_stored
 from sash.engine.continuous import unmeasured
 from sash.engine.declare import declared_stream
+from sash.engine.declare_archive import declared_archive
 from sash.engine.explain import compile_for_explain
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
 from sash.language import (
+    AlterArchive,
+    CreateArchive,
     CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
+    DropArchive,
     DropIndex,
     DropQuery,
     DropStream,
@@ -33,6 +37,7 @@ from sash.language import (
     Select,
     SelectStatement,
     SetExecution,
+    ShowArchives,
     ShowIndexes,
     ShowTables,
     Statement,
@@ -43,7 +48,7 @@ from sash.language import (
     is_continuous,
     parse_script,
 )
-from sash.plan.continuous import streams_of
+from sash.plan.continuous import Node, streams_of
 from sash.plan.strategies import AUTO
 
 SchemaOf = Callable[[CreateStream], pa.Schema]
@@ -101,6 +106,14 @@ def title(statement: Statement) -> str:
             return f"CREATE INDEX ON {stream.text} ({column.text})"
         case DropIndex(stream=stream, column=column):
             return f"DROP INDEX ON {stream.text} ({column.text})"
+        case CreateArchive(name=name):
+            return f"CREATE ARCHIVE {name.text}"
+        case AlterArchive(name=name):
+            return f"ALTER ARCHIVE {name.text}"
+        case DropArchive(name=dropped):
+            return f"DROP ARCHIVE {dropped}"
+        case ShowArchives():
+            return "SHOW ARCHIVES"
         case SetExecution(strategy=strategy):
             return f"SET EXECUTION {strategy}"
         case Describe(name=name):
@@ -159,12 +172,19 @@ class Rehearsal:
             case DropStream(name=name):
                 stream = self.catalog.stream(name).name
                 self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
+            case CreateArchive():
+                self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of, Path()))
+            case DropArchive(name=name):
+                self.catalog.drop_archive(name)
             case SelectStatement(select=select):
                 self._ask(statement, select)
             case SetExecution(strategy=strategy):
                 self.execution = strategy
             case Explain():
                 self._explain(statement)
+
+    def _plan_of(self, query: RegisteredQuery) -> Node:
+        return bind_continuous(as_select(query.text), self.catalog)
 
     def _ask(self, statement: Statement, select: Select) -> None:
         question = compile_any_question(select, self.catalog)
@@ -179,7 +199,8 @@ class Rehearsal:
             self.questions.append((statement, compile_for_explain(statement.select, self.catalog)))
         except CqlError:
             if not is_continuous(statement.select):
-                raise
+                self.explained[title(statement)] = explain_rows(compile_stored(statement.select, self.catalog))
+                return
             self.explained[title(statement)] = either(
                 lambda: explain_rows(compile_stored(statement.select, self.catalog)),
                 lambda: explain_continuous(unmeasured(statement.select, self.catalog, self.execution)),

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import Micros, to_datetime
+from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.ask_counts import answer_from_counts, counting_index
 from sash.engine.ask_files import all_rows, window_frame, youngest
 from sash.engine.compiler import CompiledQuery
@@ -27,7 +28,7 @@ from sash.engine.settings import Settings
 from sash.engine.stored_windows import is_complete, window_rows
 from sash.engine.stream import StreamRuntime
 from sash.engine.sub_windows import TIME
-from sash.language import StoredQuestion
+from sash.language import ArchiveReading, StoredQuestion
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.lanes import quoted
@@ -99,20 +100,36 @@ def _from_counts(query: CompiledQuery, running: RunningStream, settings: Setting
 
 
 def answer_by_spark(
-    question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
+    question: StoredQuestion,
+    streams: Mapping[str, RunningStream],
+    table_rows: TableRows,
+    feed_of: Callable[[str], ArchiveFeed],
+    spark: SparkSession,
 ) -> pa.Table:
-    """Any other SELECT. Of several streams, all windows are as of the least of their times."""
-    with _reading(streams.values()):
-        return _from_views(question, streams, table_rows, spark)
+    """Any other SELECT. Of several streams and archives, the answer is as of the least of their times."""
+    with ExitStack() as held:
+        held.enter_context(_reading(streams.values()))
+        frames, as_of, complete = _window_frames(question, streams, spark)
+        frames |= {view: _frame(spark, table_rows(table.name, as_of)) for view, table in question.tables.items()}
+        times = [] if as_of is None else [as_of]
+        for view, reading in question.archives.items():
+            frames[view], time = _archived(feed_of(reading.archive.name), reading, spark, held)
+            times += [] if time is None else [time]
+        held.enter_context(_views(spark, frames))
+        try:
+            found = spark.sql(question.sql).toArrow()
+        except Exception as error:
+            raise SashError(f"Spark refuses the question: {first_line(error)}") from error
+    return _told(found, min(times, default=None), complete)
 
 
-def _from_views(
-    question: StoredQuestion, streams: Mapping[str, RunningStream], table_rows: TableRows, spark: SparkSession
-) -> pa.Table:
+def _window_frames(
+    question: StoredQuestion, streams: Mapping[str, RunningStream], spark: SparkSession
+) -> tuple[dict[str, DataFrame], Micros | None, bool]:
+    """The windows by view, as of when they are, and whether all of each is there."""
     stored = read_question(question, streams)
     as_of = common_time(stored.values())
-    frames: dict[str, DataFrame] = {}
-    complete = True
+    frames, complete = dict[str, "DataFrame"](), True
     for view, window in question.windows.items():
         assert as_of is not None
         files = _kept(streams[view]).files
@@ -122,13 +139,17 @@ def _from_views(
         else:
             frames[view], whole = window_frame(spark, files, window, stored[view], as_of)
         complete &= whole
-    frames |= {view: _frame(spark, table_rows(table.name, as_of)) for view, table in question.tables.items()}
-    with _views(spark, frames):
-        try:
-            found = spark.sql(question.sql).toArrow()
-        except Exception as error:
-            raise SashError(f"Spark refuses the question: {first_line(error)}") from error
-    return _told(found, as_of, complete)
+    return frames, as_of, complete
+
+
+def _archived(
+    feed: ArchiveFeed, reading: ArchiveReading, spark: SparkSession, held: ExitStack
+) -> tuple[DataFrame, Micros | None]:
+    """What a question reads of an archive, and as of when; its files stay until `held` ends."""
+    if reading.keys is None:
+        return held.enter_context(feed.scanning())
+    rows, now = feed.probe(reading.keys.values)
+    return _frame(spark, rows), now
 
 
 @contextmanager

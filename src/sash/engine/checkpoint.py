@@ -7,6 +7,7 @@ streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N 
                  window/ has the rows of a stored window that Spark has written (storage/window_files.py)
 spark/NAME-N/    Spark's own offsets and commits
 unwritten/NAME-N/  answers that wait for a sink (engine/outlet.py)
+archives/NAME/   archives that were given no directory of their own (storage/archive)
 plans/DIGEST-N/  a continuous plan: its log and its state files (engine/plans.py, engine/plan_runtime.py)
 """
 
@@ -76,6 +77,10 @@ class Checkpoint:
     @property
     def plans(self) -> Path:
         return self._root / "plans"
+
+    @property
+    def archives(self) -> Path:
+        return self._root / "archives"
 
     def unwritten(self, query: str, serial: int, sink: str) -> Path:
         """Where answers wait that a sink would not take."""

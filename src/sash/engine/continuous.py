@@ -294,9 +294,12 @@ class ContinuousQueries:
     def recall(self, handle: Query) -> None:
         """Bring back what the checkpoint remembers of a query, once its streams are there again."""
         query = self._registered(handle)
-        here = {stream.name.lower() for stream in self._catalog.streams}
-        if all(name.lower() in here for name in query.streams):
+        if self._are_here(query):
             self._plans.recall(self._found(query))
+
+    def _are_here(self, query: RegisteredQuery) -> bool:
+        here = {stream.name.lower() for stream in self._catalog.streams}
+        return all(name.lower() in here for name in query.streams)
 
     def _registered(self, handle: Query) -> RegisteredQuery:
         """A later query of the same name is another one."""
@@ -304,6 +307,17 @@ class ContinuousQueries:
         if found is None:
             raise SashError(f"query '{handle.name}' has been dropped: the answers that it had are still in answers()")
         return found
+
+    def plan(self, query: RegisteredQuery) -> Node:
+        return self._found(query).plan
+
+    def reached(self, handle: Query) -> Micros | None:
+        """How far a query's time has gone; None where nothing has come, or its streams are not here (again)."""
+        query = self._registered(handle)
+        if not self._are_here(query):
+            return None
+        now = self.attach(query).now
+        return now if now > BEGINNING else None
 
     def schema(self, handle: Query) -> pa.Schema:
         """The columns of a query's changes."""

@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sash.catalog import CLUSTER
 from sash.core.time import format_duration
 from sash.engine.kept_indexes import KeptIndexes
 from sash.engine.stored_access import Access, ByOrder, ByProbe, ByValue, IndexesOf, choose_access
 from sash.engine.sub_windows import sub_window_length
-from sash.language import Link, StoredQuestion, StoredReading
+from sash.language import ArchiveReading, Link, StoredQuestion, StoredReading
+from sash.storage.archive import Facts
 
 
-def explain_rows(question: StoredQuestion, indexes_of: IndexesOf = lambda stream: None) -> str:
-    return "\n".join(_lines(question, indexes_of))
+def explain_rows(
+    question: StoredQuestion,
+    indexes_of: IndexesOf = lambda stream: None,
+    facts_of: Callable[[str], Facts] | None = None,
+) -> str:
+    """`facts_of` an archive, where it is there already."""
+    return "\n".join(_lines(question, indexes_of, facts_of))
 
 
-def _lines(question: StoredQuestion, indexes_of: IndexesOf) -> Iterator[str]:
-    yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
+def _lines(question: StoredQuestion, indexes_of: IndexesOf, facts_of: Callable[[str], Facts] | None) -> Iterator[str]:
+    if question.windows:
+        yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
+    else:
+        yield "One-time: by Spark SQL over the stored rows, as of now"
     access = choose_access(question, indexes_of)
     for view, reading in question.windows.items():
         yield f"  {view}: {_window(reading)}"
         yield f"    {_access(reading, access[view], indexes_of(reading.stream))}"
     for view, table in question.tables.items():
         yield f"  {view}: table {table.name}"
+    for view, archived in question.archives.items():
+        yield f"  {view}: archive {archived.archive.name}, {_archived(archived)}"
+        if facts_of is not None:
+            yield f"    {_facts(facts_of(archived.archive.name))}"
     yield f"  {question.sql}"
+
+
+def _archived(reading: ArchiveReading) -> str:
+    key = reading.archive.key
+    if reading.keys is None:
+        return f"scanned; {key} = .. or {key} IN (..) would probe it"
+    return f"probed: {reading.keys}, in the row groups that may have it"
+
+
+def _facts(facts: Facts) -> str:
+    spec = facts.spec
+    return (
+        f"{spec.g} x {spec.e} sub-indices ({spec.layout.replace('_', ' ')}, {spec.strategy.replace('_', ' ')}), "
+        f"{facts.files:,} files, {facts.rows:,} rows, {facts.bytes:,} bytes; and what has come since the last update"
+    )
 
 
 def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes | None) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import RegisteredQuery, Source, StoredIndex, Stream, Table
+from sash.catalog import DeclaredArchive, RegisteredQuery, Source, StoredIndex, Stream, Table
 from sash.core.errors import CheckpointError
 
 Change = dict[str, Any]
@@ -79,6 +79,17 @@ class CatalogHistory:
                     found.pop(index, None)
         return list(found)
 
+    def archives(self) -> list[DeclaredArchive]:
+        """The archives that exist now, in the order in which they came."""
+        found: dict[str, DeclaredArchive] = {}
+        for change in self.changes:
+            if change["change"] == "create archive":
+                fields = {name: value for name, value in change.items() if name not in ("change", "schema")}
+                found[change["name"].lower()] = DeclaredArchive(**fields, schema=_read(change["schema"]))
+            elif change["change"] == "drop archive":
+                found.pop(change["name"].lower(), None)
+        return list(found.values())
+
     def queries(self, version: int | None = None) -> dict[str, RegisteredQuery]:
         """The queries that were registered at a version, by lower-case name; by default now."""
         found: dict[str, RegisteredQuery] = {}
@@ -109,6 +120,10 @@ def stream_of(change: Change) -> Stream:
 
 def query_change(query: RegisteredQuery) -> Change:
     return {"change": "register query", **asdict(query)}
+
+
+def archive_change(archive: DeclaredArchive) -> Change:
+    return {"change": "create archive", **vars(archive), "schema": _written(archive.schema)}
 
 
 def table_change(table: Table) -> Change:

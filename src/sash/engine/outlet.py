@@ -107,6 +107,10 @@ class Outlet:
         self._closed = False
         self._lock = threading.Lock()
 
+    @property
+    def sink(self) -> str:
+        return self._sink.name
+
     def take(self, answer: Answer) -> None:
         with self._lock:
             if self._closed:

@@ -148,10 +148,19 @@ class Query:
         from sash.spark.sinks import Sink
 
         sink = Sink(self._session.spark, format, options)
-        outlet = Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line)
+        self._write_into(Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line))
+
+    def _write_into(self, outlet: Outlet) -> None:
         self._outlets.append(outlet)
         self.subscribe(outlet.take)
         outlet.flush()
+
+    def _leave_out(self, sink: str) -> None:
+        """A sink is gone: nothing more goes there."""
+        for outlet in [each for each in self._outlets if each.sink == sink]:
+            self._outlets.remove(outlet)
+            self._subscribers.remove(outlet.take)
+            outlet.drop()
 
     def sinks(self) -> list[dict[str, Any]]:
         """Each sink of `write_to`: how much was written, how much waits, and why."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.errors import QueryFailedError, SashError
 from sash.engine import explain as explaining
+from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.ask_counts import counting_index
 from sash.engine.ask_stored import answer_by_spark, answer_from_rows, is_whole
 from sash.engine.compiler import CompiledQuery, compile_any_question
@@ -35,6 +36,7 @@ from sash.language import (
     SelectStatement,
     Statement,
     StoredQuestion,
+    has_slide,
     is_continuous,
 )
 from sash.transactions import Isolation
@@ -55,6 +57,7 @@ class Questions:
         settings: Settings,
         isolation: Isolation,
         tables: Tables,
+        feed_of: Callable[[str], ArchiveFeed],
         spark: Callable[[], SparkSession],
     ) -> None:
         self._shared = shared
@@ -64,6 +67,7 @@ class Questions:
         self._settings = settings
         self._isolation = isolation
         self._tables = tables
+        self._feed_of = feed_of
         self._spark = spark
 
     def ask(self, select: Select) -> pa.Table:
@@ -72,7 +76,7 @@ class Questions:
             question = compile_any_question(select, self._shared.catalog, uuid.uuid4().hex)
             if isinstance(question, StoredQuestion):
                 streams = {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
-                ask = partial(answer_by_spark, question, streams, self._tables.rows_at)
+                ask = partial(answer_by_spark, question, streams, self._tables.rows_at, self._feed_of)
             else:
                 ask = partial(self._ask_of_window, question, self._shared.running(question.stream))
         return ask(self._spark())
@@ -115,14 +119,14 @@ class Questions:
 
     def explain_select(self, select: Select) -> str:
         if not is_continuous(select):
-            return self._explain_answers(select, None)
+            return self._explain_answers(select, None) if has_slide(select) else self._explain_question(select)
         return either(lambda: self._explain_question(select), lambda: self._explain_continuous(select))
 
     def _explain_question(self, select: Select) -> str:
         with self._shared.lock:
             question = compile_any_question(select, self._shared.catalog)
         if isinstance(question, StoredQuestion):
-            return explain_rows(question, self._indexes_of)
+            return explain_rows(question, self._indexes_of, lambda name: self._feed_of(name).archive.facts())
         explanation = self._explain_answers(select, None)
         kept = self._shared.running(question.stream).kept
         index = None if kept is None else counting_index(question, kept)

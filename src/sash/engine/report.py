@@ -53,7 +53,7 @@ def show_tables(catalog: Catalog, sizes: dict[str, int]) -> pa.Table:
 
 
 def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
-    """A query's facts, or the columns of a stream or a table."""
+    """A query's facts, or the columns of a stream, a table or an archive."""
     if catalog.has_query(name):
         query = catalog.query(name)
         handle = handles[query.name]
@@ -70,9 +70,10 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
         return pa.table({"fact": list(facts), "value": list(facts.values())})
     schemas = {stream.name.lower(): stream.schema for stream in catalog.streams}
     schemas |= {table.name.lower(): table.schema for table in catalog.tables}
+    schemas |= {archive.name.lower(): archive.schema for archive in catalog.archives}
     if name.lower() not in schemas:
         hint = nearest(name, [*schemas, *(query.name for query in catalog.queries)])
-        raise CatalogError(f"unknown stream, table or query '{name}'{hint}")
+        raise CatalogError(f"unknown stream, table, archive or query '{name}'{hint}")
     schema = schemas[name.lower()]
     return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
 

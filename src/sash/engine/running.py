@@ -33,6 +33,7 @@ from sash.core.time import Micros
 from sash.engine import state
 from sash.engine.advance import Repeated, Service
 from sash.engine.answer import Answer
+from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
 from sash.engine.compiler import CompiledQuery
 from sash.engine.keep_batch import Brought, rows_of_batch
@@ -121,6 +122,8 @@ class RunningStream:
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
         # The stored window, for one-time questions.
         self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
+        # The archives that its rows go to.
+        self.feeds: list[ArchiveFeed] = []
         # By the query's serial number, as text: a later query of the same name is another one.
         self._failed: dict[str, str] = {}
         self._ended: set[str] = set()
@@ -141,6 +144,11 @@ class RunningStream:
         """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
         with self._lock:
             self.stream, self.pipeline = stream, pipeline
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its rows are kept, in a window or in an archive."""
+        return self.kept is not None or bool(self.feeds)
 
     @property
     def at_start(self) -> bool:
@@ -262,6 +270,8 @@ class RunningStream:
             reached = self.runtime.next_watermark(batch)
             times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
+        for feed in self.feeds:
+            feed.take_batch(rows, self.stream, epoch)
         kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._facts(table)))
         missed = max(missed, dropped)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
@@ -282,6 +292,16 @@ class RunningStream:
             if self.kept is not None and kept is not None:
                 facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
+        self.advance_feeds()
+
+    def advance_feeds(self, *, ended: bool = False) -> None:
+        """Archives follow time: everything before the watermark has come, and at the end everything has."""
+        latest, watermark = self.runtime.latest, self.runtime.watermark
+        passed = None if watermark is None else watermark - 1
+        reached = latest if ended else passed
+        if reached is not None:
+            for feed in self.feeds:
+                feed.advance(reached)
 
     def _rows_to_keep(self, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
         """What the stored window takes of a micro-batch that brings a watermark, and how many tuples were too late."""
@@ -440,6 +460,7 @@ class RunningStream:
                 self._report_failures(failed, reported=False)
                 tables = _present(counted=counted, pending=pending)
                 self._commit(Entry(kind, self._epoch, self._version, {**facts, "failed": failed}, tables), progress)
+            self.advance_feeds(ended=kind == "end")
 
     def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
         """Number the tuples that a watermark (None: the end) passes; their partials, and the tuples that still wait."""

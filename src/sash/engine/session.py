@@ -2,7 +2,7 @@
 
     stream_commands.py   CREATE and DROP STREAM        query_commands.py   REGISTER and DROP QUERY; answers come here
     table_commands.py    tables and their changes      questions.py        one-time SELECT, EXPLAIN
-    index_commands.py    indexes of stored windows
+    index_commands.py    indexes of stored windows     archive_commands.py rows on disk, until they expire
     runner.py            run, start, stop              report.py           SHOW, DESCRIBE, stats
 
 The life of a query is `register`: text, statement, plan (compiler), catalog; the next micro-batch of its stream
@@ -23,6 +23,7 @@ from sash.catalog import CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
 from sash.core.time import Micros, to_micros
+from sash.engine.archive_commands import ArchiveCommands
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import as_select
 from sash.engine.continuous import ContinuousQueries, joined_query
@@ -45,11 +46,14 @@ from sash.engine.table_commands import TableCommands
 from sash.engine.table_rows import Given
 from sash.engine.tables import Tables
 from sash.language import (
+    AlterArchive,
+    CreateArchive,
     CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
+    DropArchive,
     DropIndex,
     DropQuery,
     DropStream,
@@ -59,6 +63,7 @@ from sash.language import (
     RegisterQuery,
     SelectStatement,
     SetExecution,
+    ShowArchives,
     ShowIndexes,
     ShowQueries,
     ShowTables,
@@ -125,19 +130,28 @@ class Session:
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
         self._index_commands = IndexCommands(self._shared)
+        self._archive_commands = ArchiveCommands(
+            self._shared, self.continuous, self.queries, lambda: self.spark, self.place_for_unwritten
+        )
         self._stream_commands = StreamCommands(
-            self._shared, lambda: self.spark, self._make_running, self._runner.is_running, self._index_commands.restore
+            self._shared,
+            lambda: self.spark,
+            self._make_running,
+            self._runner.is_running,
+            self._index_commands.restore,
+            self._archive_commands.attach_to,
         )
         self._table_commands = TableCommands(
             self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
         )
         self._questions = Questions(
             self._shared, self._query_commands, self.continuous, self.queries, self._settings, self._isolation,
-            self._tables, lambda: self.spark,
+            self._tables, self._archive_commands.feed_now, lambda: self.spark,
         )  # fmt: skip
         try:
             self._home.record_borrowed()
             self._query_commands.restore()
+            self._archive_commands.restore()
             self._stream_commands.restore()
         except BaseException:
             self.close()
@@ -265,8 +279,8 @@ class Session:
 
     @property
     def has_work(self) -> bool:
-        """Some query is registered, or some stream stores its window."""
-        return bool(self.queries) or any(stream.keep is not None for stream in self._catalog.streams)
+        """Some query is registered, or some stream stores its window or fills an archive."""
+        return bool(self.queries) or any(running.is_stored for running in self._streams.values())
 
     def run(self) -> None:
         """Drain finite sources, deterministically, then close the last panes and return."""
@@ -297,6 +311,7 @@ class Session:
         self._runner.close()
         self._query_commands.write_what_waits()
         self._query_commands.report_unwritten()
+        self._archive_commands.close()
         self._plans.close()
         self._home.close()
         if self._checkpoint is not None:
@@ -333,6 +348,10 @@ class Session:
             CreateTable: self._table_commands.create,
             CreateIndex: self._index_commands.create,
             DropIndex: self._index_commands.drop,
+            CreateArchive: self._archive_commands.create,
+            AlterArchive: self._archive_commands.alter,
+            DropArchive: lambda s: self._archive_commands.drop(s.name),
+            ShowArchives: lambda s: self._archive_commands.show(),
             ShowIndexes: lambda s: self._index_commands.show(),
             DropTable: lambda s: self.drop_table(s.name),
             **dict.fromkeys((Insert, Update, Delete), self._table_commands.execute),
@@ -366,7 +385,10 @@ class Session:
     def stats(self) -> dict[str, Any]:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
         return self._isolation.reading(
-            lambda: session_statistics(self._streams, self.queries, self._memory.forgotten, self.continuous)
+            lambda: {
+                **session_statistics(self._streams, self.queries, self._memory.forgotten, self.continuous),
+                "archives": self._archive_commands.statistics(),
+            }
         )
 
 

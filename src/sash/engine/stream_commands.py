@@ -30,12 +30,14 @@ class StreamCommands:
         run: Callable[[Stream, Pipeline], RunningStream],
         is_running: Callable[[str], bool],
         restore_indexes: Callable[[Stream], None],
+        attach_archives: Callable[[Stream], None],
     ) -> None:
         self._shared = shared
         self._spark = spark
         self._run = run
         self._is_running = is_running
         self._restore_indexes = restore_indexes
+        self._attach_archives = attach_archives
         # Streams of a checkpoint that were opened again, and that the program may still declare.
         self._restored: set[str] = set()
 
@@ -81,6 +83,7 @@ class StreamCommands:
                 history.append(stream_change(stream))
             else:
                 self._restore_indexes(stream)
+            self._attach_archives(stream)
 
     def restore(self) -> None:
         """After a restart: streams with a declared source are opened again."""
@@ -108,7 +111,7 @@ class StreamCommands:
                 self._shared.checkpoint.forget(stream)
 
     def ready(self) -> list[RunningStream]:
-        """The streams that some query reads, or whose windows are stored, in the order of their names."""
+        """The streams that some query or archive reads, or whose windows are stored, in the order of their names."""
         streams, queries = self._shared.streams, self._shared.catalog.queries
         missing = [name for name in self._shared.history.streams() if name not in streams]
         if missing:
@@ -119,10 +122,11 @@ class StreamCommands:
         chosen = [
             streams[name]
             for name in sorted(streams)
-            if streams[name].stream.keep is not None or any(query.reads(name) for query in queries)
+            if streams[name].is_stored or any(query.reads(name) for query in queries)
         ]
         if not chosen:
             raise SashError(
-                "nothing to run: no query is registered (session.register or REGISTER QUERY), and no stream has KEEP"
+                "nothing to run: no query is registered (session.register or REGISTER QUERY), no stream has KEEP, "
+                "and none is archived"
             )
         return chosen

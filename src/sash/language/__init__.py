@@ -25,21 +25,26 @@ from sash.language.links import Link
 from sash.language.script import parse, parse_script
 from sash.language.sought import Sought
 from sash.language.statements import (
+    AlterArchive,
+    CreateArchive,
     CreateIndex,
     CreateStream,
     CreateTable,
     Delete,
     Describe,
+    DropArchive,
     DropIndex,
     DropQuery,
     DropStream,
     DropTable,
     Explain,
     Insert,
+    Partitioning,
     RegisterQuery,
     Select,
     SelectStatement,
     SetExecution,
+    ShowArchives,
     ShowIndexes,
     ShowQueries,
     ShowTables,
@@ -47,18 +52,22 @@ from sash.language.statements import (
     TableStatement,
     Update,
 )
-from sash.language.stored import StoredQuestion, StoredReading, bind_stored
+from sash.language.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
 from sash.language.table_changes import TableChange, bind_change
 from sash.language.windows import has_slide, stream_names
 
 __all__ = [
     "ROW_KINDS",
     "SET_KINDS",
+    "AlterArchive",
+    "ArchiveReading",
+    "CreateArchive",
     "CreateIndex",
     "CreateStream",
     "CreateTable",
     "Delete",
     "Describe",
+    "DropArchive",
     "DropIndex",
     "DropQuery",
     "DropStream",
@@ -67,10 +76,12 @@ __all__ = [
     "Insert",
     "Leading",
     "Link",
+    "Partitioning",
     "RegisterQuery",
     "Select",
     "SelectStatement",
     "SetExecution",
+    "ShowArchives",
     "ShowIndexes",
     "ShowQueries",
     "ShowTables",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.catalog import Catalog, Stream, Table
+from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, Span, nearest
 from sash.language.functions import REFUSED
 from sash.language.places import span_of
@@ -55,6 +55,9 @@ def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
     for stream in catalog.streams:
         if stream.name.lower() == table.name.lower():
             return stream
+    if catalog.has_archive(table.name):
+        reason = f"'{table.name}' is an archive, which is asked once: a SELECT without a window and without REGISTER"
+        raise CqlError(reason, script, span_of(table.this))
     hint = nearest(table.name, (stream.name for stream in catalog.streams)) or "; CREATE STREAM makes one"
     raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
 
@@ -62,3 +65,8 @@ def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
 def table_of(node: exp.Expr, catalog: Catalog) -> Table | None:
     """The table that a name in FROM means, if it means one."""
     return catalog.table(node.name) if isinstance(node, exp.Table) and catalog.has_table(node.name) else None
+
+
+def archive_of(node: exp.Expr, catalog: Catalog) -> DeclaredArchive | None:
+    """The archive that a name in FROM means, if it means one."""
+    return catalog.archive(node.name) if isinstance(node, exp.Table) and catalog.has_archive(node.name) else None

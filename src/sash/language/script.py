@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, Span, nearest
+from sash.language.archives import parse_alter_archive, parse_create_archive
 from sash.language.create_index import parse_create_index, parse_drop_index
 from sash.language.create_stream import parse_create_stream
 from sash.language.create_table import parse_create_table
@@ -16,10 +17,12 @@ from sash.language.dialect import parse_query, tokenize
 from sash.language.output_clause import accept_output, finish_output
 from sash.language.places import set_output
 from sash.language.statements import (
+    CreateArchive,
     CreateIndex,
     CreateStream,
     CreateTable,
     Describe,
+    DropArchive,
     DropQuery,
     DropStream,
     DropTable,
@@ -28,6 +31,7 @@ from sash.language.statements import (
     Select,
     SelectStatement,
     SetExecution,
+    ShowArchives,
     ShowIndexes,
     ShowQueries,
     ShowTables,
@@ -40,10 +44,13 @@ _STATEMENTS = (
     "CREATE STREAM",
     "CREATE TABLE",
     "CREATE INDEX",
+    "CREATE ARCHIVE",
+    "ALTER ARCHIVE",
     "REGISTER QUERY",
     "SHOW QUERIES",
     "SHOW TABLES",
     "SHOW INDEXES",
+    "SHOW ARCHIVES",
     "DESCRIBE",
     "DROP",
     "INSERT",
@@ -58,9 +65,18 @@ _CHANGES: dict[str, Callable[[Cursor], Statement]] = {
     "UPDATE": parse_update,
     "DELETE": parse_delete,
 }
-_DROPS: dict[str, Callable[[str], Statement]] = {"QUERY": DropQuery, "STREAM": DropStream, "TABLE": DropTable}
-_SHOWN: dict[str, Callable[[], Statement]] = {"QUERIES": ShowQueries, "TABLES": ShowTables, "INDEXES": ShowIndexes}
-_LATER_CREATE = {"ARCHIVE": "archives (CREATE ARCHIVE)"}
+_DROPS: dict[str, Callable[[str], Statement]] = {
+    "QUERY": DropQuery,
+    "STREAM": DropStream,
+    "TABLE": DropTable,
+    "ARCHIVE": DropArchive,
+}
+_SHOWN: dict[str, Callable[[], Statement]] = {
+    "QUERIES": ShowQueries,
+    "TABLES": ShowTables,
+    "INDEXES": ShowIndexes,
+    "ARCHIVES": ShowArchives,
+}
 _LATER = {"WITH": "common table expressions (WITH)"}
 _REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
 _SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
@@ -97,6 +113,9 @@ def _statement(cursor: Cursor) -> Statement:
         return _register(cursor)
     if cursor.accept("DROP"):
         return _drop(cursor)
+    if cursor.accept("ALTER"):
+        cursor.expect("ARCHIVE", "ARCHIVE after ALTER")
+        return parse_alter_archive(cursor)
     if cursor.accept("EXPLAIN"):
         return Explain(_select(cursor, cursor.tokens[cursor.position :]))
     if cursor.at("SELECT") or cursor.at("(") or _at_output(cursor):
@@ -133,17 +152,16 @@ def _command(cursor: Cursor) -> Statement:
     raise cursor.error(f"expected a statement ({', '.join(_STATEMENTS)}), got '{word}'{hint}")
 
 
-def _create(cursor: Cursor) -> CreateStream | CreateTable | CreateIndex:
-    for word, what in _LATER_CREATE.items():
-        if cursor.at(word):
-            raise cursor.unsupported(what)
+def _create(cursor: Cursor) -> CreateStream | CreateTable | CreateIndex | CreateArchive:
     if cursor.accept("INDEX"):
         return parse_create_index(cursor)
+    if cursor.accept("ARCHIVE"):
+        return parse_create_archive(cursor)
     later = cursor.accept("NONRETROACTIVE")
     if later or cursor.at("TABLE"):
         cursor.expect("TABLE")
         return parse_create_table(cursor, retroactive=not later)
-    cursor.expect("STREAM", "STREAM, TABLE, NONRETROACTIVE TABLE or INDEX")
+    cursor.expect("STREAM", "STREAM, TABLE, NONRETROACTIVE TABLE, INDEX or ARCHIVE")
     return parse_create_stream(cursor)
 
 
@@ -155,7 +173,7 @@ def _drop(cursor: Cursor) -> Statement:
             name = cursor.name(f"the {word.lower()}'s name")
             cursor.expect_end()
             return statement(name)
-    raise cursor.error(f"expected QUERY, STREAM, TABLE or INDEX, got {cursor.found()}")
+    raise cursor.error(f"expected QUERY, STREAM, TABLE, INDEX or ARCHIVE, got {cursor.found()}")
 
 
 def _register(cursor: Cursor) -> RegisterQuery:

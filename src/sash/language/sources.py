@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.catalog import Stream, Table
+from sash.catalog import DeclaredArchive, Stream, Table
 
 
 @dataclass(frozen=True)
 class Source:
-    """A stream's window or a table, by the name of its view."""
+    """A stream's window, a table or an archive, by the name of its view."""
 
     view: str
-    relation: Stream | Table
+    relation: Stream | Table | DeclaredArchive
 
 
 class Sources:

@@ -77,6 +77,52 @@ class ShowIndexes:
 
 
 @dataclass(frozen=True)
+class Partitioning:
+    """How an archive divides insertion and expiry times; without numbers Sash chooses."""
+
+    insertions: int | None = None
+    expiries: int | None = None
+    chronological: bool = False
+    rebuild: bool = True
+
+    @property
+    def is_auto(self) -> bool:
+        return self.insertions is None
+
+
+@dataclass(frozen=True)
+class CreateArchive:
+    """Of a stream or a registered query; `lifetime_column` has the lifetimes of rows, up to `lifetime`."""
+
+    name: Name
+    source: Name
+    key: Name
+    lifetime: Micros
+    every: Micros
+    lifetime_column: Name | None = None
+    partitioning: Partitioning = Partitioning()
+    directory: str | None = None
+    script: str = ""
+
+
+@dataclass(frozen=True)
+class AlterArchive:
+    name: Name
+    partitioning: Partitioning
+    script: str
+
+
+@dataclass(frozen=True)
+class DropArchive:
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowArchives:
+    pass
+
+
+@dataclass(frozen=True)
 class CreateTable:
     name: str
     schema: pa.Schema
@@ -175,18 +221,22 @@ TableStatement = Insert | Update | Delete
 Statement = (
     CreateStream
     | CreateIndex
+    | CreateArchive
     | CreateTable
     | RegisterQuery
     | DropQuery
     | DropStream
     | DropTable
     | DropIndex
+    | DropArchive
+    | AlterArchive
     | Insert
     | Update
     | Delete
     | ShowQueries
     | ShowTables
     | ShowIndexes
+    | ShowArchives
     | SetExecution
     | Describe
     | Explain

@@ -8,14 +8,14 @@ as text that is written anew from the tree. Each window becomes the name of a vi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
-from sash.catalog import Catalog, Stream, Table
+from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.window import RowWindow, Window
 from sash.language import aggregates
@@ -23,7 +23,7 @@ from sash.language.functions import FUNCTIONS, REFUSED
 from sash.language.item_calls import ITEM_FUNCTIONS
 from sash.language.leading import Leading, leading_in
 from sash.language.links import Link, links_in
-from sash.language.names import stream_of, table_of
+from sash.language.names import archive_of, stream_of, table_of
 from sash.language.places import (
     approx_at,
     bounds_at,
@@ -82,12 +82,21 @@ class StoredReading:
 
 
 @dataclass(frozen=True)
+class ArchiveReading:
+    """Rows of an archive: all, or those with one of some keys."""
+
+    archive: DeclaredArchive
+    keys: Sought | None = None
+
+
+@dataclass(frozen=True)
 class StoredQuestion:
-    """`sql` is for Spark, over views: those of windows, and those of tables, by name."""
+    """`sql` is for Spark, over views: those of windows, of tables and of archives, by name."""
 
     sql: str
     windows: dict[str, StoredReading]
     tables: dict[str, Table]
+    archives: dict[str, ArchiveReading] = field(default_factory=dict)
 
 
 def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
@@ -99,28 +108,35 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
     _check_clauses(tree, select.script)
     windows: dict[str, StoredReading] = {}
     tables: dict[str, Table] = {}
+    archives: dict[str, ArchiveReading] = {}
     sources: dict[int, Source] = {}
     for node in sorted(tree.find_all(exp.Table), key=lambda node: span_of(node).start):
         _check_plain(node, select.script)
-        written, table = node.this, table_of(node, catalog)
-        view = f"_window_{len(windows)}{mark}" if table is None else f"_table_{len(tables)}{mark}"
+        written, table, archive = node.this, table_of(node, catalog), archive_of(node, catalog)
         if table is not None:
-            _refuse_window(node, select.script)
+            view = f"_table_{len(tables)}{mark}"
+            _refuse_window(node, "a table", select.script)
             tables[view] = table
+        elif archive is not None:
+            view = f"_archive_{len(archives)}{mark}"
+            _refuse_window(node, "an archive", select.script)
+            archives[view] = ArchiveReading(archive)
         else:
+            view = f"_window_{len(windows)}{mark}"
             windows[view] = _reading(node, stream_of(node, catalog, select.script), select.script)
-        sources[id(node)] = Source(view, table or windows[view].stream)
+        sources[id(node)] = Source(view, table or archive or windows[view].stream)
         if not node.alias:
             node.set("alias", exp.TableAlias(this=written.copy()))
         node.set("this", exp.to_identifier(view))
-    known = _Names.of(tree, [*(each.stream.schema for each in windows.values()), *(t.schema for t in tables.values())])
+    known = _Names.of(tree, [source.relation.schema for source in sources.values()])
     for part in tree.walk():
         _check(part, select.script)
         if isinstance(part, exp.Column):
             known.check(part, select.script)
     for query in tree.find_all(exp.Select):
         windows |= _narrowed(query, Sources(query, sources), windows)
-    return StoredQuestion(_Writer(dialect="spark", comments=False).generate(tree), windows, tables)
+        archives |= _probed(query, Sources(query, sources), archives)
+    return StoredQuestion(_Writer(dialect="spark", comments=False).generate(tree), windows, tables, archives)
 
 
 @dataclass(frozen=True)
@@ -187,10 +203,20 @@ def _narrowed(query: exp.Expr, sources: Sources, windows: dict[str, StoredReadin
     }
 
 
-def _refuse_window(node: exp.Expr, script: str) -> None:
+def _probed(query: exp.Expr, sources: Sources, archives: Mapping[str, ArchiveReading]) -> dict[str, ArchiveReading]:
+    """The archives of which a SELECT wants rows with certain keys only."""
+    return {
+        view: replace(archives[view], keys=sought)
+        for view, every in sought_in(query, sources).items()
+        for sought in every
+        if view in archives and sought.column == archives[view].archive.key
+    }
+
+
+def _refuse_window(node: exp.Expr, what: str, script: str) -> None:
     clause = window_clause(node)
     if clause is not None:
-        raise CqlError(f"'{node.name}' is a table, which has no window: leave it out", script, clause.span)
+        raise CqlError(f"'{node.name}' is {what}, which has no window: leave it out", script, clause.span)
 
 
 def _check_clauses(tree: exp.Expr, script: str) -> None:

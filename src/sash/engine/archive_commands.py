@@ -1,0 +1,250 @@
+"""What a session does with archives: CREATE, ALTER, DROP, SHOW, and opening them again after a restart."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sash.catalog import DeclaredArchive, Stream
+from sash.core.errors import ArchiveError, CatalogError, CqlError
+from sash.core.time import format_duration, to_micros
+from sash.engine.archive_feed import ArchiveFeed
+from sash.engine.continuous import ContinuousQueries
+from sash.engine.declare import check_name
+from sash.engine.declare_archive import declared_archive
+from sash.engine.history import archive_change
+from sash.engine.outlet import Outlet
+from sash.engine.query import Query
+from sash.engine.shared import Shared
+from sash.language import AlterArchive, CreateArchive, Partitioning
+from sash.storage.archive import Archive
+from sash.storage.archive.manifest import MANIFEST
+from sash.storage.archive.states import FOLDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Beside the program, where nothing else is said and there is no checkpoint.
+DEFAULT_PLACE = Path("sash-archives")
+
+
+class ArchiveSink:
+    """A query's answers on their way into an archive."""
+
+    def __init__(self, feed: ArchiveFeed) -> None:
+        self._feed = feed
+        self.name = f"archive {feed.declared.name}"
+
+    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        if self._feed.declared.of_changes:
+            self._feed.take_changes(as_of, table)
+        else:
+            self._feed.take_answer(as_of, table, to_micros(as_of) if rows is None else rows)
+
+
+class ArchiveCommands:
+    """`handles` are the queries as users hold them, by name."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        continuous: ContinuousQueries,
+        handles: dict[str, Query],
+        spark: Callable[[], SparkSession],
+        place_for_unwritten: Callable[[Query, str], Path | None],
+    ) -> None:
+        self._shared = shared
+        self._continuous = continuous
+        self._handles = handles
+        self._spark = spark
+        self._place_for_unwritten = place_for_unwritten
+        self._feeds: dict[str, ArchiveFeed] = {}
+        # Archives of a checkpoint that the program may still create as they were.
+        self._restored: set[str] = set()
+
+    # -- statements ------------------------------------------------------------------------------------
+
+    def create(self, statement: CreateArchive) -> None:
+        with self._shared.lock:
+            declared = declared_archive(statement, self._shared.catalog, self._continuous.plan, self._home)
+            declared = replace(declared, serial=self._shared.history.version + 1)
+            if declared.name.lower() in self._restored:
+                self._check_same(declared)
+                self._restored.discard(declared.name.lower())
+                return
+            check_name("archive", declared.name)
+            self._shared.catalog.add_archive(declared)
+            try:
+                feed = self._open(declared, statement.partitioning)
+            except BaseException:
+                self._shared.catalog.drop_archive(declared.name)
+                raise
+            feed.begin_anew()
+            self._feeds[declared.name.lower()] = feed
+            self._attach(feed)
+            self._shared.history.append(archive_change(declared))
+
+    def alter(self, statement: AlterArchive) -> None:
+        try:
+            feed = self.feed(statement.name.text)
+        except CatalogError as error:
+            raise CqlError(str(error), statement.script, statement.name.span) from None
+        wanted = statement.partitioning
+        feed.repartition(
+            wanted.insertions, wanted.expiries, layout_of(wanted), None if wanted.is_auto else strategy_of(wanted)
+        )
+
+    def drop(self, name: str) -> None:
+        """The archive and its files."""
+        with self._shared.lock:
+            declared = self._shared.catalog.drop_archive(name)
+            feed = self._feeds.pop(declared.name.lower(), None)
+            self._restored.discard(declared.name.lower())
+            self._shared.history.append({"change": "drop archive", "name": declared.name})
+            for running in self._shared.streams.values():
+                running.feeds = [each for each in running.feeds if each is not feed]
+        if feed is not None:
+            for handle in self._handles.values():
+                handle._leave_out(f"archive {feed.declared.name}")
+            feed.close()
+        shutil.rmtree(declared.directory, ignore_errors=True)
+
+    def show(self) -> pa.Table:
+        rows = [feed.statistics() for feed in self._feeds.values()]
+        schema = pa.schema(
+            {
+                "name": pa.string(), "from": pa.string(), "key": pa.string(), "lifetime": pa.string(),
+                "every": pa.string(), "partition": pa.string(), "layout": pa.string(), "strategy": pa.string(),
+                "rows": pa.int64(), "bytes": pa.int64(), "files": pa.int64(),
+                "updated": pa.timestamp("us", "UTC"), "directory": pa.string(), "error": pa.string(),
+            }
+        )  # fmt: skip
+        return pa.Table.from_pylist(rows, schema)
+
+    def feed(self, name: str) -> ArchiveFeed:
+        declared = self._shared.catalog.archive(name)
+        try:
+            return self._feeds[declared.name.lower()]
+        except KeyError:
+            raise CatalogError(f"archive '{declared.name}' is not open: create its stream first") from None
+
+    def feed_now(self, name: str) -> ArchiveFeed:
+        """For a question: time goes on also while a query has no results."""
+        feed = self.feed(name)
+        handle = self._handle(feed) if feed.declared.of_changes else None
+        if handle is not None and handle.error is None:
+            now = self._continuous.reached(handle)
+            if now is not None:
+                feed.advance(now)
+        return feed
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        return {feed.declared.name: feed.statistics() for feed in self._feeds.values()}
+
+    # -- after a restart -------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Archives are open at once; their queries are known already."""
+        for declared in self._shared.history.archives():
+            self._shared.catalog.add_archive(declared)
+            self._restored.add(declared.name.lower())
+            feed = ArchiveFeed(declared, Archive.open(declared.directory, write=True), self._spark)
+            self._feeds[declared.name.lower()] = feed
+            self._attach(feed)
+
+    def attach_to(self, stream: Stream) -> None:
+        """A stream that has just been opened."""
+        running = self._shared.running(stream.name)
+        running.feeds = [feed for feed in self._feeds.values() if feed.declared.reads(stream.name)]
+        running.advance_feeds()
+
+    def close(self) -> None:
+        for feed in self._feeds.values():
+            feed.close()
+
+    # -- how -------------------------------------------------------------------------------------------
+
+    def _handle(self, feed: ArchiveFeed) -> Query | None:
+        """The query that fills an archive, if one does."""
+        source = feed.declared.source.lower()
+        return next((each for each in self._handles.values() if each.name.lower() == source), None)
+
+    def _attach(self, feed: ArchiveFeed) -> None:
+        source, handle = feed.declared.source, self._handle(feed)
+        if handle is not None:
+            sink = ArchiveSink(feed)
+            place = self._place_for_unwritten(handle, f"archive-{feed.declared.name.lower()}")
+            handle._write_into(Outlet(handle.name, sink, place, str))
+        elif source.lower() in self._shared.streams:
+            self.attach_to(self._shared.catalog.stream(source))
+
+    def _open(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
+        """A new archive, or one that is there already: then it goes on, if it is of the same kind."""
+        directory = Path(declared.directory)
+        if (directory / MANIFEST).exists():
+            archive = Archive.open(directory, write=True)
+            try:
+                self._check_spec(archive, declared)
+            except BaseException:
+                archive.close()
+                raise
+        else:
+            _check_empty(directory)
+            archive = Archive.create(
+                directory, declared.schema, declared.key, lifetime=declared.lifetime, every=declared.every,
+                g=partitioning.insertions, e=partitioning.expiries, layout=layout_of(partitioning),
+                strategy=None if partitioning.is_auto else strategy_of(partitioning),
+            )  # fmt: skip
+        return ArchiveFeed(declared, archive, self._spark)
+
+    def _check_spec(self, archive: Archive, declared: DeclaredArchive) -> None:
+        spec = archive.spec
+        for what, ours, theirs in (
+            ("KEY", declared.key, spec.key),
+            ("LIFETIME UP TO", format_duration(declared.lifetime), format_duration(spec.lifetime)),
+            ("UPDATE EVERY", format_duration(declared.every), format_duration(spec.every)),
+            ("columns", ", ".join(declared.schema.names), ", ".join(spec.schema.names)),
+        ):
+            if ours != theirs:
+                raise ArchiveError(
+                    f"there is an archive in {archive.directory} with {what} {theirs}, not {ours}; "
+                    "declare it as it is, or choose another directory with IN"
+                )
+        if not declared.schema.equals(spec.schema):
+            raise ArchiveError(
+                f"the archive in {archive.directory} has columns of other types; choose another directory"
+            )
+
+    def _check_same(self, declared: DeclaredArchive) -> None:
+        known = self._shared.catalog.archive(declared.name)
+        if replace(declared, serial=known.serial) != known:
+            raise CatalogError(
+                f"archive '{known.name}' is another one in the checkpoint; create it as it was, or DROP ARCHIVE "
+                f"{known.name} first"
+            )
+
+    @property
+    def _home(self) -> Path:
+        checkpoint = self._shared.checkpoint
+        return DEFAULT_PLACE if checkpoint is None else checkpoint.archives
+
+
+def _check_empty(directory: Path) -> None:
+    """Empty, or left by a crash before there was a manifest."""
+    ours = {FOLDER, f".{MANIFEST}.draft", "owner.lock"}
+    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - ours):
+        raise ArchiveError(f"{directory} is no archive and not empty; choose another directory with IN '..'")
+
+
+def layout_of(partitioning: Partitioning) -> str:
+    return "chronological" if partitioning.chronological else "round_robin"
+
+
+def strategy_of(partitioning: Partitioning) -> str:
+    return "rebuild" if partitioning.rebuild else "no_rebuild"

@@ -1,0 +1,237 @@
+"""An archive that a session keeps: what comes to it, when it is updated, how it is read.
+
+    rows of a stream's micro-batch ──Spark──┐
+    a query's answers or changes ───────────┴──► inbox ──► update of the archive, when time passes a multiple of
+                                                           UPDATE EVERY and all of that interval is here
+
+Whoever asks sees both, so that nothing waits for an update to be seen. Deliveries may come twice after a crash
+(storage/archive/inbox.py). An update that fails leaves everything as it was and is tried again with the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import DeclaredArchive, Stream
+from sash.core.changes import EXP, NEVER, SIGN, TS
+from sash.core.errors import ArchiveError, SashError
+from sash.core.time import Micros, format_duration, to_datetime, to_micros
+from sash.storage.archive import Archive, with_times
+from sash.storage.archive.inbox import Inbox, Waiting
+from sash.storage.archive.keys import as_keys, equals_any
+from sash.storage.archive.reading import expires_after
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sash.storage.archive import Writer
+
+logger = logging.getLogger("sash.engine")
+
+# From here on Spark rewrites sub-indices: this process would need several times as much memory.
+SPARK_FROM_BYTES = 256 * 2**20
+# Before every event time.
+_NEVER_YET: Micros = -(2**62)
+
+
+class ArchiveFeed:
+    """Deliveries and updates come from one thread at a time; anybody reads."""
+
+    def __init__(self, declared: DeclaredArchive, archive: Archive, spark: Callable[[], SparkSession]) -> None:
+        self.declared = declared
+        self.archive = archive
+        self._spark = spark
+        self._inbox = Inbox(archive.directory, archive.spec)
+        self._lock = threading.RLock()
+        self._readers = 0
+        # Everything up to here has come.
+        self.now: Micros = _NEVER_YET if self._updated is None else self._updated
+        self.error: str | None = None
+
+    @property
+    def _updated(self) -> Micros | None:
+        return self.archive.facts().updated
+
+    # -- what comes ------------------------------------------------------------------------------------
+
+    def take_batch(self, rows: DataFrame, stream: Stream, epoch: int) -> None:
+        """A micro-batch of the stream; one that comes again after a crash has the same number."""
+        from sash.spark.archive import lifetime_sql, write_rows
+        from sash.spark.faults import first_line
+
+        column = self.declared.lifetime_column
+        type = None if column is None else self.declared.schema.field(column).type
+        lifetime = lifetime_sql(column, type, self.declared.lifetime)
+        with self._lock:
+            try:
+                write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch))
+            except Exception as error:
+                raise ArchiveError(
+                    f"archive '{self.declared.name}' cannot take a micro-batch: {first_line(error)}; "
+                    "what it has stays as it was"
+                ) from error
+
+    def take_answer(self, as_of: datetime, table: pa.Table, number: int) -> None:
+        """An answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on."""
+        time = to_micros(as_of)
+        stamps = np.full(len(table), time, dtype=np.int64)
+        with self._lock:
+            self._put(number, table, stamps, stamps + self.declared.lifetime)
+            self.advance(time)
+
+    def take_changes(self, as_of: datetime, table: pa.Table) -> None:
+        """Results of a continuous query, each of which lives until its own expiry.
+
+        After a crash some may come again, in another division: then all that came from there on does.
+        """
+        ts = np.asarray(table[TS].cast(pa.int64()))
+        exp = np.asarray(table[EXP].cast(pa.int64()).fill_null(NEVER))
+        rows = table.drop_columns([TS, EXP, SIGN])
+        with self._lock:
+            if len(ts):
+                self._inbox.cut(int(ts.min()))
+                self._put(int(ts.min()), rows, ts, np.minimum(exp, ts + self.declared.lifetime))
+            self.advance(to_micros(as_of))
+
+    def _put(self, number: int, rows: pa.Table, inserted: Any, expires: Any) -> None:
+        after = _NEVER_YET if self._updated is None else self._updated
+        fresh = pa.array(inserted > after)
+        records = with_times(rows, inserted, expires).filter(fresh)
+        if len(records):
+            self._inbox.put(number, records)
+
+    def begin_anew(self) -> None:
+        """What waits was delivered by somebody else, whose deliveries had numbers of their own."""
+        with self._lock:
+            self._inbox.clear()
+
+    # -- updates ---------------------------------------------------------------------------------------
+
+    def advance(self, now: Micros) -> None:
+        """Everything up to a time has come: the archive is updated if an interval is over."""
+        with self._lock:
+            self.now = max(now, self.now)
+            due, updated = self.archive.spec.boundary(self.now), self._updated
+            if updated is not None and due <= updated:
+                return
+            try:
+                self._update(updated, due)
+                self.archive.retune(self._writer(self.archive.facts().bytes))
+            except (OSError, SashError) as error:
+                if self.error is None:
+                    logger.exception(
+                        "archive %s cannot be updated; what it has stays, and it is tried again", self.declared.name
+                    )
+                self.error = str(error)
+                return
+            if self.error is not None:
+                logger.info("archive %s is updated again", self.declared.name)
+                self.error = None
+
+    def _update(self, updated: Micros | None, due: Micros) -> None:
+        waiting, facts = self._inbox.waiting(updated, due), self.archive.facts()
+        writer = self._writer(max(waiting.bytes, max((sub.bytes for sub in facts.sub_indices), default=0)))
+        if writer is None:
+            self.archive.update(waiting.read(self.archive.spec), due)
+        else:
+            self.archive.update(self._frame(waiting), due, writer=writer)
+        if not self._readers:
+            self._inbox.forget(due)
+
+    def repartition(self, g: int | None, e: int | None, layout: str, strategy: str | None) -> None:
+        """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
+        advice, facts = self.archive.advice(), self.archive.facts()
+        self.archive.migrate(
+            g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
+            writer=self._writer(facts.bytes),
+        )  # fmt: skip
+
+    def _writer(self, size: int) -> Writer | None:
+        """Spark, for what is large or where executors are elsewhere."""
+        from sash.spark.archive import SparkWriter, is_distributed
+
+        spark = self._spark()
+        return SparkWriter(self._session) if size >= SPARK_FROM_BYTES or is_distributed(spark) else None
+
+    def _frame(self, waiting: Waiting) -> DataFrame:
+        from sash.spark.archive import inserted_between, read_files
+
+        rows = read_files(self._session, waiting.paths, self.archive.spec)
+        return inserted_between(rows, waiting.since, waiting.until)
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        from sash.spark.archive import archive_session
+
+        return archive_session(self._spark())
+
+    # -- questions -------------------------------------------------------------------------------------
+
+    @property
+    def _as_of(self) -> Micros | None:
+        """As of when rows are read; None before anything has come."""
+        return None if self.now == _NEVER_YET else self.now
+
+    def probe(self, keys: pa.Array) -> tuple[pa.Table, Micros | None]:
+        """The rows with one of the keys, and as of when."""
+        spec = self.archive.spec
+        with self._lock:
+            found = self.archive.probe(keys, now=self.now)
+            wanted = equals_any(as_keys(keys, spec), spec.key) & expires_after(self.now)
+            waiting = self._inbox.waiting(self._updated, self.now).read(spec, wanted)
+            return pa.concat_tables([found, waiting.select(found.column_names)]), self._as_of
+
+    @contextmanager
+    def scanning(self) -> Iterator[tuple[DataFrame, Micros | None]]:
+        """All rows as a DataFrame, and as of when; no file of them goes before the end of the `with`."""
+        from sash.spark.archive import alive, inserted_between, read_files
+        from sash.spark.lanes import quoted
+
+        spec, spark = self.archive.spec, self._spark()
+        with ExitStack() as stack:
+            with self._lock:
+                now, as_of = self.now, self._as_of
+                held = stack.enter_context(self.archive.hold(now))
+                waiting = self._inbox.waiting(held.manifest.updated, now)
+                self._readers += 1
+                stack.callback(self._leave)
+            stored, fresh = (read_files(spark, paths, spec) for paths in (held.paths, waiting.paths))
+            fresh = inserted_between(fresh, waiting.since, waiting.until)
+            yield alive(stored.unionAll(fresh), now).select(*map(quoted, spec.schema.names)), as_of
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._readers -= 1
+
+    def statistics(self) -> dict[str, Any]:
+        facts = self.archive.facts()
+        spec = facts.spec
+        return {
+            "name": self.declared.name,
+            "from": self.declared.source,
+            "key": self.declared.key,
+            "lifetime": format_duration(self.declared.lifetime),
+            "every": format_duration(self.declared.every),
+            "partition": f"{spec.g} x {spec.e}",
+            "layout": spec.layout,
+            "strategy": spec.strategy,
+            "auto": spec.auto,
+            "rows": facts.rows,
+            "bytes": facts.bytes,
+            "files": facts.files,
+            "updated": None if facts.updated is None else to_datetime(facts.updated),
+            "directory": self.declared.directory,
+            "error": self.error,
+        }
+
+    def close(self) -> None:
+        self.archive.close()

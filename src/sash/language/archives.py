@@ -1,0 +1,107 @@
+"""CREATE ARCHIVE name FROM stream_or_query KEY column LIFETIME [column] UP TO duration UPDATE EVERY duration ..
+
+    [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN] [REBUILD | NOREBUILD]] [IN 'directory']
+
+and ALTER ARCHIVE name PARTITION .., DROP ARCHIVE name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sash.core.time import Micros
+from sash.language.cursor import Cursor, Name
+from sash.language.statements import AlterArchive, CreateArchive, Partitioning
+
+_CLAUSES = ("KEY", "LIFETIME", "UPDATE", "PARTITION", "IN")
+_NEEDED = {
+    "key": "KEY and the column by which rows are looked for",
+    "lifetime": "LIFETIME UP TO and the longest time that a row is kept, for example LIFETIME UP TO 16 min",
+    "every": "UPDATE EVERY and a duration, for example UPDATE EVERY 2 min",
+}
+
+
+def parse_create_archive(cursor: Cursor) -> CreateArchive:
+    """The cursor stands behind the words CREATE ARCHIVE."""
+    name = cursor.named("the archive's name")
+    cursor.expect("FROM", "FROM and a stream or a registered query")
+    source = cursor.named("a stream or a registered query")
+    clauses = _clauses(cursor)
+    for field, what in _NEEDED.items():
+        if field not in clauses:
+            raise cursor.error(f"expected {what}")
+    column, lifetime = clauses.pop("lifetime")
+    return CreateArchive(name, source, **clauses, lifetime=lifetime, lifetime_column=column, script=cursor.text)
+
+
+def parse_alter_archive(cursor: Cursor) -> AlterArchive:
+    """The cursor stands behind the words ALTER ARCHIVE."""
+    name = cursor.named("the archive's name")
+    cursor.expect("PARTITION", "PARTITION, for example PARTITION 2 x 2")
+    partitioning = _partitioning(cursor)
+    cursor.expect_end()
+    return AlterArchive(name, partitioning, cursor.text)
+
+
+def _clauses(cursor: Cursor) -> dict[str, Any]:
+    readers: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
+        "KEY": ("key", lambda c: c.named("the column by which rows are looked for")),
+        "LIFETIME": ("lifetime", _lifetime),
+        "UPDATE": ("every", _every),
+        "PARTITION": ("partitioning", _partitioning),
+        "IN": ("directory", lambda c: c.string("a directory")),
+    }
+    found: dict[str, Any] = {}
+    while cursor.token is not None:
+        word = next((clause for clause in _CLAUSES if cursor.at(clause)), None)
+        if word is None:
+            raise cursor.error(f"expected one of {', '.join(_CLAUSES)}, got {cursor.found()}")
+        field, read = readers[word]
+        if field in found:
+            raise cursor.error(f"{word} is given twice")
+        cursor.accept(word)
+        found[field] = read(cursor)
+    return found
+
+
+def _lifetime(cursor: Cursor) -> tuple[Name | None, Micros]:
+    """`UP TO 16 min`, or first the column that says for how long each row is to be kept."""
+    column = None if cursor.at("UP", "TO") else cursor.named("UP TO, or the column that has the lifetimes")
+    if not cursor.accept("UP", "TO"):
+        raise cursor.error(f"expected UP TO and the longest lifetime, got {cursor.found()}")
+    return column, cursor.duration("a LIFETIME", least=1)
+
+
+def _every(cursor: Cursor) -> Micros:
+    cursor.expect("EVERY", "EVERY and a duration after UPDATE")
+    return cursor.duration("a duration after UPDATE EVERY", least=1)
+
+
+def _partitioning(cursor: Cursor) -> Partitioning:
+    if cursor.accept("AUTO"):
+        return Partitioning()
+    start = cursor.span
+    insertions, expiries = _numbers(cursor)
+    if min(insertions, expiries) < 2:
+        reason = f"an archive has at least 2 x 2 partitions, got {insertions} x {expiries}"
+        raise cursor.error(f"{reason}; with one, every update would go through all of it", start)
+    chronological = cursor.accept("CHRONOLOGICAL")
+    if not chronological and cursor.accept("ROUND"):
+        cursor.expect("ROBIN", "ROBIN after ROUND")
+    rebuild = cursor.accept("REBUILD")
+    if not rebuild and cursor.accept("NOREBUILD"):
+        return Partitioning(insertions, expiries, chronological, rebuild=False)
+    return Partitioning(insertions, expiries, chronological)
+
+
+def _numbers(cursor: Cursor) -> tuple[int, int]:
+    """`4 x 4`, however it is spaced: the tokenizer takes `4x4` for a name."""
+    ahead, start = cursor.tokens[cursor.position : cursor.position + 3], cursor.position
+    for count in range(len(ahead), 0, -1):
+        found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", "".join(token.text.lower() for token in ahead[:count]))
+        if found is not None:
+            cursor.position = start + count
+            return int(found[1]), int(found[2])
+    raise cursor.error(f"expected AUTO, or parts by insertion x parts by expiry such as 4 x 4, got {cursor.found()}")

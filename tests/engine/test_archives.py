@@ -1,0 +1,269 @@
+"""Archives in a session, on Spark: against a list of all rows, after a restart, on a disk that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import sash
+from sash.core.clock import ManualClock
+from sash.core.errors import ArchiveError, CatalogError, CqlError
+from sash.core.time import SECOND, to_micros
+from sash.engine import archive_feed
+from sash.storage.archive import EXPIRES, Archive
+from tests.engine.test_session import create, write
+from tests.support.streams import START
+
+pytestmark = pytest.mark.spark
+CREATE = "CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec"
+
+
+def rows_of(part: int) -> list[tuple[float | None, int, int]]:
+    """Four seconds, five tuples in each."""
+    return [(part * 4 + i / 5 + 0.05, i % 4, part * 20 + i) for i in range(20)]
+
+
+def write_parts(directory: Path, *parts: int) -> None:
+    for part in parts:
+        write(directory, part, rows_of(part))
+
+
+def stamped(parts: range) -> list[tuple[int, int, int]]:
+    """All rows with their times in microseconds."""
+    return [(START + round((t or 0) * SECOND), k, v) for part in parts for t, k, v in rows_of(part)]
+
+
+def alive(parts: range, now: int, lifetime: int = 12) -> list[tuple[int, int]]:
+    """(k, v) of all tuples that have come by a time and not expired."""
+    return sorted((k, v) for t, k, v in stamped(parts) if t <= now < t + lifetime * SECOND)
+
+
+def found(session: sash.Session, where: str = "") -> tuple[list[tuple[int, int]], int]:
+    """(k, v) of what an archive has, and as of when."""
+    table = session.query(f"SELECT k, v FROM old {where}")
+    as_of = to_micros(datetime.fromisoformat(table.schema.metadata[b"as_of"].decode()))
+    return sorted((row["k"], row["v"]) for row in table.to_pylist()), as_of
+
+
+@pytest.fixture
+def session(spark: Any, tmp_path: Path) -> Iterator[sash.Session]:
+    with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("clause", ["", "PARTITION 3 x 2 CHRONOLOGICAL", "PARTITION 2 x 4 NOREBUILD"])
+def test_what_is_alive_is_found_by_scans_and_by_probes(session: sash.Session, tmp_path: Path, clause: str) -> None:
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s")
+    session.sql(f"{CREATE} {clause}")
+    session.run()
+    rows, as_of = found(session)
+    assert rows == alive(range(5), as_of) and len(rows) > 50
+    assert found(session, "WHERE k = 3")[0] == [row for row in rows if row[0] == 3]
+    assert found(session, "WHERE k IN (1, 2) AND v > 70")[0] == [
+        row for row in rows if row[0] in (1, 2) and row[1] > 70
+    ]
+    assert found(session, "WHERE k = 99")[0] == []
+
+
+def test_an_archive_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0, 1)
+    for parts in (2, 4, 6):
+        with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
+            if parts != 4:
+                create(session, tmp_path / "s")
+                session.sql(CREATE)
+            session.run()
+            rows, as_of = found(session)
+            assert rows == alive(range(parts), as_of)
+        write_parts(tmp_path / "s", parts, parts + 1)
+
+
+def test_files_are_plain_parquet_in_the_place_that_was_asked_for(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s")
+    session.sql(f"{CREATE} PARTITION 2 x 2 IN '{tmp_path / 'here'}'")
+    session.run()
+    with Archive.open(tmp_path / "here") as archive:
+        updated = archive.facts().updated
+        assert updated is not None and updated > START
+        rows = sorted((row["k"], row["v"]) for path in archive.files() for row in pq.read_table(path).to_pylist())
+        assert set(alive(range(5), updated)) <= set(rows)
+
+
+def test_lifetimes_of_a_column_up_to_the_bound(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(3))
+    create(session, tmp_path / "s")
+    session.sql("CREATE ARCHIVE old FROM s KEY k LIFETIME v UP TO 6 sec UPDATE EVERY 2 sec")
+    session.run()
+    rows, as_of = found(session)
+    assert rows == sorted((k, v) for t, k, v in stamped(range(3)) if t <= as_of < t + min(6, v) * SECOND)
+
+
+def test_results_of_a_join_live_until_they_expire(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s")
+    text = "SELECT a.k, b.v FROM s [RANGE 3 sec] a, s [RANGE 5 sec] b WHERE a.k = b.k AND a.v < b.v"
+    query = session.register(text, name="pairs")
+    session.sql("CREATE ARCHIVE old FROM pairs KEY k LIFETIME UP TO 6 sec UPDATE EVERY 2 sec")
+    session.run()
+    rows, _ = found(session)
+    expected = sorted((row["k"], row["v"]) for row in query.view().to_pylist())
+    assert rows == expected and len(rows) > 20
+    assert found(session, "WHERE k = 2")[0] == [row for row in expected if row[0] == 2]
+
+
+def test_answers_of_a_periodic_query(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s")
+    query = session.register("SELECT k, SUM(v) AS v FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k", name="sums")
+    session.sql("CREATE ARCHIVE old FROM sums KEY k LIFETIME UP TO 8 sec UPDATE EVERY 2 sec")
+    session.run()
+    rows, as_of = found(session)
+    times = [(answer, to_micros(answer.as_of)) for answer in query.answers()]
+    living = [answer for answer, time in times if time <= as_of < time + 8 * SECOND]
+    assert len(living) > 2
+    assert rows == sorted((row["k"], row["v"]) for answer in living for row in answer.table.to_pylist())
+
+
+def test_spark_and_arrow_write_the_same(session: sash.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_feed, "SPARK_FROM_BYTES", 0)
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s")
+    session.sql(f"{CREATE} PARTITION 3 x 2 CHRONOLOGICAL")
+    session.run()
+    rows, as_of = found(session)
+    assert rows == alive(range(5), as_of)
+    for partition in ("2 x 3 NOREBUILD", "2 x 2", "AUTO"):
+        session.sql(f"ALTER ARCHIVE old PARTITION {partition}")
+        assert found(session) == (rows, as_of)
+        assert found(session, "WHERE k = 1")[0] == [row for row in rows if row[0] == 1]
+
+
+def test_an_archive_is_joined_with_a_window_and_a_table(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s", "KEEP 4 sec")
+    session.sql(CREATE)
+    session.sql("CREATE TABLE names (k INT PRIMARY KEY, name STRING)")
+    session.sql("INSERT INTO names VALUES (1, 'one'), (2, 'two')")
+    session.run()
+    text = (
+        "SELECT n.name, COUNT(*) AS n FROM old o JOIN names n ON o.k = n.k "
+        "WHERE o.v NOT IN (SELECT v FROM s [WINDOW 2 sec]) GROUP BY n.name ORDER BY n.name"
+    )
+    rows, as_of = found(session)
+    # The window ends with a whole sub-window, the archive with the last tuple.
+    end = -(-as_of // SECOND) * SECOND
+    young = {v for t, _, v in stamped(range(5)) if end - 2 * SECOND < t}
+    counts = [sum(1 for k, v in rows if k == wanted and v not in young) for wanted in (1, 2)]
+    assert [row["n"] for row in session.query(text).to_pylist()] == counts
+
+
+def test_a_full_disk_leaves_the_old_state_and_is_tried_again(
+    session: sash.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_parts(tmp_path / "s", 0, 1)
+    create(session, tmp_path / "s")
+    session.sql(CREATE)
+    session.run()
+    before = session.sql("SHOW ARCHIVES").to_pylist()[0]
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+        patched.setattr(Archive, "update", full)
+        write_parts(tmp_path / "s", 2)
+        session.run()
+        told = session.sql("SHOW ARCHIVES").to_pylist()[0]
+        assert told["updated"] == before["updated"] and "No space left" in told["error"]
+        assert "tried again" in caplog.text
+        rows, as_of = found(session)
+        assert rows == alive(range(3), as_of)
+    write_parts(tmp_path / "s", 3)
+    session.run()
+    rows, as_of = found(session)
+    assert rows == alive(range(4), as_of)
+    assert session.sql("SHOW ARCHIVES").to_pylist()[0]["error"] is None
+
+
+def test_a_dropped_archive_leaves_nothing(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.sql(CREATE)
+    session.run()
+    assert (tmp_path / "checkpoint" / "archives" / "old").exists()
+    session.sql("DROP ARCHIVE old")
+    assert not (tmp_path / "checkpoint" / "archives" / "old").exists()
+    with pytest.raises(CqlError, match="unknown stream 'old'"):
+        session.query("SELECT * FROM old")
+    session.sql(CREATE)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (CREATE.replace("KEY k", "KEY kk"), "unknown column 'kk'"),
+        (CREATE.replace("FROM s", "FROM t"), "unknown stream or query 't'"),
+        (CREATE.replace("EVERY 2", "EVERY 5"), "not a multiple of UPDATE EVERY"),
+        (f"{CREATE} PARTITION 9 x 2", "at most 6 partitions"),
+        (CREATE.replace("LIFETIME UP", "LIFETIME ts UP"), "a number of seconds or an interval"),
+        (CREATE.replace("FROM s", "FROM groups"), "taken back before they expire"),
+        (CREATE.replace("FROM s", "FROM long"), "LIFETIME UP TO 20 sec or more"),
+        (CREATE.replace("ARCHIVE old", "ARCHIVE s"), "'s' is a stream already"),
+        ("ALTER ARCHIVE older PARTITION 2 x 2", "unknown archive 'older'"),
+        ("DROP ARCHIVE older", "unknown archive 'older'"),
+    ],
+)
+def test_what_is_refused(session: sash.Session, tmp_path: Path, text: str, reason: str) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.register("SELECT k, COUNT(*) AS n FROM s [RANGE 3 sec] GROUP BY k", name="groups")
+    session.register("SELECT k FROM s [RANGE 20 sec]", name="long")
+    with pytest.raises((CqlError, CatalogError, ArchiveError), match=reason):
+        session.sql(text)
+    assert not session.sql("SHOW ARCHIVES").num_rows
+
+
+def test_what_an_archive_reads_stays(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.register("SELECT k FROM s [RANGE 3 sec]", name="q")
+    session.sql(CREATE)
+    session.sql(CREATE.replace("ARCHIVE old FROM s", "ARCHIVE older FROM q"))
+    with pytest.raises(CatalogError, match="fills the archive older"):
+        session.drop_query("q")
+    session.sql("DROP ARCHIVE older")
+    session.drop_query("q")
+    with pytest.raises(CatalogError, match="fills the archive old;"):
+        session.drop_stream("s")
+    with pytest.raises(CqlError, match="is an archive, which is asked once"):
+        session.register("SELECT COUNT(*) AS n FROM old [WINDOW 3 sec SLIDE 1 sec]", name="no")
+
+
+def test_one_writer(session: sash.Session, spark: Any, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.sql(f"{CREATE} IN '{tmp_path / 'here'}'")
+    with sash.connect(spark=spark, clock=ManualClock()) as other:
+        create(other, tmp_path / "s")
+        with pytest.raises(ArchiveError, match="has a writer already"):
+            other.sql(f"{CREATE} IN '{tmp_path / 'here'}'")
+
+
+def test_explain_says_whether_it_is_probed(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(3))
+    create(session, tmp_path / "s")
+    session.sql(f"{CREATE} PARTITION 2 x 3")
+    session.run()
+    assert "probed: k = 2" in session.explain("SELECT v FROM old WHERE k = 2")
+    scanned = session.explain("SELECT k, COUNT(*) FROM old GROUP BY k")
+    assert "scanned" in scanned and "2 x 3 sub-indices (round robin, rebuild)" in scanned
+    assert EXPIRES not in session.query("SELECT * FROM old").column_names
+    assert session.sql("DESCRIBE old")["column"].to_pylist() == ["ts", "k", "v"]
