@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +21,7 @@ from sash.engine import archive_feed
 from sash.storage.archive import EXPIRES, Archive
 from tests.engine.test_session import create, write
 from tests.support.streams import START
+from tests.support.threads import join, start
 
 pytestmark = pytest.mark.spark
 CREATE = "CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec"
@@ -267,3 +270,38 @@ def test_explain_says_whether_it_is_probed(session: sash.Session, tmp_path: Path
     assert "scanned" in scanned and "2 x 3 sub-indices (round robin, rebuild)" in scanned
     assert EXPIRES not in session.query("SELECT * FROM old").column_names
     assert session.sql("DESCRIBE old")["column"].to_pylist() == ["ts", "k", "v"]
+
+
+def test_questions_beside_updates_see_whole_states(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.sql(f"{CREATE} PARTITION 2 x 2")
+    session.run()
+    feed = session._archive_commands.feed("old")
+    seen, whole, stop = list[tuple[list[tuple[int, int]], int]](), list[bool](), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            rows, now = feed.probe(pa.array([0, 1, 2, 3], pa.int32()))
+            assert now is not None
+            seen.append((sorted(zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True)), now))
+        whole.append(True)
+
+    threads = [start(ask), start(ask)]
+    for part in range(1, 9):
+        write_parts(tmp_path / "s", part)
+        session.run()
+    stop.set()
+    join(*threads)
+    assert whole == [True, True], "a question failed"
+    assert len({now for _, now in seen}) > 3
+    assert all(rows == alive(range(9), now) for rows, now in seen)
+
+
+def test_a_plan_with_negative_tuples_is_not_archived(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.sql("SET EXECUTION nt")
+    session.register("SELECT k FROM s [RANGE 3 sec]", name="q")
+    with pytest.raises(CqlError, match="SET EXECUTION upa"):
+        session.sql(CREATE.replace("FROM s", "FROM q"))

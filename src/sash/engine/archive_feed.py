@@ -13,19 +13,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sash.catalog import DeclaredArchive, Stream
 from sash.core.changes import EXP, NEVER, SIGN, TS
-from sash.core.errors import ArchiveError, SashError
+from sash.core.errors import ArchiveError
 from sash.core.time import Micros, format_duration, to_datetime, to_micros
-from sash.storage.archive import Archive, with_times
+from sash.spark.faults import first_line
+from sash.storage.archive import EXPIRES, Archive, with_times
 from sash.storage.archive.inbox import Inbox, Waiting
 from sash.storage.archive.keys import as_keys, equals_any
 from sash.storage.archive.reading import expires_after
@@ -44,15 +46,17 @@ _NEVER_YET: Micros = -(2**62)
 
 
 class ArchiveFeed:
-    """Deliveries and updates come from one thread at a time; anybody reads."""
+    """One at a time delivers and updates; anybody reads meanwhile, and waits for none of them."""
 
     def __init__(self, declared: DeclaredArchive, archive: Archive, spark: Callable[[], SparkSession]) -> None:
         self.declared = declared
         self.archive = archive
         self._spark = spark
         self._inbox = Inbox(archive.directory, archive.spec)
-        self._lock = threading.RLock()
+        self._writing = threading.RLock()
+        # Of whom files of the inbox are read.
         self._readers = 0
+        self._counting = threading.Lock()
         # Everything up to here has come.
         self.now: Micros = _NEVER_YET if self._updated is None else self._updated
         self.error: str | None = None
@@ -66,12 +70,11 @@ class ArchiveFeed:
     def take_batch(self, rows: DataFrame, stream: Stream, epoch: int) -> None:
         """A micro-batch of the stream; one that comes again after a crash has the same number."""
         from sash.spark.archive import lifetime_sql, write_rows
-        from sash.spark.faults import first_line
 
         column = self.declared.lifetime_column
         type = None if column is None else self.declared.schema.field(column).type
         lifetime = lifetime_sql(column, type, self.declared.lifetime)
-        with self._lock:
+        with self._writing:
             try:
                 write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch))
             except Exception as error:
@@ -84,7 +87,7 @@ class ArchiveFeed:
         """An answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on."""
         time = to_micros(as_of)
         stamps = np.full(len(table), time, dtype=np.int64)
-        with self._lock:
+        with self._writing:
             self._put(number, table, stamps, stamps + self.declared.lifetime)
             self.advance(time)
 
@@ -96,7 +99,8 @@ class ArchiveFeed:
         ts = np.asarray(table[TS].cast(pa.int64()))
         exp = np.asarray(table[EXP].cast(pa.int64()).fill_null(NEVER))
         rows = table.drop_columns([TS, EXP, SIGN])
-        with self._lock:
+        assert pc.all(pc.greater(table[SIGN], 0)).as_py() is not False, "results that are taken back are not archived"
+        with self._writing:
             if len(ts):
                 self._inbox.cut(int(ts.min()))
                 self._put(int(ts.min()), rows, ts, np.minimum(exp, ts + self.declared.lifetime))
@@ -111,14 +115,14 @@ class ArchiveFeed:
 
     def begin_anew(self) -> None:
         """What waits was delivered by somebody else, whose deliveries had numbers of their own."""
-        with self._lock:
+        with self._writing:
             self._inbox.clear()
 
     # -- updates ---------------------------------------------------------------------------------------
 
     def advance(self, now: Micros) -> None:
         """Everything up to a time has come: the archive is updated if an interval is over."""
-        with self._lock:
+        with self._writing:
             self.now = max(now, self.now)
             due, updated = self.archive.spec.boundary(self.now), self._updated
             if updated is not None and due <= updated:
@@ -126,12 +130,12 @@ class ArchiveFeed:
             try:
                 self._update(updated, due)
                 self.archive.retune(self._writer(self.archive.facts().bytes))
-            except (OSError, SashError) as error:
+            except Exception as error:
                 if self.error is None:
                     logger.exception(
                         "archive %s cannot be updated; what it has stays, and it is tried again", self.declared.name
                     )
-                self.error = str(error)
+                self.error = first_line(error)
                 return
             if self.error is not None:
                 logger.info("archive %s is updated again", self.declared.name)
@@ -144,16 +148,18 @@ class ArchiveFeed:
             self.archive.update(waiting.read(self.archive.spec), due)
         else:
             self.archive.update(self._frame(waiting), due, writer=writer)
-        if not self._readers:
-            self._inbox.forget(due)
+        with self._counting:
+            if not self._readers:
+                self._inbox.forget(due)
 
     def repartition(self, g: int | None, e: int | None, layout: str, strategy: str | None) -> None:
         """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
-        advice, facts = self.archive.advice(), self.archive.facts()
-        self.archive.migrate(
-            g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
-            writer=self._writer(facts.bytes),
-        )  # fmt: skip
+        with self._writing:
+            advice, facts = self.archive.advice(), self.archive.facts()
+            self.archive.migrate(
+                g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
+                writer=self._writer(facts.bytes),
+            )  # fmt: skip
 
     def _writer(self, size: int) -> Writer | None:
         """Spark, for what is large or where executors are elsewhere."""
@@ -176,19 +182,20 @@ class ArchiveFeed:
 
     # -- questions -------------------------------------------------------------------------------------
 
-    @property
-    def _as_of(self) -> Micros | None:
-        """As of when rows are read; None before anything has come."""
-        return None if self.now == _NEVER_YET else self.now
-
     def probe(self, keys: pa.Array) -> tuple[pa.Table, Micros | None]:
         """The rows with one of the keys, and as of when."""
         spec = self.archive.spec
-        with self._lock:
-            found = self.archive.probe(keys, now=self.now)
-            wanted = equals_any(as_keys(keys, spec), spec.key) & expires_after(self.now)
-            waiting = self._inbox.waiting(self._updated, self.now).read(spec, wanted)
-            return pa.concat_tables([found, waiting.select(found.column_names)]), self._as_of
+        columns = [*spec.schema.names, EXPIRES]
+        with self._reading():
+            while True:
+                # In this order: an update is never ahead of time.
+                updated, now = self._updated, self.now
+                stored = self.archive.probe(keys, columns=columns)
+                waiting = self._inbox.waiting(updated, now).read(spec, equals_any(as_keys(keys, spec), spec.key))
+                # An update in between has moved records from the one to the other.
+                if self._updated == updated:
+                    found = pa.concat_tables([stored, waiting.select(columns)]).filter(expires_after(now))
+                    return found.select(spec.schema.names), _known(now)
 
     @contextmanager
     def scanning(self) -> Iterator[tuple[DataFrame, Micros | None]]:
@@ -197,20 +204,23 @@ class ArchiveFeed:
         from sash.spark.lanes import quoted
 
         spec, spark = self.archive.spec, self._spark()
-        with ExitStack() as stack:
-            with self._lock:
-                now, as_of = self.now, self._as_of
-                held = stack.enter_context(self.archive.hold(now))
-                waiting = self._inbox.waiting(held.manifest.updated, now)
-                self._readers += 1
-                stack.callback(self._leave)
+        with self._reading(), self.archive.hold() as held:
+            now = self.now
+            waiting = self._inbox.waiting(held.manifest.updated, now)
             stored, fresh = (read_files(spark, paths, spec) for paths in (held.paths, waiting.paths))
             fresh = inserted_between(fresh, waiting.since, waiting.until)
-            yield alive(stored.unionAll(fresh), now).select(*map(quoted, spec.schema.names)), as_of
+            yield alive(stored.unionAll(fresh), now).select(*map(quoted, spec.schema.names)), _known(now)
 
-    def _leave(self) -> None:
-        with self._lock:
-            self._readers -= 1
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """No file of the inbox goes inside."""
+        with self._counting:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._readers -= 1
 
     def statistics(self) -> dict[str, Any]:
         facts = self.archive.facts()
@@ -235,3 +245,7 @@ class ArchiveFeed:
 
     def close(self) -> None:
         self.archive.close()
+
+
+def _known(now: Micros) -> Micros | None:
+    return None if now == _NEVER_YET else now

@@ -17,6 +17,7 @@ from sash.language import CreateArchive
 from sash.language.cursor import Name
 from sash.language.types import spark_name
 from sash.plan.continuous import Node, windows
+from sash.plan.strategies import NT
 from sash.plan.streams import sampling_of
 
 # The plan of a continuous query.
@@ -69,12 +70,16 @@ def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tupl
     plan = plan_of(query)
     if sampling_of(plan) is not None:
         return plan.schema, False
-    _check_plan(plan, query.name, statement)
+    _check_plan(plan, query.name, query.execution == NT, statement)
     return plan.schema, True
 
 
-def _check_plan(plan: Node, name: str, statement: CreateArchive) -> None:
+def _check_plan(plan: Node, name: str, announced: bool, statement: CreateArchive) -> None:
     """Its results must say when they expire, and live no longer than the archive keeps them."""
+    if announced and plan.pattern is not UpdatePattern.MONOTONIC:
+        reason = f"query '{name}' is executed with negative tuples, and its results do not say when they expire"
+        way_out = "SET EXECUTION upa before it is registered"
+        raise CqlError(f"{reason}: {way_out}", statement.script, statement.source.span)
     if plan.pattern is UpdatePattern.STRICT:
         reason = f"an archive of query '{name}', whose results may be taken back before they expire"
         way_out = "archive a stream, a query without them (EXPLAIN shows the pattern), or one with SLIDE"
