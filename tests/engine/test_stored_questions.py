@@ -17,6 +17,8 @@ import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_datetime, to_micros
+from sash.engine.ask_stored import _frame
+from sash.engine.sub_windows import TIME
 from tests.engine.test_session import create, write
 from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition
@@ -384,3 +386,9 @@ def test_timestamps_without_a_zone_stay_so(spark: Any, keep_in: str) -> None:
         session.run()
         answer = session.query("SELECT ts FROM n [WINDOW 5 sec]")
         assert answer.schema.field("ts").type == pa.timestamp("us") and len(answer) == 1
+
+
+def test_rows_behind_an_empty_piece_get_to_spark(spark: Any) -> None:
+    some = pa.table({"v": [1, 2, 3], TIME: [0, 0, 0]})
+    pieces = pa.concat_tables([some.slice(0, 0), some, some.slice(0, 0), some])
+    assert _frame(spark, pieces).toArrow()["v"].to_pylist() == [1, 2, 3, 1, 2, 3]

@@ -26,6 +26,8 @@ from sash.storage.window import RowIndex, SetIndex, SlidingWindow
 T = TypeVar("T")
 # With fewer different values than this, a scan that compares finds them as fast.
 _LEAST_VALUES = 8
+# Here the other way is to give Spark all rows. With up to half of the values, or of the rows, the index was faster each
+# time that benchmarks/run_stored_questions.py asked; more than half was not tried.
 _LEAST_VALUES_PROBED = 2
 _LEAST_ROWS_ORDERED = 2
 
