@@ -17,7 +17,8 @@ from sash.core.time import SECOND
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.declare import duration
 from sash.engine.live import IdleWatch
-from sash.engine.running import Relay, RunningStream
+from sash.engine.relay import Relay
+from sash.engine.running import RunningStream
 from sash.spark.faults import first_line
 from sash.spark.kept import is_local
 

@@ -66,30 +66,6 @@ QueriesAt = Callable[[int], list[CompiledQuery]]
 Passes = tuple[pa.Table, pa.Table | None, pa.Table | None]
 
 
-class Relay:
-    """What Spark holds of us: it forwards micro-batches until it is cut.
-
-    The JVM keeps a reference to the callback long after a stream has stopped; through this one it does not keep the
-    session, its panes and its answers alive. It also remembers our own error: Spark hands back only a wrapped one.
-    """
-
-    def __init__(self, running: RunningStream, version: Callable[[], int]) -> None:
-        self._target: tuple[RunningStream, Callable[[], int]] | None = (running, version)
-
-    def __call__(self, rows: DataFrame, epoch: int) -> None:
-        if self._target is None:
-            raise SashError("the stream has been stopped")
-        running, version = self._target
-        try:
-            running.on_batch(version, rows, epoch)
-        except SashError as error:
-            running.error = error
-            raise
-
-    def cut(self) -> None:
-        self._target = None
-
-
 class RunningStream:
     """`queries_at` gives the stream's queries at a catalog version; `deliver` takes progress outward."""
 

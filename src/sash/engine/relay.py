@@ -1,0 +1,36 @@
+"""What Spark calls with each micro-batch of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sash.core.errors import SashError
+from sash.engine.running import RunningStream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Relay:
+    """What Spark holds of us: it forwards micro-batches until it is cut.
+
+    The JVM keeps a reference to the callback long after a stream has stopped; through this one it does not keep the
+    session, its panes and its answers alive. It also remembers our own error: Spark hands back only a wrapped one.
+    """
+
+    def __init__(self, running: RunningStream, version: Callable[[], int]) -> None:
+        self._target: tuple[RunningStream, Callable[[], int]] | None = (running, version)
+
+    def __call__(self, rows: DataFrame, epoch: int) -> None:
+        if self._target is None:
+            raise SashError("the stream has been stopped")
+        running, version = self._target
+        try:
+            running.on_batch(version, rows, epoch)
+        except SashError as error:
+            running.error = error
+            raise
+
+    def cut(self) -> None:
+        self._target = None
