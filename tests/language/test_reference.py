@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from sash.catalog import Catalog, Stream, Table
+from sash.catalog import Catalog, RegisteredQuery, Stream, Table
 from sash.core.errors import CqlError
+from sash.engine.compiler import as_select
+from sash.engine.declare_archive import declared_archive
 from sash.language import (
+    CreateArchive,
     CreateStream,
     CreateTable,
     Delete,
@@ -31,9 +35,14 @@ from sash.language.aggregates import NAMES
 from sash.language.answers import _RENAMED, _SAME
 from sash.language.functions import FUNCTIONS
 from sash.language.item_calls import ITEM_FUNCTIONS
+from sash.plan.continuous import Node, streams_of
 from tests.language.examples import CATALOG
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+def plan_of(catalog: Catalog, query: RegisteredQuery) -> Node:
+    return bind_continuous(as_select(query.text), catalog)
 
 
 @pytest.mark.parametrize(("page", "least"), [("language.md", 20), ("examples.md", 10)])
@@ -48,8 +57,13 @@ def test_every_example_binds(page: str, least: int) -> None:
                 catalog.add_table(Table(statement.name, statement.schema, statement.key, statement.retroactive))
             if isinstance(statement, Insert | Update | Delete):
                 bind_change(statement, catalog)
+            if isinstance(statement, CreateArchive):
+                catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog), Path()))
             if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
-                bind_continuous(statement.select, catalog)
+                streams = streams_of(bind_continuous(statement.select, catalog))
+                query = RegisteredQuery(statement.name, statement.text, streams[0], streams=streams)
+                if not catalog.has_query(query.name):
+                    catalog.add_query(query)
             elif isinstance(statement, RegisterQuery | SelectStatement | Explain):
                 periodic = has_slide(statement.select)
                 try:

@@ -31,6 +31,7 @@ from sash.engine.sub_windows import TIME
 from sash.language import ArchiveReading, StoredQuestion
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
+from sash.spark.frames import frame_of
 from sash.spark.lanes import quoted
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
@@ -175,11 +176,7 @@ def _all_rows(spark: SparkSession, running: RunningStream, stored: Stored, reach
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     rows = rows.select([name for name in rows.schema.names if name != TIME])
-    # Spark takes an empty piece, as a sub-window without tuples is one, for the end and leaves out what follows.
-    rows = pa.Table.from_batches([piece for piece in rows.to_batches() if piece.num_rows], rows.schema)
-    return spark.createDataFrame(
-        rows, ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in rows.schema)
-    )
+    return frame_of(spark, rows, ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in rows.schema))
 
 
 @contextmanager

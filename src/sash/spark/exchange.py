@@ -35,6 +35,7 @@ from sash.core.changes import EXP, SIGN, TS, Changes
 from sash.operators import Stage
 from sash.operators.exchange import ALL, answer, consumers, targets_of
 from sash.spark.folded import FOLDED, packed, unpacked
+from sash.spark.frames import frame_of
 from sash.spark.leaves import Layout
 from sash.spark.steps import BUCKET, Job, Report
 
@@ -52,7 +53,7 @@ def run_on_executors(
         marks, tasks = marks_of(job.layout, buckets), job.tasks(place)
         leaves = ", ".join(map(str, stage.windows))
         own = [tuples if len(job.stages) == 1 else tuples.where(f"_leaf IN ({leaves})")] if leaves else []
-        marked = session.createDataFrame(marks, from_arrow_schema(marks.schema))
+        marked = frame_of(session, marks, from_arrow_schema(marks.schema))
         parts = [marked, *own, *(frames.pop(path) for path in stage.lower)]
         frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
         if stage.copies and buckets > 1:

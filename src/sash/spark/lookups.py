@@ -17,6 +17,7 @@ from pyspark.sql.functions import broadcast, expr
 from sash.catalog import Stream
 from sash.core.versions import RowVersions
 from sash.plan.nodes import Lookup
+from sash.spark.frames import frame_of
 from sash.spark.lanes import event_micros, quoted
 
 _TIME = "_looked_up_at"
@@ -39,6 +40,6 @@ def _joined(frame: DataFrame, lookup: Lookup, versions: RowVersions) -> DataFram
     table = table.append_column(begin, pa.array(versions.begin)).append_column(end, pa.array(versions.end))
     equal = [f"{quoted(mine)} = {quoted(lookup.column(key))}" for mine, key in lookup.keys]
     during = f"{quoted(begin)} < {_TIME} AND {_TIME} <= {quoted(end)}"
-    right = broadcast(frame.sparkSession.createDataFrame(table))
+    right = broadcast(frame_of(frame.sparkSession, table))
     joined = frame.join(right, expr(" AND ".join([*equal, during])), "left")
     return joined.withColumn(lookup.name, expr(f"{quoted(begin)} IS NOT NULL")).drop(begin, end)

@@ -22,6 +22,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from sash.catalog import Stream
 from sash.core.time import Micros
+from sash.spark.frames import frame_of
 from sash.spark.lanes import CORRUPT_COLUMN, event_micros
 
 # The first number of pending tuples: all of them arrived before those of the micro-batch.
@@ -51,7 +52,7 @@ class Numbering:
             parts.append(batch.withColumn("_arrival", monotonically_increasing_id()))
         if pending is not None and len(pending):
             places = pa.array(np.arange(len(pending)) + _BEFORE)
-            parts.append(self._session.createDataFrame(pending.append_column("_arrival", places), self._arrived))
+            parts.append(frame_of(self._session, pending.append_column("_arrival", places), self._arrived))
         if not parts:
             return None
         frame = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])

@@ -22,6 +22,7 @@ from sash.core.changes import INSTANT
 from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
 from sash.spark.faults import first_line
+from sash.spark.frames import frame_of
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 _KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")
@@ -49,11 +50,11 @@ class Sink:
             raise SashError("the sink adds a column as_of, and the query has one already: give it another name (AS ..)")
         if self._path is None:
             stamped = table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT))
-            writer = self._session.createDataFrame(stamped).write.format(self._format).mode("append")
+            writer = frame_of(self._session, stamped).write.format(self._format).mode("append")
             writer.options(**self._options).save()
             return
         place = f"{self._path}/as_of={to_micros(as_of)}" + ("" if rows is None else f"/rows={rows}")
-        writer = self._session.createDataFrame(table).coalesce(1).write.format(self._format).mode("overwrite")
+        writer = frame_of(self._session, table).coalesce(1).write.format(self._format).mode("overwrite")
         writer.options(**self._options).save(place)
 
 
@@ -72,6 +73,4 @@ def _check_format(session: SparkSession, format: str) -> None:
 def to_frame(session: SparkSession, tables: list[tuple[datetime, pa.Table]], schema: pa.Schema) -> DataFrame:
     """Answers one after the other, with a column `as_of`."""
     stamped = [table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT)) for as_of, table in tables]
-    return session.createDataFrame(
-        pa.concat_tables([schema.append(pa.field("as_of", INSTANT)).empty_table(), *stamped])
-    )
+    return frame_of(session, pa.concat_tables([schema.append(pa.field("as_of", INSTANT)).empty_table(), *stamped]))
