@@ -104,8 +104,9 @@ class DeclaredArchive:
     """Rows of a stream or of a query's results, kept on disk until they expire (storage/archive).
 
     `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
-    where it is a result that has one, at most for `lifetime`. `of_changes`: the source is a query that yields changes.
-    `serial` is the catalog's version that it came with.
+    where it is a result that has one, at most for `lifetime`. `of_stream`: the source is a stream; `of_changes`: it is
+    a query that yields changes. Without a `directory` it is where the session keeps its archives. `serial` is the
+    catalog's version that it came with.
     """
 
     name: str
@@ -114,9 +115,10 @@ class DeclaredArchive:
     key: str
     lifetime: Micros
     every: Micros
-    directory: str
+    directory: str | None = None
     lifetime_column: str | None = None
     of_changes: bool = False
+    of_stream: bool = False
     serial: int = 0
 
     def column(self, name: str) -> pa.Field | None:
@@ -256,7 +258,7 @@ class Catalog:
         stream = self.stream(name)
         if users:
             raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
-        self._check_unarchived("stream", stream.name)
+        self.check_unarchived("stream", stream.name)
         del self._streams[name.lower()]
         self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
 
@@ -283,11 +285,11 @@ class Catalog:
 
     def drop_query(self, name: str) -> RegisteredQuery:
         query = self.query(name)
-        self._check_unarchived("query", query.name)
         del self._queries[name.lower()]
         return query
 
-    def _check_unarchived(self, kind: str, name: str) -> None:
+    def check_unarchived(self, kind: str, name: str) -> None:
+        """What fills an archive stays; a query whose LIFETIME ends goes all the same, and the archive grows no more."""
         users = [archive.name for archive in self.archives if archive.reads(name)]
         if users:
             raise CatalogError(f"{kind} '{name}' fills the archive {', '.join(users)}; DROP ARCHIVE it first")

@@ -305,3 +305,87 @@ def test_a_plan_with_negative_tuples_is_not_archived(session: sash.Session, tmp_
     session.register("SELECT k FROM s [RANGE 3 sec]", name="q")
     with pytest.raises(CqlError, match="SET EXECUTION upa"):
         session.sql(CREATE.replace("FROM s", "FROM q"))
+
+
+def test_a_query_that_ends_leaves_its_archive(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(5))
+    create(session, tmp_path / "s")
+    text = "SELECT k, SUM(v) AS v FROM s [WINDOW 2 sec SLIDE 2 sec] GROUP BY k"
+    session.register(text, name="sums", lifetime="8 sec")
+    session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", name="counts")
+    session.sql("CREATE ARCHIVE old FROM sums KEY k LIFETIME UP TO 60 sec UPDATE EVERY 2 sec")
+    session.run()
+    assert "sums" not in session.queries and len(session.queries["counts"].answers()) > 8
+    assert len(found(session)[0]) > 8
+
+
+def test_answers_of_row_based_windows_that_have_one_time(session: sash.Session, tmp_path: Path) -> None:
+    write(tmp_path / "s", 0, [(float(second), k, 10 * second + k) for second in range(1, 9) for k in range(3)])
+    create(session, tmp_path / "s")
+    query = session.register("SELECT COUNT(*) AS k, SUM(v) AS v FROM s [ROWS 2 SLIDE 1]", name="rows")
+    session.sql("CREATE ARCHIVE old FROM rows KEY k LIFETIME UP TO 60 sec UPDATE EVERY 2 sec")
+    session.run()
+    told = sorted((row["k"], row["v"]) for answer in query.answers() for row in answer.table.to_pylist())
+    last = max(answer.as_of for answer in query.answers())
+    waiting = [(row["k"], row["v"]) for a in query.answers() if a.as_of == last for row in a.table.to_pylist()]
+    # More answers may come at the last time: they are seen when time has gone on.
+    assert sorted([*found(session)[0], *waiting]) == told
+
+
+def test_after_a_restart_an_archive_shows_what_it_showed(spark: Any, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", *range(4))
+    seen = []
+    for place in ("checkpoint", "moved"):
+        with sash.connect(spark=spark, checkpoint=tmp_path / place, clock=ManualClock()) as session:
+            if place == "checkpoint":
+                create(session, tmp_path / "s")
+                session.register("SELECT k, SUM(v) AS v FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k", name="sums")
+                session.sql("CREATE ARCHIVE old FROM sums KEY k LIFETIME UP TO 60 sec UPDATE EVERY 20 sec")
+                session.run()
+            seen.append(found(session))
+        if place == "checkpoint":
+            (tmp_path / "checkpoint").rename(tmp_path / "moved")
+    assert seen[0] == seen[1] and len(seen[0][0]) > 8
+
+
+def test_an_archive_that_is_gone_stops_no_session(spark: Any, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
+        create(session, tmp_path / "s")
+        session.sql(f"{CREATE} IN '{tmp_path / 'here'}'")
+        session.run()
+    (tmp_path / "here" / "manifest.json").write_text("{}")
+    with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
+        for act in (lambda: session.query("SELECT k FROM old"), session.run):
+            with pytest.raises(ArchiveError, match="cannot be opened.*DROP ARCHIVE old"):
+                act()
+        session.sql("DROP ARCHIVE old")
+        session.sql(f"{CREATE} IN '{tmp_path / 'here'}'")
+
+
+def test_what_else_is_in_a_directory_stays(session: sash.Session, tmp_path: Path) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    place = tmp_path / "here [1]"
+    session.sql(f"{CREATE} IN '{place}'")
+    session.run()
+    assert found(session)[0]
+    (place / "notes.txt").write_text("mine")
+    session.sql("DROP ARCHIVE old")
+    assert [path.name for path in place.iterdir()] == ["notes.txt"]
+    with pytest.raises(ArchiveError, match="not empty"):
+        session.sql(f"{CREATE} IN '{place}'")
+
+
+def test_an_update_that_fails_is_tried_once_per_interval(
+    session: sash.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.sql(CREATE)
+    session.run()
+    feed, tries = session._archive_commands.feed("old"), []
+    monkeypatch.setattr(Archive, "update", lambda *args, **kwargs: tries.append(1) or 1 / 0)
+    for now in (feed.now + 5 * SECOND, feed.now + 5 * SECOND + 1, feed.now + 5 * SECOND + 2, feed.now + 9 * SECOND):
+        feed.advance(now)
+    assert len(tries) == 2

@@ -58,7 +58,7 @@ def test_every_example_binds(page: str, least: int) -> None:
             if isinstance(statement, Insert | Update | Delete):
                 bind_change(statement, catalog)
             if isinstance(statement, CreateArchive):
-                catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog), Path()))
+                catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog)))
             if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
                 streams = streams_of(bind_continuous(statement.select, catalog))
                 query = RegisteredQuery(statement.name, statement.text, streams[0], streams=streams)

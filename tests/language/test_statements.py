@@ -169,7 +169,7 @@ ERRORS = [
     (CREATE + "KEEP 1 hour STORED «ON» DISK", "expected IN"),
     (CREATE + "KEEP 1 hour STORED IN «DISK»", "expected MEMORY or CLUSTER after STORED IN, got 'DISK'"),
     (CREATE + "«STORED» IN CLUSTER", "expected one of"),
-    ("DROP «VIEW» t", "expected QUERY, STREAM, TABLE or INDEX"),
+    ("DROP «VIEW» t", "expected QUERY, STREAM, TABLE, INDEX or ARCHIVE"),
     ("DROP QUERY a «b»", "expected the end"),
     ("CREATE INDEX «i»", "expected ON and a stream with KEEP"),
     ("CREATE INDEX ON s (v) USING «trie»", "unknown index 'trie'"),
@@ -197,7 +197,6 @@ ERRORS = [
     ("SELECT «/*» 'b' COUNT(*) FROM s", "never closed"),
 ]
 LATER = [
-    ("CREATE «ARCHIVE» a", "archives"),
     ("INSERT INTO t «SELECT» 1", "INSERT .. SELECT"),
     ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
     ("SELECT n FROM «VALUES» (1)", "VALUES in FROM"),

@@ -173,7 +173,7 @@ class Rehearsal:
                 stream = self.catalog.stream(name).name
                 self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
             case CreateArchive():
-                self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of, Path()))
+                self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of))
             case DropArchive(name=name):
                 self.catalog.drop_archive(name)
             case SelectStatement(select=select):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sash.catalog import DeclaredArchive, Stream
 from sash.core.errors import ArchiveError, CatalogError, CqlError
-from sash.core.time import format_duration, to_micros
+from sash.core.time import format_duration
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.declare import check_name
@@ -25,10 +25,12 @@ from sash.engine.shared import Shared
 from sash.language import AlterArchive, CreateArchive, Partitioning
 from sash.storage.archive import Archive
 from sash.storage.archive.manifest import MANIFEST
-from sash.storage.archive.states import FOLDER
+from sash.storage.archive.removal import OWN, remove_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger("sash.engine")
 
 # Beside the program, where nothing else is said and there is no checkpoint.
 DEFAULT_PLACE = Path("sash-archives")
@@ -45,7 +47,7 @@ class ArchiveSink:
         if self._feed.declared.of_changes:
             self._feed.take_changes(as_of, table)
         else:
-            self._feed.take_answer(as_of, table, to_micros(as_of) if rows is None else rows)
+            self._feed.take_answer(as_of, table, rows)
 
 
 class ArchiveCommands:
@@ -65,6 +67,8 @@ class ArchiveCommands:
         self._spark = spark
         self._place_for_unwritten = place_for_unwritten
         self._feeds: dict[str, ArchiveFeed] = {}
+        # Those of a checkpoint that cannot be opened, and why.
+        self._closed: dict[str, str] = {}
         # Archives of a checkpoint that the program may still create as they were.
         self._restored: set[str] = set()
 
@@ -72,7 +76,7 @@ class ArchiveCommands:
 
     def create(self, statement: CreateArchive) -> None:
         with self._shared.lock:
-            declared = declared_archive(statement, self._shared.catalog, self._continuous.plan, self._home)
+            declared = declared_archive(statement, self._shared.catalog, self._continuous.plan)
             declared = replace(declared, serial=self._shared.history.version + 1)
             if declared.name.lower() in self._restored:
                 self._check_same(declared)
@@ -105,6 +109,7 @@ class ArchiveCommands:
         with self._shared.lock:
             declared = self._shared.catalog.drop_archive(name)
             feed = self._feeds.pop(declared.name.lower(), None)
+            self._closed.pop(declared.name.lower(), None)
             self._restored.discard(declared.name.lower())
             self._shared.history.append({"change": "drop archive", "name": declared.name})
             for running in self._shared.streams.values():
@@ -113,10 +118,10 @@ class ArchiveCommands:
             for handle in self._handles.values():
                 handle._leave_out(f"archive {feed.declared.name}")
             feed.close()
-        shutil.rmtree(declared.directory, ignore_errors=True)
+        remove_archive(self._place(declared))
 
     def show(self) -> pa.Table:
-        rows = [feed.statistics() for feed in self._feeds.values()]
+        rows = list(self.statistics().values())
         schema = pa.schema(
             {
                 "name": pa.string(), "from": pa.string(), "key": pa.string(), "lifetime": pa.string(),
@@ -132,20 +137,35 @@ class ArchiveCommands:
         try:
             return self._feeds[declared.name.lower()]
         except KeyError:
-            raise CatalogError(f"archive '{declared.name}' is not open: create its stream first") from None
+            raise ArchiveError(self._why_closed(declared.name)) from None
+
+    def check_open(self) -> None:
+        """Nothing runs past an archive that would miss it."""
+        for name in self._closed:
+            raise ArchiveError(self._why_closed(self._shared.catalog.archive(name).name))
+
+    def _why_closed(self, name: str) -> str:
+        why = self._closed[name.lower()]
+        return f"archive '{name}' cannot be opened: {why}; put its files back and connect again, or DROP ARCHIVE {name}"
 
     def feed_now(self, name: str) -> ArchiveFeed:
         """For a question: time goes on also while a query has no results."""
         feed = self.feed(name)
         handle = self._handle(feed) if feed.declared.of_changes else None
-        if handle is not None and handle.error is None:
-            now = self._continuous.reached(handle)
-            if now is not None:
-                feed.advance(now)
+        now = None if handle is None else self._continuous.reached(handle)
+        # In this order: what was reached has been delivered, unless a delivery waits.
+        if handle is not None and now is not None and handle.error is None:
+            feed.advance(now, wait=False)
         return feed
 
     def statistics(self) -> dict[str, dict[str, Any]]:
-        return {feed.declared.name: feed.statistics() for feed in self._feeds.values()}
+        return {feed.declared.name: {**feed.statistics(), "error": self._error(feed)} for feed in self._feeds.values()}
+
+    def _error(self, feed: ArchiveFeed) -> str | None:
+        """Why it is not updated, or what keeps its query's answers from it."""
+        handle = None if feed.declared.of_stream else self._handle(feed)
+        unwritten = None if handle is None else handle.error
+        return feed.error or (None if unwritten is None else str(unwritten))
 
     # -- after a restart -------------------------------------------------------------------------------
 
@@ -154,7 +174,13 @@ class ArchiveCommands:
         for declared in self._shared.history.archives():
             self._shared.catalog.add_archive(declared)
             self._restored.add(declared.name.lower())
-            feed = ArchiveFeed(declared, Archive.open(declared.directory, write=True), self._spark)
+            try:
+                archive = Archive.open(self._place(declared), write=True)
+            except (OSError, ArchiveError) as error:
+                logger.error("archive %s cannot be opened: %s", declared.name, error)
+                self._closed[declared.name.lower()] = str(error)
+                continue
+            feed = ArchiveFeed(declared, archive, self._spark)
             self._feeds[declared.name.lower()] = feed
             self._attach(feed)
 
@@ -186,7 +212,7 @@ class ArchiveCommands:
 
     def _open(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
         """A new archive, or one that is there already: then it goes on, if it is of the same kind."""
-        directory = Path(declared.directory)
+        directory = self._place(declared)
         if (directory / MANIFEST).exists():
             archive = Archive.open(directory, write=True)
             try:
@@ -229,16 +255,16 @@ class ArchiveCommands:
                 f"{known.name} first"
             )
 
-    @property
-    def _home(self) -> Path:
+    def _place(self, declared: DeclaredArchive) -> Path:
+        if declared.directory is not None:
+            return Path(declared.directory)
         checkpoint = self._shared.checkpoint
-        return DEFAULT_PLACE if checkpoint is None else checkpoint.archives
+        return (DEFAULT_PLACE if checkpoint is None else checkpoint.archives) / declared.name.lower()
 
 
 def _check_empty(directory: Path) -> None:
     """Empty, or left by a crash before there was a manifest."""
-    ours = {FOLDER, f".{MANIFEST}.draft", "owner.lock"}
-    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - ours):
+    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - set(OWN)):
         raise ArchiveError(f"{directory} is no archive and not empty; choose another directory with IN '..'")
 
 

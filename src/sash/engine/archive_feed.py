@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,14 @@ from sash.storage.archive.reading import expires_after
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sash.storage.archive import Writer
+    from sash.spark.archive import SparkWriter
 
 logger = logging.getLogger("sash.engine")
 
 # From here on Spark rewrites sub-indices: this process would need several times as much memory.
-SPARK_FROM_BYTES = 256 * 2**20
+SPARK_FROM_BYTES = 64 * 2**20
+# A file of the inbox for so many rows of a micro-batch, at most.
+ROWS_PER_FILE = 500_000
 # Before every event time.
 _NEVER_YET: Micros = -(2**62)
 
@@ -58,8 +60,16 @@ class ArchiveFeed:
         self._readers = 0
         self._counting = threading.Lock()
         # Everything up to here has come.
-        self.now: Micros = _NEVER_YET if self._updated is None else self._updated
+        self.now: Micros = self._latest()
         self.error: str | None = None
+        # An update that fails is tried again with the next one.
+        self._failed: Micros | None = None
+        self._is_closed = False
+
+    def _latest(self) -> Micros:
+        """Of a query all answers up to the last that is here; of a stream more may come before its last tuple."""
+        latest = _NEVER_YET if self._updated is None else self._updated
+        return latest if self.declared.of_stream else max(latest, self._inbox.latest() or latest)
 
     @property
     def _updated(self) -> Micros | None:
@@ -67,29 +77,35 @@ class ArchiveFeed:
 
     # -- what comes ------------------------------------------------------------------------------------
 
-    def take_batch(self, rows: DataFrame, stream: Stream, epoch: int) -> None:
-        """A micro-batch of the stream; one that comes again after a crash has the same number."""
+    def take_batch(self, rows: DataFrame, stream: Stream, epoch: int, number: int) -> None:
+        """A micro-batch of the stream, of so many rows; one that comes again after a crash has the same epoch."""
         from sash.spark.archive import lifetime_sql, write_rows
 
         column = self.declared.lifetime_column
         type = None if column is None else self.declared.schema.field(column).type
         lifetime = lifetime_sql(column, type, self.declared.lifetime)
         with self._writing:
+            if self._is_closed:
+                return
             try:
-                write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch))
+                files = max(1, number // ROWS_PER_FILE)
+                write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch), files)
             except Exception as error:
                 raise ArchiveError(
                     f"archive '{self.declared.name}' cannot take a micro-batch: {first_line(error)}; "
                     "what it has stays as it was"
                 ) from error
 
-    def take_answer(self, as_of: datetime, table: pa.Table, number: int) -> None:
-        """An answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on."""
+    def take_answer(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        """An answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on.
+
+        Over a window of rows several answers, told apart by `rows`, may have the same time.
+        """
         time = to_micros(as_of)
         stamps = np.full(len(table), time, dtype=np.int64)
         with self._writing:
-            self._put(number, table, stamps, stamps + self.declared.lifetime)
-            self.advance(time)
+            self._put(time if rows is None else rows, table, stamps, stamps + self.declared.lifetime)
+            self.advance(time if rows is None else time - 1)
 
     def take_changes(self, as_of: datetime, table: pa.Table) -> None:
         """Results of a continuous query, each of which lives until its own expiry.
@@ -107,6 +123,8 @@ class ArchiveFeed:
             self.advance(to_micros(as_of))
 
     def _put(self, number: int, rows: pa.Table, inserted: Any, expires: Any) -> None:
+        if self._is_closed:
+            return
         after = _NEVER_YET if self._updated is None else self._updated
         fresh = pa.array(inserted > after)
         records = with_times(rows, inserted, expires).filter(fresh)
@@ -120,34 +138,44 @@ class ArchiveFeed:
 
     # -- updates ---------------------------------------------------------------------------------------
 
-    def advance(self, now: Micros) -> None:
-        """Everything up to a time has come: the archive is updated if an interval is over."""
-        with self._writing:
-            self.now = max(now, self.now)
-            due, updated = self.archive.spec.boundary(self.now), self._updated
-            if updated is not None and due <= updated:
-                return
-            try:
-                self._update(updated, due)
-                self.archive.retune(self._writer(self.archive.facts().bytes))
-            except Exception as error:
-                if self.error is None:
-                    logger.exception(
-                        "archive %s cannot be updated; what it has stays, and it is tried again", self.declared.name
-                    )
-                self.error = first_line(error)
-                return
-            if self.error is not None:
-                logger.info("archive %s is updated again", self.declared.name)
-                self.error = None
+    def advance(self, now: Micros, *, wait: bool = True) -> None:
+        """Everything up to a time has come: the archive is updated if an interval is over.
+
+        Who may not `wait` leaves it to whoever is at work.
+        """
+        if not self._writing.acquire(blocking=wait):
+            return
+        try:
+            self._advance(now)
+        finally:
+            self._writing.release()
+
+    def _advance(self, now: Micros) -> None:
+        self.now = max(now, self.now)
+        due, updated = self.archive.spec.boundary(self.now), self._updated
+        if self._is_closed or due == self._failed or (updated is not None and due <= updated):
+            return
+        try:
+            self._update(updated, due)
+            with self._writer(self.archive.facts().bytes) as writer:
+                self.archive.retune(writer)
+        except Exception as error:
+            if self.error is None:
+                logger.exception(
+                    "archive %s cannot be updated; what it has stays, and it is tried again", self.declared.name
+                )
+            self.error, self._failed = first_line(error), due
+            return
+        if self.error is not None:
+            logger.info("archive %s is updated again", self.declared.name)
+            self.error = self._failed = None
 
     def _update(self, updated: Micros | None, due: Micros) -> None:
         waiting, facts = self._inbox.waiting(updated, due), self.archive.facts()
-        writer = self._writer(max(waiting.bytes, max((sub.bytes for sub in facts.sub_indices), default=0)))
-        if writer is None:
-            self.archive.update(waiting.read(self.archive.spec), due)
-        else:
-            self.archive.update(self._frame(waiting), due, writer=writer)
+        size = max(waiting.bytes, max((sub.bytes for sub in facts.sub_indices), default=0))
+        with self._writer(size) as writer:
+            records = waiting.read(self.archive.spec) if writer is None else self._frame(waiting)
+            self.archive.update(records, due, writer=writer)
         with self._counting:
             if not self._readers:
                 self._inbox.forget(due)
@@ -155,18 +183,20 @@ class ArchiveFeed:
     def repartition(self, g: int | None, e: int | None, layout: str, strategy: str | None) -> None:
         """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
         with self._writing:
-            advice, facts = self.archive.advice(), self.archive.facts()
-            self.archive.migrate(
-                g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
-                writer=self._writer(facts.bytes),
-            )  # fmt: skip
+            advice = self.archive.advice()
+            with self._writer(self.archive.facts().bytes) as writer:
+                self.archive.migrate(
+                    g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
+                    writer=writer,
+                )  # fmt: skip
 
-    def _writer(self, size: int) -> Writer | None:
-        """Spark, for what is large or where executors are elsewhere."""
-        from sash.spark.archive import SparkWriter, is_distributed
+    def _writer(self, size: int) -> AbstractContextManager[SparkWriter | None]:
+        """Spark, for what is large or where executors are elsewhere; None is Arrow."""
+        from sash.spark.archive import SparkWriter
+        from sash.spark.kept import is_local
 
-        spark = self._spark()
-        return SparkWriter(self._session) if size >= SPARK_FROM_BYTES or is_distributed(spark) else None
+        by_spark = size >= SPARK_FROM_BYTES or not is_local(self._spark())
+        return SparkWriter(self._session) if by_spark else nullcontext()
 
     def _frame(self, waiting: Waiting) -> DataFrame:
         from sash.spark.archive import inserted_between, read_files
@@ -239,12 +269,15 @@ class ArchiveFeed:
             "bytes": facts.bytes,
             "files": facts.files,
             "updated": None if facts.updated is None else to_datetime(facts.updated),
-            "directory": self.declared.directory,
+            "directory": str(self.archive.directory.absolute()),
             "error": self.error,
         }
 
     def close(self) -> None:
-        self.archive.close()
+        """Nothing comes any more; waits for the update at work."""
+        with self._writing:
+            self._is_closed = True
+            self.archive.close()
 
 
 def _known(now: Micros) -> Micros | None:

@@ -24,14 +24,13 @@ from sash.plan.streams import sampling_of
 PlanOf = Callable[[RegisteredQuery], Node]
 
 
-def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf, home: Path) -> DeclaredArchive:
-    """With names as its source spells them, in a directory under `home`; CqlError at the word that is wrong."""
+def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> DeclaredArchive:
+    """With names as its source spells them; CqlError at the word that is wrong."""
     schema, of_changes = _schema(statement, catalog, plan_of)
     life = statement.lifetime_column
     column = None if life is None else _column(schema, life, statement.script)
     if column is not None:
         _check_lifetime(schema.field(column).type, statement)
-    directory = Path(statement.directory) if statement.directory is not None else home / statement.name.text.lower()
     return DeclaredArchive(
         statement.name.text,
         statement.source.text,
@@ -39,10 +38,15 @@ def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf
         _column(schema, statement.key, statement.script),
         statement.lifetime,
         statement.every,
-        str(directory.absolute()),
+        None if statement.directory is None else str(Path(statement.directory).absolute()),
         column,
         of_changes,
+        of_stream=_is_stream(statement.source.text, catalog),
     )
+
+
+def _is_stream(name: str, catalog: Catalog) -> bool:
+    return any(stream.name.lower() == name.lower() for stream in catalog.streams)
 
 
 def _column(schema: pa.Schema, name: Name, script: str) -> str:
@@ -55,9 +59,8 @@ def _column(schema: pa.Schema, name: Name, script: str) -> str:
 def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tuple[pa.Schema, bool]:
     """The columns of the stream or query that the archive is made from, and whether these are a query's changes."""
     source, script, named = statement.source, statement.script, statement.source.text.lower()
-    for stream in catalog.streams:
-        if stream.name.lower() == named:
-            return stream.schema, False
+    if _is_stream(named, catalog):
+        return catalog.stream(named).schema, False
     if not catalog.has_query(named):
         known = [*(each.name for each in catalog.streams), *(each.name for each in catalog.queries)]
         raise CqlError(f"unknown stream or query '{source.text}'{nearest(source.text, known)}", script, source.span)

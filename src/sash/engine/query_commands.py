@@ -85,7 +85,7 @@ class QueryCommands:
         try:
             self._continuous.attach(query)
         except BaseException:
-            self.drop(query.name)
+            self._drop(query.name)
             raise
         return handle
 
@@ -117,6 +117,11 @@ class QueryCommands:
             self.take(Progress({compiled.name: compiled.serial}, [answer]), False)
 
     def drop(self, name: str) -> None:
+        with self._shared.lock:
+            self._shared.catalog.check_unarchived("query", self._shared.catalog.query(name).name)
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
         with self._shared.lock:
             query = self._shared.catalog.drop_query(name)
             self._shared.history.append({"change": "drop query", "name": query.name})
@@ -170,7 +175,7 @@ class QueryCommands:
         for name in progress.outcome.ended:
             logger.info("query %s has reached the end of its lifetime", name)
             if not delivered and self._meant(name, progress) is not None:
-                self.drop(name)
+                self._drop(name)
 
     def _meant(self, name: str, progress: Progress) -> Query | None:
         """The query that a name meant in some progress, if it is still registered."""

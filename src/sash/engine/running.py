@@ -247,7 +247,7 @@ class RunningStream:
             times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
         for feed in self.feeds:
-            feed.take_batch(rows, self.stream, epoch)
+            feed.take_batch(rows, self.stream, epoch, self._facts(table).rows)
         kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._facts(table)))
         missed = max(missed, dropped)
         failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}

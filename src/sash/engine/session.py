@@ -285,12 +285,14 @@ class Session:
     def run(self) -> None:
         """Drain finite sources, deterministically, then close the last panes and return."""
         self._home.check_open()
+        self._archive_commands.check_open()
         self._runner.drain(self._stream_commands.ready())
         self._query_commands.write_what_waits()
 
     def start(self, trigger: str = "1 second") -> None:
         """Run live: a micro-batch per trigger interval, until `stop`."""
         self._home.check_open()
+        self._archive_commands.check_open()
         self._runner.start(self._stream_commands.ready(), trigger)
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -16,6 +16,12 @@ from sash.language.cursor import Cursor, Name
 from sash.language.statements import AlterArchive, CreateArchive, Partitioning
 
 _CLAUSES = ("KEY", "LIFETIME", "UPDATE", "PARTITION", "IN")
+_MANNERS = (
+    (("CHRONOLOGICAL",), "chronological", True),
+    (("ROUND", "ROBIN"), "chronological", False),
+    (("REBUILD",), "rebuild", True),
+    (("NOREBUILD",), "rebuild", False),
+)
 _NEEDED = {
     "key": "KEY and the column by which rows are looked for",
     "lifetime": "LIFETIME UP TO and the longest time that a row is kept, for example LIFETIME UP TO 16 min",
@@ -87,13 +93,22 @@ def _partitioning(cursor: Cursor) -> Partitioning:
     if min(insertions, expiries) < 2:
         reason = f"an archive has at least 2 x 2 partitions, got {insertions} x {expiries}"
         raise cursor.error(f"{reason}; with one, every update would go through all of it", start)
-    chronological = cursor.accept("CHRONOLOGICAL")
-    if not chronological and cursor.accept("ROUND"):
-        cursor.expect("ROBIN", "ROBIN after ROUND")
-    rebuild = cursor.accept("REBUILD")
-    if not rebuild and cursor.accept("NOREBUILD"):
-        return Partitioning(insertions, expiries, chronological, rebuild=False)
-    return Partitioning(insertions, expiries, chronological)
+    said: dict[str, bool] = {}
+    while (found := _manner(cursor)) is not None and found[0] not in said:
+        said[found[0]] = found[1]
+        cursor.position += found[2]
+    return Partitioning(insertions, expiries, **said)
+
+
+def _manner(cursor: Cursor) -> tuple[str, bool, int] | None:
+    """How it is partitioned or updated, as the next words say; and how many words these are."""
+    if cursor.at("ROUND") and not cursor.at("ROUND", "ROBIN"):
+        cursor.accept("ROUND")
+        raise cursor.error(f"expected ROBIN after ROUND, got {cursor.found()}")
+    for words, field, value in _MANNERS:
+        if cursor.at(*words):
+            return field, value, len(words)
+    return None
 
 
 def _numbers(cursor: Cursor) -> tuple[int, int]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from pyspark.storagelevel import StorageLevel
 from sash.catalog import Stream
 from sash.core.errors import ArchiveError
 from sash.core.time import Micros, format_duration
+from sash.spark.kept import literal, local
 from sash.spark.lanes import CORRUPT_COLUMN, quoted
 from sash.spark.leaves import timed
 from sash.spark.sources import type_name
@@ -42,13 +45,8 @@ def archive_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def is_distributed(spark: SparkSession) -> bool:
-    """Whether executors are other processes than the driver."""
-    return (spark.sparkContext.master or "local").partition("[")[0] != "local"
-
-
-def write_rows(batch: DataFrame, stream: Stream, lifetime: str, after: Micros | None, place: Path) -> None:
-    """The rows of a micro-batch that were not too late for an archive, with their two times, as Parquet.
+def write_rows(batch: DataFrame, stream: Stream, lifetime: str, after: Micros | None, place: Path, files: int) -> None:
+    """The rows of a micro-batch that were not too late for an archive, with their two times, in so many Parquet files.
 
     `lifetime` is an SQL expression of microseconds.
     """
@@ -57,11 +55,23 @@ def write_rows(batch: DataFrame, stream: Stream, lifetime: str, after: Micros | 
         rows = rows.where(f"{CORRUPT_COLUMN} IS NULL")
     if after is not None:
         rows = rows.where(f"_t > {after}L")
-    # A micro-batch has a session that is a copy of the user's.
-    batch.sparkSession.conf.set(*_TIMES)
     columns = [quoted(name) for name in stream.schema.names]
     times = [f"timestamp_micros(_t) AS {INSERTED}", f"timestamp_micros(_t + {lifetime}) AS {EXPIRES}"]
-    rows.where("_t IS NOT NULL").selectExpr(*columns, *times).write.mode("overwrite").parquet(str(place))
+    with _times_as_others_know_them(batch.sparkSession):
+        found = rows.where("_t IS NOT NULL").selectExpr(*columns, *times).coalesce(files)
+        found.write.mode("overwrite").parquet(local(place))
+
+
+@contextmanager
+def _times_as_others_know_them(session: SparkSession) -> Iterator[None]:
+    """A micro-batch has a session of its own, rows that are read once have the user's: theirs is as before, then."""
+    name, wanted = _TIMES
+    before = session.conf.get(name, "INT96")
+    session.conf.set(name, wanted)
+    try:
+        yield
+    finally:
+        session.conf.set(name, before or "INT96")
 
 
 def lifetime_sql(column: str | None, type: pa.DataType | None, bound: Micros) -> str:
@@ -80,7 +90,7 @@ def read_files(spark: SparkSession, paths: Sequence[Path], spec: Spec) -> DataFr
     schema = ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in spec.stored)
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*[str(path) for path in paths])
+    return spark.read.schema(schema).parquet(*[literal(local(path)) for path in paths])
 
 
 def inserted_between(rows: DataFrame, since: Micros | None, until: Micros) -> DataFrame:
@@ -92,15 +102,27 @@ def alive(rows: DataFrame, now: Micros) -> DataFrame:
     return rows.where(f"{EXPIRES} > timestamp_micros({now}L)")
 
 
-@dataclass(frozen=True)
+@dataclass
 class SparkWriter:
-    """Records are DataFrames of an `archive_session`, with the archive's columns and the two times."""
+    """Records are DataFrames of an `archive_session`, with the archive's columns and the two times.
+
+    What is divided is kept by Spark until the end of the `with`.
+    """
 
     spark: SparkSession
+    _divided: list[DataFrame] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        while self._divided:
+            self._divided.pop().unpersist()
 
     def divide(self, records: DataFrame, spec: Spec, now: Micros) -> Divided:
         bound = f"timestampadd(MICROSECOND, {spec.lifetime}L, {INSERTED})"
         placed = records.withColumn(_PLACE, f.expr(_place_sql(spec))).persist(StorageLevel.MEMORY_AND_DISK)
+        self._divided.append(placed)
         found = placed.groupBy(_PLACE).agg(
             f.count("*").alias("rows"),
             f.expr(f"count_if({EXPIRES} <= timestamp_micros({now}L))").alias("expired"),
@@ -146,8 +168,8 @@ class SparkWriter:
         """Sorted by key; a directory of Spark's first, out of which the files are moved."""
         draft = folder / f".{stem}.draft"
         ordered = rows.orderBy(f.col(quoted(spec.key)).asc_nulls_last(), f.col(EXPIRES))
-        ordered.write.option("parquet.block.size", spec.bucket_bytes).mode("overwrite").parquet(str(draft))
         try:
+            ordered.write.option("parquet.block.size", spec.bucket_bytes).mode("overwrite").parquet(local(draft))
             return [
                 moved
                 for number, part in enumerate(sorted(draft.glob("part-*.parquet")))

@@ -38,14 +38,14 @@ def write_rows(batch: DataFrame, stream: Stream, oldest: Micros, epoch: int, len
     )
     # As few files as have a good size: otherwise each task would write one for each sub-window.
     rows = rows.hint("rebalance", col("_pane")).sortWithinPartitions("_pane", *ORDER)
-    rows.write.partitionBy("_pane").parquet(_local(place))
+    rows.write.partitionBy("_pane").parquet(local(place))
 
 
 def stored_rows(spark: SparkSession, stream: Stream, paths: Iterable[Path]) -> DataFrame:
     """The rows of files that were written so, with the columns of ORDER."""
     order = [StructField(name, LongType()) for name in ORDER]
     schema = StructType([*spark_schema(stream.schema).fields, *order])
-    found = [_literal(_local(path)) for path in paths]
+    found = [literal(local(path)) for path in paths]
     return spark.read.schema(schema).parquet(*found) if found else spark.createDataFrame([], schema)
 
 
@@ -90,10 +90,10 @@ def _columns(stream: Stream) -> list[str]:
     return [quoted(name) for name in stream.schema.names]
 
 
-def _local(path: Path) -> str:
+def local(path: Path) -> str:
     return f"file://{path.as_posix()}"
 
 
-def _literal(path: str) -> str:
+def literal(path: str) -> str:
     """Spark takes a path for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

@@ -86,6 +86,10 @@ class Inbox:
     def waiting(self, since: Micros | None, until: Micros) -> Waiting:
         return Waiting(tuple(self._files()), since, until)
 
+    def latest(self) -> Micros | None:
+        """The last insertion of all that waits; None where nothing does."""
+        return max((_latest(path) for path in self._files()), default=None)
+
     def forget(self, updated: Micros) -> None:
         """Deliveries of which an update has taken every record."""
         for path in list(self._folder.iterdir()):
