@@ -357,7 +357,7 @@ def test_an_archive_that_is_gone_stops_no_session(spark: Any, tmp_path: Path) ->
     (tmp_path / "here" / "manifest.json").write_text("{}")
     with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
         for act in (lambda: session.query("SELECT k FROM old"), session.run):
-            with pytest.raises(ArchiveError, match="cannot be opened.*DROP ARCHIVE old"):
+            with pytest.raises(ArchiveError, match=r"cannot be opened.*DROP ARCHIVE old"):
                 act()
         session.sql("DROP ARCHIVE old")
         session.sql(f"{CREATE} IN '{tmp_path / 'here'}'")
