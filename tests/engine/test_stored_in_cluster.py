@@ -109,6 +109,11 @@ def test_a_time_inside_of_a_sub_window(spark: Any, tmp_path: Path) -> None:
             assert Counter(map(repr, near.to_pylist())) == Counter(map(repr, far.to_pylist())), window
             assert near.schema.metadata == far.schema.metadata, window
             assert max(near["v"].to_pylist()) <= 36
+        # An index in memory is not probed with values that are in files.
+        text = "SELECT a.v FROM far [WINDOW 15 sec] a JOIN near [WINDOW 10 sec] b ON a.v = b.v WHERE a.k = 1"
+        before = session.query(text)
+        session.sql("CREATE INDEX ON near (v)")
+        assert sorted(session.query(text)["v"].to_pylist()) == sorted(before["v"].to_pylist()) != []
 
 
 @pytest.fixture
