@@ -104,8 +104,8 @@ class DeclaredArchive:
     """Rows of a stream or of a query's results, kept on disk until they expire (storage/archive).
 
     `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
-    where it is a result that has one, at most for `lifetime`. `of_stream`: the source is a stream; `of_changes`: it is
-    a query that yields changes. Without a `directory` it is where the session keeps its archives. `serial` is the
+    where it is a result that has one, at most for `lifetime`. `query` is the serial number of a source that is a
+    query; `of_changes`: it yields changes. Without a `directory` it is where the session keeps its archives. `serial` is the
     catalog's version that it came with.
     """
 
@@ -118,8 +118,12 @@ class DeclaredArchive:
     directory: str | None = None
     lifetime_column: str | None = None
     of_changes: bool = False
-    of_stream: bool = False
+    query: int | None = None
     serial: int = 0
+
+    @property
+    def of_stream(self) -> bool:
+        return self.query is None
 
     def column(self, name: str) -> pa.Field | None:
         """A column by its name in any case, as Spark resolves it."""

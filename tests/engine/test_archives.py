@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sash
+from sash.core.changes import EXP, INSTANT, SIGN, TS
 from sash.core.clock import ManualClock
 from sash.core.errors import ArchiveError, CatalogError, CqlError
-from sash.core.time import SECOND, to_micros
+from sash.core.time import SECOND, to_datetime, to_micros
 from sash.engine import archive_feed
-from sash.storage.archive import EXPIRES, Archive
+from sash.engine.archive_feed import ArchiveFeed
+from sash.storage.archive import EXPIRES, Archive, with_times
 from tests.engine.test_session import create, write
 from tests.support.streams import START
 from tests.support.threads import join, start
@@ -132,6 +134,7 @@ def test_answers_of_a_periodic_query(session: sash.Session, tmp_path: Path) -> N
     times = [(answer, to_micros(answer.as_of)) for answer in query.answers()]
     living = [answer for answer, time in times if time <= as_of < time + 8 * SECOND]
     assert len(living) > 2
+    assert session.query("SELECT DISTINCT as_of FROM old").num_rows == len(living)
     assert rows == sorted((row["k"], row["v"]) for answer in living for row in answer.table.to_pylist())
 
 
@@ -389,3 +392,43 @@ def test_an_update_that_fails_is_tried_once_per_interval(
     for now in (feed.now + 5 * SECOND, feed.now + 5 * SECOND + 1, feed.now + 5 * SECOND + 2, feed.now + 9 * SECOND):
         feed.advance(now)
     assert len(tries) == 2
+
+
+def test_an_archive_beside_the_program(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_parts(tmp_path / "s", *range(3))
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "s")
+        session.sql(CREATE)
+        session.run()
+        rows, as_of = found(session)
+        assert rows == alive(range(3), as_of) and (tmp_path / "sash-archives" / "old").exists()
+        session.sql("DROP ARCHIVE old")
+
+
+def test_results_that_come_again_in_another_division(session: sash.Session, tmp_path: Path) -> None:
+    """A delivery of an epoch that was never committed; then the same results, in two parts."""
+    write_parts(tmp_path / "s", 0)
+    create(session, tmp_path / "s")
+    session.register("SELECT k, v FROM s [RANGE 10 sec]", name="q")
+    session.sql("CREATE ARCHIVE old FROM q KEY k LIFETIME UP TO 10 sec UPDATE EVERY 2 sec")
+    feed = session._archive_commands.feed("old")
+
+    def changes(*seconds: int) -> pa.Table:
+        ts = pa.array([START + second * SECOND for second in seconds]).cast(INSTANT)
+        exp = pa.array([START + (second + 10) * SECOND for second in seconds]).cast(INSTANT)
+        numbers = pa.array(seconds, pa.int32())
+        return pa.table({"k": numbers, "v": numbers, TS: ts, EXP: exp, SIGN: pa.array([1] * len(seconds), pa.int8())})
+
+    feed.take_changes(to_datetime(START + 2 * SECOND), changes(1))
+    feed._inbox.put(START + 3 * SECOND, with_times_of(changes(3, 4, 5, 8)))
+    again = ArchiveFeed(feed.declared, feed.archive, lambda: session.spark)
+    again.take_changes(to_datetime(START + 4 * SECOND), changes(3, 4))
+    again.take_changes(to_datetime(START + 9 * SECOND), changes(5, 8, 9))
+    rows, _ = again.probe(pa.array(range(10), pa.int32()))
+    assert sorted(rows["v"].to_pylist()) == [1, 3, 4, 5, 8, 9]
+
+
+def with_times_of(changes: pa.Table) -> pa.Table:
+    inserted, expires = (changes[name].cast(pa.int64()).to_pylist() for name in (TS, EXP))
+    return with_times(changes.select(["k", "v"]), inserted, expires)

@@ -80,6 +80,7 @@ class ArchiveCommands:
             declared = replace(declared, serial=self._shared.history.version + 1)
             if declared.name.lower() in self._restored:
                 self._check_same(declared)
+                self.feed(declared.name)
                 self._restored.discard(declared.name.lower())
                 return
             check_name("archive", declared.name)
@@ -159,7 +160,11 @@ class ArchiveCommands:
         return feed
 
     def statistics(self) -> dict[str, dict[str, Any]]:
-        return {feed.declared.name: {**feed.statistics(), "error": self._error(feed)} for feed in self._feeds.values()}
+        found = {feed.declared.name: {**feed.statistics(), "error": self._error(feed)} for feed in self._feeds.values()}
+        for name, why in self._closed.items():
+            declared = self._shared.catalog.archive(name)
+            found[declared.name] = {"name": declared.name, "from": declared.source, "key": declared.key, "error": why}
+        return found
 
     def _error(self, feed: ArchiveFeed) -> str | None:
         """Why it is not updated, or what keeps its query's answers from it."""
@@ -197,9 +202,8 @@ class ArchiveCommands:
     # -- how -------------------------------------------------------------------------------------------
 
     def _handle(self, feed: ArchiveFeed) -> Query | None:
-        """The query that fills an archive, if one does."""
-        source = feed.declared.source.lower()
-        return next((each for each in self._handles.values() if each.name.lower() == source), None)
+        """The query that fills an archive, if one does: a later one of the same name is another."""
+        return next((each for each in self._handles.values() if each.serial == feed.declared.query), None)
 
     def _attach(self, feed: ArchiveFeed) -> None:
         source, handle = feed.declared.source, self._handle(feed)
@@ -216,7 +220,7 @@ class ArchiveCommands:
         if (directory / MANIFEST).exists():
             archive = Archive.open(directory, write=True)
             try:
-                self._check_spec(archive, declared)
+                self._check_spec(archive, declared, partitioning)
             except BaseException:
                 archive.close()
                 raise
@@ -229,7 +233,7 @@ class ArchiveCommands:
             )  # fmt: skip
         return ArchiveFeed(declared, archive, self._spark)
 
-    def _check_spec(self, archive: Archive, declared: DeclaredArchive) -> None:
+    def _check_spec(self, archive: Archive, declared: DeclaredArchive, partitioning: Partitioning) -> None:
         spec = archive.spec
         for what, ours, theirs in (
             ("KEY", declared.key, spec.key),
@@ -242,6 +246,11 @@ class ArchiveCommands:
                     f"there is an archive in {archive.directory} with {what} {theirs}, not {ours}; "
                     "declare it as it is, or choose another directory with IN"
                 )
+        if not partitioning.is_auto and (partitioning.insertions, partitioning.expiries) != (spec.g, spec.e):
+            raise ArchiveError(
+                f"there is an archive in {archive.directory} with PARTITION {spec.g} x {spec.e}; leave PARTITION out, "
+                "and ALTER ARCHIVE changes it"
+            )
         if not declared.schema.equals(spec.schema):
             raise ArchiveError(
                 f"the archive in {archive.directory} has columns of other types; choose another directory"
@@ -249,7 +258,7 @@ class ArchiveCommands:
 
     def _check_same(self, declared: DeclaredArchive) -> None:
         known = self._shared.catalog.archive(declared.name)
-        if replace(declared, serial=known.serial) != known:
+        if replace(declared, serial=known.serial, query=known.query) != known:
             raise CatalogError(
                 f"archive '{known.name}' is another one in the checkpoint; create it as it was, or DROP ARCHIVE "
                 f"{known.name} first"
@@ -259,7 +268,7 @@ class ArchiveCommands:
         if declared.directory is not None:
             return Path(declared.directory)
         checkpoint = self._shared.checkpoint
-        return (DEFAULT_PLACE if checkpoint is None else checkpoint.archives) / declared.name.lower()
+        return (DEFAULT_PLACE if checkpoint is None else checkpoint.archives).absolute() / declared.name.lower()
 
 
 def _check_empty(directory: Path) -> None:

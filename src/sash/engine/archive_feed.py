@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.catalog import DeclaredArchive, Stream
-from sash.core.changes import EXP, NEVER, SIGN, TS
+from sash.core.changes import EXP, INSTANT, NEVER, SIGN, TS
 from sash.core.errors import ArchiveError
 from sash.core.time import Micros, format_duration, to_datetime, to_micros
 from sash.spark.faults import first_line
@@ -67,9 +67,13 @@ class ArchiveFeed:
         self._is_closed = False
 
     def _latest(self) -> Micros:
-        """Of a query all answers up to the last that is here; of a stream more may come before its last tuple."""
+        """Answers come in the order of their times.
+
+        Of a stream more may come before its last tuple, and changes may come again, divided otherwise.
+        """
         latest = _NEVER_YET if self._updated is None else self._updated
-        return latest if self.declared.of_stream else max(latest, self._inbox.latest() or latest)
+        in_order = not self.declared.of_stream and not self.declared.of_changes
+        return max(latest, self._inbox.latest() or latest) if in_order else latest
 
     @property
     def _updated(self) -> Micros | None:
@@ -103,7 +107,11 @@ class ArchiveFeed:
         """
         time = to_micros(as_of)
         stamps = np.full(len(table), time, dtype=np.int64)
+        if len(table.column_names) < len(self.declared.schema):
+            table = table.append_column(self.declared.schema.names[-1], pa.array(stamps).cast(INSTANT))
         with self._writing:
+            if rows is not None:
+                self.now = min(self.now, time - 1)
             self._put(time if rows is None else rows, table, stamps, stamps + self.declared.lifetime)
             self.advance(time if rows is None else time - 1)
 

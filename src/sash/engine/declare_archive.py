@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sash.catalog import Catalog, DeclaredArchive, RegisteredQuery
+from sash.core.changes import INSTANT
 from sash.core.errors import CqlError, NotSupportedError, nearest
 from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
@@ -20,13 +21,20 @@ from sash.plan.continuous import Node, windows
 from sash.plan.strategies import NT
 from sash.plan.streams import sampling_of
 
+# Of which answer a row is.
+AS_OF = "as_of"
 # The plan of a continuous query.
 PlanOf = Callable[[RegisteredQuery], Node]
 
 
 def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> DeclaredArchive:
     """With names as its source spells them; CqlError at the word that is wrong."""
+    source = statement.source.text
     schema, of_changes = _schema(statement, catalog, plan_of)
+    if statement.lifetime < 2 * statement.every:
+        least = format_duration(2 * statement.every)
+        reason = f"LIFETIME UP TO {format_duration(statement.lifetime)} is over before the second update: take {least}"
+        raise CqlError(f"{reason} or more, or update more often", statement.script, statement.key.span)
     life = statement.lifetime_column
     column = None if life is None else _column(schema, life, statement.script)
     if column is not None:
@@ -41,8 +49,13 @@ def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf
         None if statement.directory is None else str(Path(statement.directory).absolute()),
         column,
         of_changes,
-        of_stream=_is_stream(statement.source.text, catalog),
+        None if _is_stream(source, catalog) else catalog.query(source).serial,
     )
+
+
+def _with_time(answers: pa.Schema) -> pa.Schema:
+    """Answers are told apart by their time, unless they have such a column themselves."""
+    return answers if AS_OF in answers.names else answers.append(pa.field(AS_OF, INSTANT))
 
 
 def _is_stream(name: str, catalog: Catalog) -> bool:
@@ -69,10 +82,10 @@ def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tupl
         raise CqlError(reason, script, statement.lifetime_column.span)
     query = catalog.query(named)
     if not query.is_continuous:
-        return compile_query(query, catalog).query.schema, False
+        return _with_time(compile_query(query, catalog).query.schema), False
     plan = plan_of(query)
     if sampling_of(plan) is not None:
-        return plan.schema, False
+        return _with_time(plan.schema), False
     _check_plan(plan, query.name, query.execution == NT, statement)
     return plan.schema, True
 
