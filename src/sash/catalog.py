@@ -105,8 +105,8 @@ class DeclaredArchive:
 
     `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
     where it is a result that has one, at most for `lifetime`. `query` is the serial number of a source that is a
-    query; `of_changes`: it yields changes. Without a `directory` it is where the session keeps its archives. `serial` is
-    the catalog's version that it came with.
+    query; `of_changes`: it yields changes. Without a `directory` it is where the session keeps its archives.
+    `serial` is the catalog's version that it came with.
     """
 
     name: str
