@@ -58,11 +58,9 @@ def stream_of(table: exp.Expr, catalog: Catalog, script: str) -> Stream:
     if catalog.has_archive(table.name):
         reason = f"'{table.name}' is an archive, which is asked once: a SELECT without a window and without REGISTER"
         raise CqlError(reason, script, span_of(table.this))
-    streams, tables = ([each.name for each in known] for known in (catalog.streams, catalog.tables))
-    hint = (
-        nearest(table.name, [*streams, *tables, *(each.name for each in catalog.archives)])
-        or "; CREATE STREAM makes one"
-    )
+    known = [stream.name for stream in catalog.streams] + [each.name for each in catalog.tables]
+    known += [archive.name for archive in catalog.archives]
+    hint = nearest(table.name, known) or "; CREATE STREAM makes one"
     raise CqlError(f"unknown stream '{table.name}'{hint}", script, span_of(table.this))
 
 
