@@ -6,6 +6,7 @@ import logging
 import threading
 
 from sash.core.clock import Clock
+from sash.core.events import report
 from sash.core.time import SECOND
 from sash.engine.running import RunningStream
 
@@ -44,5 +45,6 @@ class IdleWatch:
                 self._seen[name] = (tuples, now)
             elif tuples and (now - since) * SECOND >= (running.stream.idle_after or 0):
                 self._seen[name] = (tuples, float("inf"))
-                logger.info("stream %s is idle: its open panes are closed", name)
+                told = "stream %(stream)s is idle: its open panes are closed"
+                report(logger, logging.INFO, "stream.idle", told, stream=name)
                 running.finish()

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError, SashError
+from sash.core.events import report
 from sash.core.time import to_datetime, to_micros
 from sash.engine.answer import Answer
 from sash.storage.files import write_table
@@ -130,7 +131,8 @@ class Outlet:
         with self._lock:
             self._write()
             if len(self._waiting):
-                logger.error("query %s is dropped with %s", self._query, self.error)
+                told = "query %(query)s is dropped with %(why)s"
+                self._report(logging.ERROR, "sink.unwritten", told, why=str(self.error))
             self._waiting.forget()
             self._closed = True
 
@@ -143,18 +145,23 @@ class Outlet:
                 self._written += 1
         except Exception as error:
             if self._error is None:
-                logger.exception("query %s cannot write to %s; its answers wait", self._query, self._sink.name)
+                told = "query %(query)s cannot write to %(sink)s; its answers wait"
+                self._report(logging.ERROR, "sink.waiting", told, exception=True)
             self._error = self._why(error)
             self._waiting.keep()
             return
         if self._error is not None and not self._closed:
-            logger.info("query %s writes to %s again", self._query, self._sink.name)
+            self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
             self._error = None
 
     def _give_up(self) -> None:
         self._closed = True
-        logger.error("query %s gives up its sink %s: too much waits", self._query, self._sink.name)
+        told = "query %(query)s gives up its sink %(sink)s: too much waits"
+        self._report(logging.ERROR, "sink.given_up", told, waiting=len(self._waiting))
         self._waiting.forget()
+
+    def _report(self, level: int, event: str, told: str, **fields: Any) -> None:
+        report(logger, level, event, told, query=self._query, sink=self._sink.name, **fields)
 
     @property
     def error(self) -> SashError | None:

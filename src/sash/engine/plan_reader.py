@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
+from sash.core.events import report
 from sash.core.time import Micros, to_datetime
 from sash.engine.answer import Answer
 from sash.engine.plan_runtime import Instants
@@ -58,7 +59,8 @@ class PlanReader:
 
     def fail(self, why: str, *, reported: bool) -> None:
         if not reported:
-            logger.error("query %s failed: %s", self._name, why)
+            told = "query %(query)s failed: %(why)s"
+            report(logger, logging.ERROR, "query.failed", told, query=self._name, why=why)
         handle = self._handle()
         if handle is not None:
             handle.failure = QueryFailedError(f"query '{self._name}' failed: {why}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, SashError
+from sash.core.events import report
 from sash.engine.answer import Answer
 from sash.engine.outlet import Outlet
 
@@ -205,7 +206,8 @@ class Query:
                 callback(answer)
             except Exception:
                 self.subscriber_errors += 1
-                logger.exception("a subscriber of query %s raised; the others are still served", self.name)
+                told = "a subscriber of query %(query)s raised; the others are still served"
+                report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self.name)
 
     def __repr__(self) -> str:
         state = f"failed: {self.failure}" if self.failure else f"{self.answered} answers"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sash.catalog import RegisteredQuery
 from sash.core.errors import QueryFailedError
+from sash.core.events import report
 from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery, compile_query, compile_select
 from sash.engine.continuous import ContinuousQueries
@@ -104,6 +105,10 @@ class QueryCommands:
         self._shared.catalog.add_query(query)
         self._shared.history.append(query_change(query))
         handle = self._handles[query.name] = self._make_handle(query)
+        streams = ", ".join(query.streams) or query.stream
+        kind = "continuous" if query.is_continuous else "periodic"
+        told = "query %(query)s is registered over %(stream)s"
+        report(logger, logging.INFO, "query.registered", told, query=query.name, stream=streams, kind=kind)
         return handle
 
     def _answer_at_once(self, compiled: CompiledQuery) -> None:
@@ -134,6 +139,7 @@ class QueryCommands:
             handle._dropped()
         if self._shared.checkpoint is not None:
             self._shared.checkpoint.forget_unwritten(query.name, query.serial)
+        report(logger, logging.INFO, "query.dropped", "query %(query)s is dropped", query=query.name)
 
     def restore(self) -> None:
         """After a restart: queries are known at once."""
@@ -169,11 +175,13 @@ class QueryCommands:
                 handle._deliver(answer)
         for name, why in progress.outcome.failed.items():
             if not delivered:
-                logger.error("query %s failed: %s", name, why)
+                told = "query %(query)s failed: %(why)s"
+                report(logger, logging.ERROR, "query.failed", told, query=name, why=why)
             if (handle := self._meant(name, progress)) is not None:
                 handle.failure = QueryFailedError(f"query '{name}' failed: {why}")
         for name in progress.outcome.ended:
-            logger.info("query %s has reached the end of its lifetime", name)
+            told = "query %(query)s has reached the end of its lifetime"
+            report(logger, logging.INFO, "query.ended", told, query=name)
             if not delivered and self._meant(name, progress) is not None:
                 self._drop(name)
 
@@ -192,4 +200,5 @@ class QueryCommands:
     def report_unwritten(self) -> None:
         for handle in list(self._handles.values()):
             if handle.failure is None and handle.error is not None:
-                logger.error("the session closes: %s", handle.error)
+                told = "the session closes: %(why)s"
+                report(logger, logging.ERROR, "sink.unwritten", told, query=handle.name, why=str(handle.error))

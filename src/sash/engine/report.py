@@ -127,10 +127,12 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
     return {
         **vars(counted),
         "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
+        "overloaded": running.load.is_over,
         "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
         "unreduced": dict(runtime.unreduced),
         "pane_tables": [
             {
+                "name": group.label,
                 "keys": [key.sql for key in group.name.keys],
                 "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
                 "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or "basic",

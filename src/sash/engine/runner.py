@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sash.catalog import Stream
 from sash.core.clock import Clock
 from sash.core.errors import SashError, SourceError
+from sash.core.events import report
 from sash.core.time import SECOND
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.declare import duration
@@ -24,6 +26,8 @@ from sash.spark.kept import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger("sash.engine")
 
 _POLL_SECONDS = 0.2
 
@@ -93,6 +97,11 @@ class Runner:
         query = running.pipeline.start(relay, self._directory(running.stream), trigger)
         self._live[running.stream.name] = (running, query)
         self._relays[running.stream.name] = relay
+        how = "what is there now" if trigger is None else f"a micro-batch every {trigger}"
+        report(
+            logger, logging.INFO, "stream.started", "stream %(stream)s has started: %(how)s",
+            stream=running.stream.name, how=how, interval=running.interval,
+        )  # fmt: skip
 
     def _directory(self, stream: Stream) -> Path:
         if self._checkpoint is not None:
@@ -122,7 +131,12 @@ class Runner:
         except Exception as error:
             if running.stopping:
                 return
-            raise running.error or SourceError(f"stream '{stream}' stopped: {first_line(error)}") from error
+            failure = running.error or SourceError(f"stream '{stream}' stopped: {first_line(error)}")
+            told = "stream %(stream)s has failed: %(why)s"
+            report(logger, logging.ERROR, "stream.failed", told, stream=stream, why=str(failure))
+            raise failure from error
+        else:
+            report(logger, logging.INFO, "stream.ended", "stream %(stream)s has ended", **_progress(running))
         finally:
             self._ended(stream)
 
@@ -151,6 +165,7 @@ class Runner:
             running.refuse_batches(True)
             query.stop()
             self._ended(running.stream.name)
+            report(logger, logging.INFO, "stream.stopped", "stream %(stream)s has stopped", **_progress(running))
 
     def _ended(self, stream: str) -> None:
         self._live.pop(stream, None)
@@ -161,3 +176,8 @@ class Runner:
         self.stop()
         if self._scratch is not None:
             self._scratch.cleanup()
+
+
+def _progress(running: RunningStream) -> dict[str, Any]:
+    counted = running.runtime.statistics
+    return {"stream": running.stream.name, "tuples": counted.tuples, "micro_batches": counted.micro_batches}

@@ -38,6 +38,7 @@ from sash.engine.beginnings import Seen
 from sash.engine.compiler import CompiledQuery
 from sash.engine.keep_batch import Brought, rows_of_batch
 from sash.engine.kept import KeptWindow
+from sash.engine.load import Load, report_broken_off, report_recovery, report_snapshot
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
 from sash.engine.pane_lookup import PaneLookup
@@ -96,6 +97,7 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
+        self.load = Load(stream.name, self.runtime.statistics)
         # The stored window, for one-time questions.
         self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
         # The archives that its rows go to.
@@ -168,6 +170,7 @@ class RunningStream:
             if self.kept is not None:
                 self.kept.load(snapshot.state["kept"], self._log.lasting())
             self._epoch = snapshot.epoch
+        applied = 0
         for entry in self._log.entries():
             # What is stored and who is answered must be as it was then, whatever the user wants from now on.
             self.runtime.use(replace(settings, **entry.facts["settings"]))
@@ -175,10 +178,13 @@ class RunningStream:
             self._fail(entry.facts.get("failed", {}))
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
+            applied += 1
         self.runtime.use(settings)
         if self.kept is not None:
             self.kept.keep_only_files()
         self._report_failures(self._failed, reported=True)
+        if snapshot is not None or applied:
+            report_recovery(self.stream.name, snapshot, applied, self._epoch)
 
     def _replay(self, entry: Entry) -> Progress:
         self._pending = entry.tables.get("pending")
@@ -230,7 +236,12 @@ class RunningStream:
             if epoch <= self._epoch:
                 return
             with self._working():
-                self._take_batch(version(), rows, epoch)
+                try:
+                    self._take_batch(version(), rows, epoch)
+                except Exception as error:
+                    if not self.stopping:
+                        report_broken_off(self.stream.name, epoch, error)
+                    raise
 
     def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
         began = self._clock.now()
@@ -269,6 +280,8 @@ class RunningStream:
                 facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
         self.advance_feeds()
+        if self.interval is not None:
+            self.load.take(epoch, self._clock.now() - began, self.interval)
 
     def advance_feeds(self, *, ended: bool = False) -> None:
         """Archives follow time: everything before the watermark has come, and at the end everything has."""
@@ -468,6 +481,7 @@ class RunningStream:
                 facts["kept"] = self.kept.save()
             snapshot = Snapshot(self._epoch, self._version, facts, tables + waiting)
             log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
+            report_snapshot(self.stream.name, snapshot)
 
     def _finish(self, progress: Progress, delivered: bool) -> None:
         outcome = progress.outcome
@@ -481,10 +495,10 @@ class RunningStream:
         self._deliver(progress, delivered)
 
     def _report_failures(self, failed: dict[str, str], reported: bool) -> None:
-        report = Progress()
+        found = Progress()
         names = {serial: query.name for serial, query in self._wanted.items()}
-        report.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
-        self._hand_over(report, reported)
+        found.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
+        self._hand_over(found, reported)
 
 
 def _repeated(entry: Entry) -> Pace:

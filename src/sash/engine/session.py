@@ -30,6 +30,7 @@ from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
+from sash.engine.metrics import exposition
 from sash.engine.observed import measured
 from sash.engine.plans import Plans, StreamPlans
 from sash.engine.query import AnswerMemory, Query
@@ -392,6 +393,10 @@ class Session:
                 "archives": self._archive_commands.statistics(),
             }
         )
+
+    def metrics(self) -> str:
+        """The numbers of `stats()` as a text for Prometheus."""
+        return exposition(self.stats())
 
 
 def connect(

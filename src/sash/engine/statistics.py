@@ -34,6 +34,8 @@ class GroupStatistics:
 class StreamStatistics:
     tuples: int = 0
     micro_batches: int = 0
+    # Live: those that took longer than the time between two of them.
+    slow_batches: int = 0
     late_tuples: int = 0
     null_timestamps: int = 0
     unparsable: int = 0

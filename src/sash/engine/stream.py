@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.errors import QueryFailedError
+from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
@@ -409,12 +410,12 @@ class StreamRuntime:
             remedy = "row-based windows number tuples once and for all"
         elif missed >= late:
             remedy = "continuous queries do not go back in time"
-        logger.warning(
-            "stream %s: late tuples dropped (%d); a longer DELAY waits for them, %s (said once; stats() counts on)",
-            self.stream.name,
-            dropped,
-            remedy,
-        )
+        report(
+            logger, logging.WARNING, "tuples.late",
+            "stream %(stream)s: late tuples dropped (%(tuples)d); a longer DELAY waits for them, %(remedy)s "
+            "(said once; stats() counts on)",
+            stream=self.stream.name, tuples=dropped, remedy=remedy,
+        )  # fmt: skip
 
     def _judge_reduction(self, groups: list[PaneGroup], batch: BatchFacts) -> None:
         """Report, once, a set of groups that has nearly as many groups as there are tuples."""
@@ -427,12 +428,12 @@ class StreamRuntime:
             largest = max((len(rows.ends) for table, rows, _ in batch.lanes if table == number), default=0)
             ratio = largest / batch.rows
             if ratio > _REDUCTION and group.label not in self.unreduced:
-                logger.warning(
-                    "stream %s: grouping by %s leaves %.0f%% of the tuples as groups; pre-aggregation saves little",
-                    self.stream.name,
-                    group.label,
-                    100 * ratio,
-                )
+                report(
+                    logger, logging.WARNING, "groups.unreduced",
+                    "stream %(stream)s: grouping by %(groups)s leaves %(percent).0f%% of the tuples as groups; "
+                    "pre-aggregation saves little",
+                    stream=self.stream.name, groups=group.label, percent=100 * ratio,
+                )  # fmt: skip
             if ratio > _REDUCTION or group.label in self.unreduced:
                 self.unreduced[group.label] = ratio
 

@@ -1,0 +1,79 @@
+"""How a stream fares: whether it keeps up, and what the log tells of its micro-batches and its state.
+
+A live stream keeps up while its micro-batches take less than the time between two of them. One long micro-batch is an
+accident; several in a row are overload, and as many short ones in a row end it. A stream whose trigger is 0 takes
+whatever has come as soon as it can: nothing tells what would be too long there.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sash.core.errors import SashError
+from sash.core.events import report
+from sash.engine.statistics import StreamStatistics
+from sash.spark.faults import first_line
+from sash.storage.epochs import Snapshot
+
+logger = logging.getLogger("sash.engine")
+
+# So many micro-batches in a row make a judgement.
+IN_A_ROW = 3
+
+
+class Load:
+    """`take` is told of every live micro-batch; `is_over` says how things stand."""
+
+    def __init__(self, stream: str, statistics: StreamStatistics) -> None:
+        self._stream = stream
+        self._statistics = statistics
+        self.is_over = False
+        self._against = 0
+
+    def take(self, epoch: int, seconds: float, interval: float) -> None:
+        """A micro-batch took so long."""
+        if interval <= 0:
+            return
+        is_slow = seconds > interval
+        facts = {"stream": self._stream, "epoch": epoch, "seconds": round(seconds, 3), "interval": interval}
+        if is_slow:
+            self._statistics.slow_batches += 1
+            self._tell_slow(facts)
+        self._against = self._against + 1 if is_slow != self.is_over else 0
+        if self._against == IN_A_ROW:
+            self.is_over, self._against = is_slow, 0
+            self._tell_overload(facts)
+
+    def _tell_slow(self, facts: dict[str, Any]) -> None:
+        """In the middle of overload everything is slow, and it has been said."""
+        level = logging.DEBUG if self.is_over else logging.INFO
+        told = "stream %(stream)s: micro-batch %(epoch)d took %(seconds).1f s, more than %(interval)g s"
+        report(logger, level, "batch.slow", told, **facts)
+
+    def _tell_overload(self, facts: dict[str, Any]) -> None:
+        if self.is_over:
+            told = "stream %(stream)s is overloaded: its micro-batches take longer than the %(interval)g s between them"
+            report(logger, logging.WARNING, "overload.began", told, **facts)
+        else:
+            report(logger, logging.INFO, "overload.ended", "stream %(stream)s keeps up again", **facts)
+
+
+def report_broken_off(stream: str, epoch: int, error: Exception) -> None:
+    why = str(error) if isinstance(error, SashError) else first_line(error)
+    told = "stream %(stream)s: micro-batch %(epoch)d failed: %(why)s"
+    report(logger, logging.ERROR, "batch.failed", told, stream=stream, epoch=epoch, why=why)
+
+
+def report_snapshot(stream: str, snapshot: Snapshot) -> None:
+    size = sum(table.nbytes for table in snapshot.tables)
+    told = "stream %(stream)s: a snapshot of its state after micro-batch %(epoch)d is written, %(bytes)d bytes of panes"
+    report(logger, logging.INFO, "snapshot.written", told, stream=stream, epoch=snapshot.epoch, bytes=size)
+
+
+def report_recovery(stream: str, snapshot: Snapshot | None, entries: int, epoch: int) -> None:
+    """`entries` were applied after the snapshot, if there was one, and led to the state after `epoch`."""
+    told = "stream %(stream)s goes on after micro-batch %(epoch)d: %(source)s and %(entries)d entries"
+    source = "no snapshot" if snapshot is None else f"the snapshot after micro-batch {snapshot.epoch}"
+    facts = {"stream": stream, "epoch": epoch, "source": source, "entries": entries}
+    report(logger, logging.INFO, "stream.recovered", told, **facts)

@@ -1,0 +1,131 @@
+"""The numbers of `stats()` in Prometheus' text format.
+
+Nothing is counted here: every number of `stats()` becomes one sample, under the name that it has there.
+
+    stats()["streams"]["packets"]["late_tuples"]  ──►  sash_stream_late_tuples_total{stream="packets"} 3
+
+What only grows is a counter and its name ends in `_total`; the rest are gauges. A flag is 0 or 1, `error` is 1 while
+there is one, a time is seconds since 1970, and what is not known yet has no sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Labels = tuple[tuple[str, str], ...]
+
+_COUNTERS = {
+    "tuples": "Tuples that came",
+    "late_tuples": "Tuples that came too late for their panes",
+    "micro_batches": "Micro-batches taken",
+    "slow_batches": "Live micro-batches that took longer than the time between two of them",
+    "null_timestamps": "Tuples without a timestamp",
+    "unparsable": "Rows that could not be parsed",
+    "seconds_in_spark": "Seconds spent in passes on Spark",
+    "seconds_in_sash": "Seconds spent on panes, schedules and answers",
+    "executions": "Executions of queries, joint ones counted once",
+    "joint_executions": "Executions that answered several queries",
+    "refreshes": "Answers that executions gave",
+    "answers": "Answers given",
+    "answers_forgotten": "Answers given up for want of memory",
+    "subscriber_errors": "Calls of subscribers that raised",
+    "written": "Answers written",
+}
+_GAUGES = {
+    "tuples_per_s": "Tuples per second of work",
+    "work_saved": "Part of the work that joint execution saved, by the cost model",
+    "plans": "Running plans of continuous queries",
+    "watermark": "The watermark, in seconds since 1970",
+    "overloaded": "Whether micro-batches take longer than the time between them",
+    "error": "Whether there is an error",
+    "lateness": "Updates beyond SLIDE, per answer",
+    "waiting": "Answers that wait to be written",
+    "rows": "Rows held",
+    "panes": "Panes held",
+    "groups": "Groups held",
+    "buckets": "Buckets of a plan",
+    "unreduced": "Part of the tuples that a grouping leaves as rows",
+}
+
+
+def exposition(stats: Mapping[str, Any]) -> str:
+    """The text of a scrape."""
+    families: dict[str, _Family] = {}
+    for part, labels, numbers in _parts(stats):
+        for name, value in numbers.items():
+            number = _number(name, value)
+            if number is None:
+                continue
+            counted = name in _COUNTERS
+            full = f"sash_{part}_{name}" + ("_total" if counted else "")
+            about = _COUNTERS.get(name) or _GAUGES.get(name) or f"{name} in stats()"
+            family = families.setdefault(full, _Family(full, "counter" if counted else "gauge", about))
+            family.samples.append((labels, number))
+    return "".join(family.text() for family in families.values())
+
+
+def _parts(stats: Mapping[str, Any]) -> Iterator[tuple[str, Labels, Mapping[str, Any]]]:
+    """The parts of `stats()` that have numbers of their own, with what tells them apart."""
+    yield "session", (), stats
+    for stream, facts in stats["streams"].items():
+        yield "stream", (("stream", stream),), facts
+        for keys, ratio in facts["unreduced"].items():
+            yield "pane_table", (("stream", stream), ("table", keys)), {"unreduced": ratio}
+        for table in facts["pane_tables"]:
+            yield "pane_table", (("stream", stream), ("table", table["name"])), table
+    for query, facts in stats["queries"].items():
+        yield "query", (("query", query),), facts
+        for number, sink in enumerate(facts["sinks"]):
+            # Two sinks may have one name: the number tells them apart.
+            yield "sink", (("query", query), ("sink", sink["sink"]), ("number", str(number))), sink
+    for archive, facts in stats.get("archives", {}).items():
+        yield "archive", (("archive", archive),), facts
+
+
+def _number(name: str, value: Any) -> float | int | None:
+    """None: no number, or not known yet."""
+    if name == "error":
+        return int(value is not None)
+    if isinstance(value, bool | int | float):
+        return int(value) if isinstance(value, bool) else value
+    return value.timestamp() if isinstance(value, datetime) else None
+
+
+@dataclass
+class _Family:
+    """The samples of one name: Prometheus wants them together."""
+
+    name: str
+    kind: str
+    about: str
+    samples: list[tuple[Labels, float | int]] = field(default_factory=list)
+
+    def text(self) -> str:
+        lines = [f"# HELP {self.name} {_escaped(self.about)}", f"# TYPE {self.name} {self.kind}"]
+        lines += [f"{self.name}{_labelled(labels)} {_written(value)}" for labels, value in self.samples]
+        return "\n".join(lines) + "\n"
+
+
+def _labelled(labels: Labels) -> str:
+    pairs = (f'{name}="{_quoted(value)}"' for name, value in labels)
+    return f"{{{','.join(pairs)}}}" if labels else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _quoted(text: str) -> str:
+    return _escaped(text).replace('"', r"\"")
+
+
+def _written(value: float | int) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(value)
