@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from sash.catalog import DeclaredArchive, Stream
 from sash.core.changes import EXP, INSTANT, NEVER, SIGN, TS
 from sash.core.errors import ArchiveError
+from sash.core.events import report
 from sash.core.time import Micros, format_duration, to_datetime, to_micros
 from sash.spark.faults import first_line
 from sash.storage.archive import EXPIRES, Archive, with_times
@@ -169,14 +170,19 @@ class ArchiveFeed:
                 self.archive.retune(writer)
         except Exception as error:
             if self.error is None:
-                logger.exception(
-                    "archive %s cannot be updated; what it has stays, and it is tried again", self.declared.name
-                )
+                told = "archive %(archive)s cannot be updated; what it has stays, and it is tried again"
+                report(logger, logging.ERROR, "archive.failed", told, exception=True, archive=self.declared.name)
             self.error, self._failed = first_line(error), due
             return
         if self.error is not None:
-            logger.info("archive %s is updated again", self.declared.name)
+            told = "archive %(archive)s is updated again"
+            report(logger, logging.INFO, "archive.again", told, archive=self.declared.name)
             self.error = self._failed = None
+        facts, told = self.archive.facts(), "archive %(archive)s is updated up to %(until)s: %(rows)d rows"
+        report(
+            logger, logging.INFO, "archive.updated", told,
+            archive=self.declared.name, until=to_datetime(due).isoformat(), rows=facts.rows, bytes=facts.bytes,
+        )  # fmt: skip
 
     def _update(self, updated: Micros | None, due: Micros) -> None:
         waiting, facts = self._inbox.waiting(updated, due), self.archive.facts()
@@ -190,7 +196,9 @@ class ArchiveFeed:
 
     def repartition(self, g: int | None, e: int | None, layout: str, strategy: str | None) -> None:
         """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
-        with self._writing:
+        from sash.spark.neighbours import ARCHIVES, in_pool
+
+        with self._writing, in_pool(self._spark(), ARCHIVES):
             advice = self.archive.advice()
             with self._writer(self.archive.facts().bytes) as writer:
                 self.archive.migrate(
@@ -236,12 +244,12 @@ class ArchiveFeed:
                     return found.select(spec.schema.names), _known(now)
 
     @contextmanager
-    def scanning(self) -> Iterator[tuple[DataFrame, Micros | None]]:
+    def scanning(self, spark: SparkSession) -> Iterator[tuple[DataFrame, Micros | None]]:
         """All rows as a DataFrame, and as of when; no file of them goes before the end of the `with`."""
         from sash.spark.archive import alive, inserted_between, read_files
         from sash.spark.lanes import quoted
 
-        spec, spark = self.archive.spec, self._spark()
+        spec = self.archive.spec
         with self._reading(), self.archive.hold() as held:
             now = self.now
             waiting = self._inbox.waiting(held.manifest.updated, now)

@@ -33,6 +33,7 @@ from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.frames import frame_of
 from sash.spark.lanes import quoted
+from sash.spark.neighbours import asking
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.spark.sources import type_name
@@ -50,8 +51,8 @@ def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Set
     counted = _from_counts(query, running, settings)
     if counted is not None:
         return counted
-    with _reading([running]):
-        return _from_pass(query, running, settings, spark)
+    with _reading([running]), asking(spark) as beside:
+        return _from_pass(query, running, settings, beside)
 
 
 def _from_pass(query: CompiledQuery, running: RunningStream, settings: Settings, spark: SparkSession) -> pa.Table:
@@ -109,6 +110,7 @@ def answer_by_spark(
 ) -> pa.Table:
     """Any other SELECT. Of several streams and archives, the answer is as of the least of their times."""
     with ExitStack() as held:
+        spark = held.enter_context(asking(spark))
         held.enter_context(_reading(streams.values()))
         frames, as_of, complete = _window_frames(question, streams, spark)
         frames |= {view: _frame(spark, table_rows(table.name, as_of)) for view, table in question.tables.items()}
@@ -148,7 +150,7 @@ def _archived(
 ) -> tuple[DataFrame, Micros | None]:
     """What a question reads of an archive, and as of when; its files stay until `held` ends."""
     if reading.keys is None:
-        return held.enter_context(feed.scanning())
+        return held.enter_context(feed.scanning(spark))
     rows, now = feed.probe(reading.keys.values)
     return _frame(spark, rows), now
 

@@ -75,5 +75,6 @@ def report_recovery(stream: str, snapshot: Snapshot | None, entries: int, epoch:
     """`entries` were applied after the snapshot, if there was one, and led to the state after `epoch`."""
     told = "stream %(stream)s goes on after micro-batch %(epoch)d: %(source)s and %(entries)d entries"
     source = "no snapshot" if snapshot is None else f"the snapshot after micro-batch {snapshot.epoch}"
-    facts = {"stream": stream, "epoch": epoch, "source": source, "entries": entries}
-    report(logger, logging.INFO, "stream.recovered", told, **facts)
+    report(
+        logger, logging.INFO, "stream.recovered", told, stream=stream, epoch=epoch, source=source, entries=entries
+    )  # fmt: skip

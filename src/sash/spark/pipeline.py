@@ -23,6 +23,7 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
+from sash.spark.neighbours import STREAM, in_pool
 from sash.spark.numbering import Interval, Numbering
 from sash.spark.sources import has_corrupt_column, open_source, type_name
 from sash.synopses.aggregates import HOLISTIC
@@ -52,7 +53,8 @@ class Pipeline:
 
     def read_once(self, on_batch: Callable[[DataFrame, int], None]) -> None:
         """A static DataFrame is one micro-batch."""
-        on_batch(self._frame, 0)
+        with in_pool(self._frame.sparkSession, STREAM):
+            on_batch(self._frame, 0)
 
     def start(
         self, on_batch: Callable[[DataFrame, int], None], checkpoint: Path, trigger: str | None
@@ -66,7 +68,9 @@ class Pipeline:
         )
         writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
         try:
-            self._query = writer.start()
+            # The thread that Spark starts for the stream inherits the pool.
+            with in_pool(self._frame.sparkSession, STREAM):
+                self._query = writer.start()
         except Exception as error:
             raise SourceError(f"stream '{self._stream.name}' cannot start: {first_line(error)}") from error
         return self._query

@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sash.core.errors import SourceError
+from sash.spark.neighbours import allocation_file
 
 logger = logging.getLogger("sash.spark")
 
@@ -21,7 +22,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Fewer and larger pieces on the way to Python.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # One-time jobs beside the stream must not wait for each other.
+    # What goes on beside the stream has pools of its own (neighbours.py).
     "spark.scheduler.mode": "FAIR",
     # Renames on a local disk without forking a process per file: 50 ms instead of 120 ms per micro-batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -52,7 +53,8 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        with allocation_file(os.cpu_count() or 2) as pools:
+            session = builder.config("spark.scheduler.allocation.file", pools).getOrCreate()
     except Exception as error:
         raise SourceError(
             f"Spark did not start: {error}; Sash needs Java 17 or later (JAVA_HOME, or java on the PATH)"

@@ -23,6 +23,7 @@ from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
 from sash.spark.faults import first_line
 from sash.spark.frames import frame_of
+from sash.spark.neighbours import SINKS, in_pool
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 _KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")
@@ -48,6 +49,10 @@ class Sink:
             return
         if "as_of" in table.schema.names:
             raise SashError("the sink adds a column as_of, and the query has one already: give it another name (AS ..)")
+        with in_pool(self._session, SINKS):
+            self._write(as_of, table, rows)
+
+    def _write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
         if self._path is None:
             stamped = table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT))
             writer = frame_of(self._session, stamped).write.format(self._format).mode("append")

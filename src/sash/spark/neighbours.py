@@ -1,0 +1,97 @@
+"""Work beside the stream: questions, sinks and archives share Spark's cores with micro-batches and do not hold them up.
+
+Two things see to it. Jobs go to pools of Spark's FAIR scheduler, by the thread that starts them:
+
+    pool             what                                              cores that become free
+    sash-stream      micro-batches, and all that they wait for         first, as long as it has work for them
+    sash-questions   one-time questions                                shared evenly with the other two
+    sash-sinks       answers on their way to a sink
+    sash-archives    archives that are rewritten
+
+And as Spark takes no core away from a task that runs, questions are cut into small tasks: a micro-batch waits for the
+rest of a task, and not for the rest of a question. In a Spark session of the user's, pools mean what its own
+configuration says (by default FIFO: nothing).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import SparkSession
+
+STREAM, QUESTIONS, SINKS, ARCHIVES = "sash-stream", "sash-questions", "sash-sinks", "sash-archives"
+
+_POOL = "spark.scheduler.pool"
+# How many tasks a stage of a question has for each core.
+_TASKS_PER_CORE = 8
+_SMALL_BYTES = str(8 * 2**20)
+
+_beside: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
+
+
+@contextmanager
+def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
+    """What this thread starts inside goes to a pool; what a micro-batch waits for stays in the stream's."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_POOL)
+    if before == STREAM:
+        yield
+        return
+    context.setLocalProperty(_POOL, pool)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]
+
+
+@contextmanager
+def asking(session: SparkSession) -> Iterator[SparkSession]:
+    """A session on the same Spark for questions: with small tasks, in their pool. Settings are otherwise the same."""
+    with in_pool(session, QUESTIONS):
+        yield _session_beside(session)
+
+
+def _session_beside(session: SparkSession) -> SparkSession:
+    found = _beside.get(session)
+    if found is None:
+        found = session.newSession()
+        _take_over_settings(session, found)
+        tasks = str(_TASKS_PER_CORE * session.sparkContext.defaultParallelism)
+        found.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
+        found.conf.set("spark.sql.shuffle.partitions", tasks)
+        found.conf.set("spark.sql.files.maxPartitionBytes", _SMALL_BYTES)
+        # Adaptive execution would put small partitions together until there is one for each core.
+        found.conf.set("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")
+        found.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", _SMALL_BYTES)
+        _beside[session] = found
+    return found
+
+
+def _take_over_settings(session: SparkSession, other: SparkSession) -> None:
+    """Settings that were made after the session began are not in one that is made from it."""
+    has = other.conf.getAll
+    for name, value in session.conf.getAll.items():
+        if name.startswith("spark.sql.") and has.get(name) != value and other.conf.isModifiable(name):
+            other.conf.set(name, value)
+
+
+@contextmanager
+def allocation_file(cores: int) -> Iterator[str]:
+    """The pools as Spark reads them when its context starts; the address of a file that is gone afterwards.
+
+    The stream's share comes before anybody's weight.
+    """
+    pools = {STREAM: (4, cores), QUESTIONS: (1, 0), SINKS: (1, 0), ARCHIVES: (1, 0)}
+    lines = [
+        f'<pool name="{name}"><schedulingMode>FAIR</schedulingMode>'
+        f"<weight>{weight}</weight><minShare>{share}</minShare></pool>"
+        for name, (weight, share) in pools.items()
+    ]
+    with tempfile.TemporaryDirectory(prefix="sash-pools-") as directory:
+        path = Path(directory) / "pools.xml"
+        path.write_text("\n".join(['<?xml version="1.0"?>', "<allocations>", *lines, "</allocations>", ""]))
+        yield path.as_uri()

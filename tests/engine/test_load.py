@@ -1,0 +1,51 @@
+"""Whether a stream keeps up: judged by what several micro-batches in a row took."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.engine.load import IN_A_ROW, Load
+from sash.engine.statistics import StreamStatistics
+
+
+def by_definition(times: list[float], interval: float) -> list[bool]:
+    """After each micro-batch: the last judgement that IN_A_ROW of them agree on."""
+    over, found = False, []
+    for number in range(1, len(times) + 1):
+        last = [seconds > interval for seconds in times[max(0, number - IN_A_ROW) : number]]
+        if len(last) == IN_A_ROW and len(set(last)) == 1:
+            over = last[0]
+        found.append(over)
+    return found
+
+
+@given(times=st.lists(st.sampled_from([0.5, 1.0, 1.5]), max_size=40))
+def test_several_in_a_row_make_a_judgement(times: list[float]) -> None:
+    statistics = StreamStatistics()
+    load, found = Load("s", statistics), []
+    for epoch, seconds in enumerate(times):
+        load.take(epoch, seconds, 1.0)
+        found.append(load.is_over)
+    assert found == by_definition(times, 1.0)
+    assert statistics.slow_batches == times.count(1.5)
+
+
+def test_without_an_interval_nothing_is_too_long() -> None:
+    load = Load("s", StreamStatistics())
+    for epoch in range(10):
+        load.take(epoch, 100.0, 0.0)
+    assert not load.is_over
+
+
+def test_the_log_says_when_overload_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+    load = Load("s", StreamStatistics())
+    with caplog.at_level(logging.INFO, "sash"):
+        for epoch, seconds in enumerate([2.0] * 6 + [0.5] * 4):
+            load.take(epoch, seconds, 1.0)
+    events = [(record.__dict__["sash"]["event"], record.__dict__["sash"]["epoch"]) for record in caplog.records]
+    slow = [("batch.slow", epoch) for epoch in range(3)]
+    assert events == [*slow, ("overload.began", 2), ("overload.ended", 8)]

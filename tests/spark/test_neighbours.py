@@ -1,0 +1,107 @@
+"""What goes on beside the stream: in which pool, in how many tasks, and with the stream's own thread left alone."""
+
+from __future__ import annotations
+
+import threading
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.spark import neighbours
+from tests.engine.test_session import create, ten_files
+
+pytestmark = pytest.mark.spark
+POOL = "spark.scheduler.pool"
+QUERY = "SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 2 sec] GROUP BY k"
+QUESTION = "SELECT a.k, COUNT(*) AS n FROM s [WINDOW 10 sec] a JOIN s [WINDOW 10 sec] b ON a.v = b.v GROUP BY a.k"
+
+
+def pool(spark: Any) -> str | None:
+    return spark.sparkContext.getLocalProperty(POOL)
+
+
+def test_pools_are_those_of_the_file(spark: Any) -> None:
+    context = spark.sparkContext._jsc.sc()
+    with neighbours.allocation_file(3) as address:
+        path = Path(address.removeprefix("file://"))
+        pools = {each.get("name"): each for each in ET.parse(path).getroot()}
+    assert not path.exists()
+    assert pools.keys() == {neighbours.STREAM, neighbours.QUESTIONS, neighbours.SINKS, neighbours.ARCHIVES}
+    assert pools[neighbours.STREAM].findtext("minShare") == "3"
+    assert context.getPoolForName(neighbours.STREAM).get().minShare() >= 1, "the session has read such a file"
+    assert context.getPoolForName(neighbours.QUESTIONS).get().minShare() == 0
+
+
+def test_a_pool_is_left_as_it_was_found(spark: Any) -> None:
+    assert pool(spark) is None
+    with neighbours.in_pool(spark, neighbours.QUESTIONS):
+        assert pool(spark) == neighbours.QUESTIONS
+        with pytest.raises(ValueError, match="no"), neighbours.in_pool(spark, neighbours.SINKS):
+            raise ValueError("no")
+        assert pool(spark) == neighbours.QUESTIONS
+    assert pool(spark) is None
+    with neighbours.in_pool(spark, neighbours.STREAM), neighbours.in_pool(spark, neighbours.SINKS):
+        assert pool(spark) == neighbours.STREAM, "what the stream waits for is its own"
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_micro_batches_run_in_the_pool_of_the_stream(spark: Any, tmp_path: Path, live: bool) -> None:
+    ten_files(tmp_path / "data")
+    seen, asked = [], []
+    with sash.connect(spark=spark) as session:
+        create(session, tmp_path / "data", "KEEP 10 sec")
+        query, enough = session.register(QUERY, name="q"), threading.Event()
+
+        def look(answer: sash.Answer) -> None:
+            seen.append(pool(spark))
+            asked.append(session.query(QUESTION).num_rows)
+            enough.set()
+
+        query.subscribe(look)
+        if live:
+            session.start(trigger="100 ms")
+            assert enough.wait(60)
+            session.stop()
+        else:
+            session.run()
+        assert not query.subscriber_errors
+    assert seen and set(seen) == {neighbours.STREAM} and asked
+    assert pool(spark) is None
+
+
+def test_a_question_is_cut_into_small_tasks_and_leaves_nothing_behind(spark: Any) -> None:
+    rows = pa.table({"x": list(range(1_000))})
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    with neighbours.asking(spark) as beside:
+        assert pool(spark) == neighbours.QUESTIONS
+        frame = beside.createDataFrame(rows)
+        assert frame.rdd.getNumPartitions() >= 8
+        frame.createOrReplaceTempView("only_here")
+        assert not spark.catalog.tableExists("only_here")
+        beside.catalog.dropTempView("only_here")
+    with neighbours.asking(spark) as again:
+        assert again is beside
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+
+
+def test_questions_follow_the_settings_of_the_session(spark: Any) -> None:
+    other = spark.newSession()
+    other.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    with neighbours.asking(other) as beside:
+        assert beside.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
+
+
+def test_a_sink_has_a_pool_of_its_own_outside_of_micro_batches(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sash.spark.sinks import Sink
+
+    seen: list[str | None] = []
+    monkeypatch.setattr(Sink, "_write", lambda *_: seen.append(pool(spark)))
+    sink = Sink(spark, "parquet", {"path": str(tmp_path / "out")})
+    sink.write(None, pa.table({"x": [1]}), None)  # type: ignore[arg-type]
+    assert seen == [neighbours.SINKS]
