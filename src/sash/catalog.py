@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import pyarrow as pa
 
@@ -26,13 +27,29 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+def one_in(part: str) -> int:
+    """The n of a part of the tuples that is one in n; ValueError with a reason where it is none.
+
+    >>> one_in("0.25")
+    4
+    """
+    try:
+        fraction = Fraction(part)
+    except ValueError:
+        fraction = Fraction(0)
+    if fraction.numerator != 1 or not 2 <= fraction.denominator <= 1_000:
+        raise ValueError(f"the part to keep is one in n, such as 0.5, 0.25, 0.2 or 0.1, not {part}")
+    return fraction.denominator
+
+
 @dataclass(frozen=True)
 class Stream:
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
 
     `keep` is how long its tuples are stored for one-time questions; None: not at all. `keep_in` is where: in the
-    driver's memory, or in the cluster. `inferred`: the columns are the
-    source's own, none were declared. `serial` is the catalog's version that it came with.
+    driver's memory, or in the cluster. `shed`: under overload one tuple in so many may be kept; None: all are, always.
+    `shed_approx`: also for queries whose answers cannot be scaled. `inferred`: the columns are the source's own, none
+    were declared. `serial` is the catalog's version that it came with.
     """
 
     name: str
@@ -46,6 +63,8 @@ class Stream:
     idle_after: Micros | None = None
     keep: Micros | None = None
     keep_in: str = MEMORY
+    shed: int | None = None
+    shed_approx: bool = False
     source: Source | None = None
     inferred: bool = False
     serial: int = 0

@@ -49,3 +49,11 @@ def test_the_log_says_when_overload_begins_and_ends(caplog: pytest.LogCaptureFix
     events = [(record.__dict__["sash"]["event"], record.__dict__["sash"]["epoch"]) for record in caplog.records]
     slow = [("batch.slow", epoch) for epoch in range(3)]
     assert events == [*slow, ("overload.began", 2), ("overload.ended", 8)]
+
+
+def test_shedding_ends_when_all_tuples_would_be_in_time() -> None:
+    load = Load("s", StreamStatistics(), one_in=4)
+    times = [(2.0, 1), (2.0, 1), (2.0, 1), (0.5, 4), (0.5, 4), (0.5, 4), (0.2, 4), (0.2, 4), (0.2, 4), (0.8, 1)]
+    for epoch, (seconds, one_in) in enumerate(times):
+        assert load.keeps_one_in == one_in, epoch
+        load.take(epoch, seconds, 1.0)

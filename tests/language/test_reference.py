@@ -52,7 +52,8 @@ def test_every_example_binds(page: str, least: int) -> None:
     for script in re.findall(r"```sql\n(.*?)```", text, re.DOTALL):
         for statement in parse_script(script):
             if isinstance(statement, CreateStream) and statement.schema is not None:
-                catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp, keep=statement.keep))
+                clauses = {"keep": statement.keep, "shed": statement.shed}
+                catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp, **clauses))
             if isinstance(statement, CreateTable):
                 catalog.add_table(Table(statement.name, statement.schema, statement.key, statement.retroactive))
             if isinstance(statement, Insert | Update | Delete):

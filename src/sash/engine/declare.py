@@ -8,16 +8,41 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import CLUSTER, MEMORY, RegisteredQuery, Stream
+from sash.catalog import CLUSTER, MEMORY, RegisteredQuery, Stream, one_in
 from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
 from sash.core.time import Micros, format_duration, parse_duration
 from sash.language import CreateStream
 from sash.plan.strategies import EXECUTIONS
 
-_CLAUSES = ("delay", "granule", "offset", "closed_left", "late_revise", "idle_after", "keep", "keep_in", "source")
+_CLAUSES = (
+    "delay",
+    "granule",
+    "offset",
+    "closed_left",
+    "late_revise",
+    "idle_after",
+    "keep",
+    "keep_in",
+    "shed",
+    "shed_approx",
+    "source",
+)
 # The columns that the pass over a micro-batch adds (spark/lanes.py), and that stored rows have (spark/kept.py).
-_RESERVED = re.compile(r"_(t|n|arrival|epoch|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)")
-_MUST_MATCH = ("timestamp", "granule", "offset", "closed_left", "late_revise", "delay", "keep", "keep_in")
+_RESERVED = re.compile(
+    r"_(t|n|shed|arrival|epoch|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)"
+)
+_MUST_MATCH = (
+    "timestamp",
+    "granule",
+    "offset",
+    "closed_left",
+    "late_revise",
+    "delay",
+    "keep",
+    "keep_in",
+    "shed",
+    "shed_approx",
+)
 
 
 def check_name(what: str, name: str) -> None:
@@ -31,6 +56,14 @@ def duration(what: str, text: str) -> Micros:
         return parse_duration(text)
     except ValueError as error:
         raise SashError(f"{what}: {error}") from None
+
+
+def shedding(part: float) -> int:
+    """The n of `shed`, the part of the tuples to keep: one in n."""
+    try:
+        return one_in(str(part))
+    except ValueError as error:
+        raise SashError(f"shed: {error}") from None
 
 
 def checked_execution(strategy: str) -> str:
@@ -66,6 +99,8 @@ def checked(stream: Stream) -> Stream:
         )
     if stream.keep_in not in (MEMORY, CLUSTER):
         raise CatalogError(f"stream '{stream.name}': tuples are kept in {MEMORY} or {CLUSTER}, not in {stream.keep_in}")
+    if stream.keep is not None and stream.shed is not None:
+        raise CatalogError(f"stream '{stream.name}': KEEP stores every tuple, so SHED would have nothing to drop")
     if stream.keep is None and stream.keep_in != MEMORY:
         raise CatalogError(f"stream '{stream.name}': nothing is stored in the {stream.keep_in} without KEEP")
     return replace(stream, timestamp=column.name)

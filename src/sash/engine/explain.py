@@ -47,6 +47,8 @@ def explain(
 ) -> str:
     """`loads` tells how many groups the running pane tables have; without it a table is judged by its windows."""
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
+    if stream.shed is not None:
+        lines.append(_shed_line(stream))
     sites = [_Site(query, name, registered, settings, loads) for name in dict.fromkeys(r.table for r in query.readings)]
     if query.slide is None:
         return "\n".join([*lines, *(_one_time_line(site, stream) for site in sites)])
@@ -56,6 +58,13 @@ def explain(
             part = f"{unreduced[site.name.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
     return "\n".join([*lines, *_rule_lines(sites[0], settings), *schedule_lines(sites[0], settings)])
+
+
+def _shed_line(stream: Stream) -> str:
+    others = (
+        "the rest as of the tuples that are left" if stream.shed_approx else "averages as of the tuples that are left"
+    )
+    return f"Overload: one tuple in {stream.shed} is kept; SUM and COUNT are scaled and have WITH BOUNDS, {others}"
 
 
 def _order(query: CompiledQuery) -> float:

@@ -1,8 +1,9 @@
 """How a stream fares: whether it keeps up, and what the log tells of its micro-batches and its state.
 
 A live stream keeps up while its micro-batches take less than the time between two of them. One long micro-batch is an
-accident; several in a row are overload, and as many short ones in a row end it. A stream whose trigger is 0 takes
-whatever has come as soon as it can: nothing tells what would be too long there.
+accident; several in a row are overload, and as many short ones in a row end it. A stream that may shed load keeps a
+part of its tuples then. A stream whose trigger is 0 takes whatever has come as soon as it can: nothing tells what would
+be too long there.
 """
 
 from __future__ import annotations
@@ -25,21 +26,29 @@ IN_A_ROW = 3
 class Load:
     """`take` is told of every live micro-batch; `is_over` says how things stand."""
 
-    def __init__(self, stream: str, statistics: StreamStatistics) -> None:
+    def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1) -> None:
+        """`one_in`: while there is overload, one tuple in so many is kept."""
         self._stream = stream
         self._statistics = statistics
+        self._one_in = one_in
         self.is_over = False
         self._against = 0
+
+    @property
+    def keeps_one_in(self) -> int:
+        """The next micro-batch keeps one tuple in so many; 1: all of them."""
+        return self._one_in if self.is_over else 1
 
     def take(self, epoch: int, seconds: float, interval: float) -> None:
         """A micro-batch took so long."""
         if interval <= 0:
             return
-        is_slow = seconds > interval
         facts = {"stream": self._stream, "epoch": epoch, "seconds": round(seconds, 3), "interval": interval}
-        if is_slow:
+        if seconds > interval:
             self._statistics.slow_batches += 1
             self._tell_slow(facts)
+        # Shedding ends when micro-batches would be short enough without it, or it would begin again at once.
+        is_slow = seconds * self.keeps_one_in > interval
         self._against = self._against + 1 if is_slow != self.is_over else 0
         if self._against == IN_A_ROW:
             self.is_over, self._against = is_slow, 0
@@ -55,8 +64,15 @@ class Load:
         if self.is_over:
             told = "stream %(stream)s is overloaded: its micro-batches take longer than the %(interval)g s between them"
             report(logger, logging.WARNING, "overload.began", told, **facts)
+            if self._one_in > 1:
+                told = "stream %(stream)s sheds load: it keeps one tuple in %(one_in)d, sums and counts are scaled"
+                report(logger, logging.WARNING, "shed.began", told, stream=self._stream, one_in=self._one_in)
         else:
             report(logger, logging.INFO, "overload.ended", "stream %(stream)s keeps up again", **facts)
+            if self._one_in > 1:
+                told = "stream %(stream)s keeps all tuples again, after about %(shed)d that it has dropped"
+                dropped = self._statistics.shed_tuples
+                report(logger, logging.INFO, "shed.ended", told, stream=self._stream, shed=dropped)
 
 
 def report_broken_off(stream: str, epoch: int, error: Exception) -> None:

@@ -21,6 +21,7 @@ Labels = tuple[tuple[str, str], ...]
 _COUNTERS = {
     "tuples": "Tuples that came",
     "late_tuples": "Tuples that came too late for their panes",
+    "shed_tuples": "Tuples that were dropped under overload, about",
     "micro_batches": "Micro-batches taken",
     "slow_batches": "Live micro-batches that took longer than the time between two of them",
     "null_timestamps": "Tuples without a timestamp",
@@ -41,6 +42,7 @@ _GAUGES = {
     "plans": "Running plans of continuous queries",
     "watermark": "The watermark, in seconds since 1970",
     "overloaded": "Whether micro-batches take longer than the time between them",
+    "kept_part": "The part of the tuples that is kept now",
     "error": "Whether there is an error",
     "lateness": "Updates beyond SLIDE, per answer",
     "waiting": "Answers that wait to be written",

@@ -132,7 +132,7 @@ class Outlet:
             self._write()
             if len(self._waiting):
                 told = "query %(query)s is dropped with %(why)s"
-                self._report(logging.ERROR, "sink.unwritten", told, why=str(self.error))
+                report(logger, logging.ERROR, "sink.unwritten", told, query=self._query, why=str(self.error))
             self._waiting.forget()
             self._closed = True
 

@@ -128,6 +128,7 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
         **vars(counted),
         "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
         "overloaded": running.load.is_over,
+        "kept_part": 1 / running.keeps_one_in,
         "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
         "unreduced": dict(runtime.unreduced),
         "pane_tables": [

@@ -51,6 +51,7 @@ from sash.plan.nodes import Lookup
 from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
+from sash.spark.shed import sampled
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
 from sash.storage.window_files import WindowFiles
 from sash.synopses.basic_interval import BatchFacts
@@ -97,7 +98,7 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
-        self.load = Load(stream.name, self.runtime.statistics)
+        self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
         # The stored window, for one-time questions.
         self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
         # The archives that its rows go to.
@@ -127,6 +128,11 @@ class RunningStream:
     def is_stored(self) -> bool:
         """Whether its rows are kept, in a window or in an archive."""
         return self.kept is not None or bool(self.feeds)
+
+    @property
+    def keeps_one_in(self) -> int:
+        """How the next micro-batch is sampled; `run()` has all the time that it needs for all tuples."""
+        return 1 if self.interval is None else self.load.keeps_one_in
 
     @property
     def at_start(self) -> bool:
@@ -192,7 +198,8 @@ class RunningStream:
         if entry.kind == "batch":
             facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
             self.runtime.reprice(entry.facts.get("prices", {}))
-            progress = self.runtime.apply(facts, numbered, _repeated(entry), entry.facts.get("missed", 0))
+            missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
+            progress = self.runtime.apply(facts, numbered, _repeated(entry), missed, one_in)
         elif entry.kind == "heartbeat":
             progress = self.runtime.advance(entry.facts["watermark"], numbered)
         else:
@@ -249,7 +256,11 @@ class RunningStream:
         failed_before = set(self._failed)
         with self._isolation.slide():
             self._synchronise(seen)
-        tuples, (table, counted, pending) = self._read(seen, rows, epoch)
+        one_in = self.keeps_one_in
+        sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
+        tuples, (table, counted, pending) = self._read(seen, sample, epoch)
+        if one_in > 1:
+            table = self.pipeline.scaled(table, self.runtime.tables(), one_in)
         missed = 0
         if self._plans is not None:
             batch = self._facts(table)
@@ -268,7 +279,7 @@ class RunningStream:
             with self._isolation.slide():
                 self.runtime.reprice(prices)
                 numbered = self._numbered(counted, pending)
-                progress = self.runtime.apply(self._facts(table), numbered, self._pace(began), missed)
+                progress = self.runtime.apply(self._facts(table), numbered, self._pace(began), missed, one_in)
                 self._pending = pending
                 self._keep("batch", kept)
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
@@ -276,6 +287,7 @@ class RunningStream:
             self._report_failures(failed, reported=False)
             tables = _present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
+            facts["one_in"] = one_in
             if self.kept is not None and kept is not None:
                 facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)

@@ -27,7 +27,7 @@ from sash.engine.archive_commands import ArchiveCommands
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import as_select
 from sash.engine.continuous import ContinuousQueries, joined_query
-from sash.engine.declare import checked_execution, duration
+from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
 from sash.engine.metrics import exposition
@@ -220,6 +220,8 @@ class Session:
         late: str = "drop",
         idle_after: str | None = None,
         keep_in: str = MEMORY,
+        shed: float | None = None,
+        shed_approx: bool = False,
     ) -> None:
         """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
         from sash.spark.sources import schema_of
@@ -238,6 +240,8 @@ class Session:
             idle_after=None if idle_after is None else duration("idle_after", idle_after),
             keep=None if keep is None else duration("keep", keep),
             keep_in=keep_in,
+            shed=None if shed is None else shedding(shed),
+            shed_approx=shed_approx,
         )
         self._home.check_open()
         self._stream_commands.open(stream, frame)

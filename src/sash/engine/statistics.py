@@ -37,6 +37,8 @@ class StreamStatistics:
     # Live: those that took longer than the time between two of them.
     slow_batches: int = 0
     late_tuples: int = 0
+    # About how many were dropped under overload (SHED); they are in `tuples`.
+    shed_tuples: int = 0
     null_timestamps: int = 0
     unparsable: int = 0
     seconds_in_spark: float = 0.0

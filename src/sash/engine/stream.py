@@ -236,14 +236,20 @@ class StreamRuntime:
     # -- data ------------------------------------------------------------------------------------------
 
     def apply(
-        self, batch: BatchFacts, numbered: Numbered | None = None, pace: Pace = UNHURRIED, missed: int = 0
+        self,
+        batch: BatchFacts,
+        numbered: Numbered | None = None,
+        pace: Pace = UNHURRIED,
+        missed: int = 0,
+        one_in: int = 1,
     ) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
         `numbered` is for row-based windows: what the new watermark has passed. `missed` is how many tuples came too
-        late for continuous plans.
+        late for continuous plans. `one_in`: of so many tuples one was kept, and the facts are scaled.
         """
         self._count(batch)
+        self.statistics.shed_tuples += batch.rows - batch.rows // one_in
         late, unnumbered = self._absorb(batch, by_rows=False), 0
         if numbered is not None:
             came = batch.rows - batch.null_timestamps - batch.unparsable

@@ -29,6 +29,7 @@ from sash.language.places import bounds_at, is_approximate, span_of, word_of
 from sash.language.predicates import joined, require_boolean
 from sash.language.scope import Scope, StreamColumns
 from sash.language.shape import check_shape, over_sub_queries, word_in
+from sash.language.shedding import check_shed_items, check_shed_window, check_shedding
 from sash.language.statements import Select
 from sash.language.terms import Term
 from sash.language.typer import type_expression
@@ -84,6 +85,7 @@ class _Binder:
         table = tree.args["from_"].this
         stream = stream_of(table, self.catalog, select.script)
         windowed = bind_window(table, stream, select.script, periodic=self.periodic)
+        check_shed_window(stream, windowed, select.script, table)
         windowed = replace(windowed, input=StreamScan(stream.name, tuple(use.lookup for use in uses)))
         alias = table.alias or table.name
         columns = LookedUpColumns(stream, alias, uses, select.script) if uses else StreamColumns(stream, alias)
@@ -93,6 +95,7 @@ class _Binder:
         self, select: Select, tree: exp.Select, scope: Scope, windowed: Windowed, uses: tuple[Use, ...]
     ) -> Project:
         if asks_for_items(tree):
+            check_shed_items(scope, tree.expressions)
             return bind_items(select, tree, scope, _filter(tree, scope, windowed, uses))
         written = select_list.entries(tree, scope)
         columns = with_bounds(tree, written, scope)
@@ -104,6 +107,7 @@ class _Binder:
         order = select_list.order(tree, scope, written, select_list.aliases(columns))
         asked = [*(column.term for column in columns), *(key.term for key in order)]
         asked += [having] if having is not None else []
+        check_shedding(scope, asked)
         if tree.args.get("group") is None and not any(term.has_aggregate for term in asked):
             raise scope.unsupported("a SELECT without aggregates", span_of(tree.expressions[0]))
         outputs = tuple(Output(column.name, groups.translate(column.term)) for column in columns)

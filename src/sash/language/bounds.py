@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from sash.language.aggregates import APPROXIMATE
 from sash.language.places import bounds_at
 from sash.language.scope import Scope
 from sash.language.select_list import Entry, distinct
+from sash.language.shedding import SCALED, sheds
 
 
 def with_bounds(tree: exp.Select, columns: list[Entry], scope: Scope) -> list[Entry]:
@@ -17,19 +20,21 @@ def with_bounds(tree: exp.Select, columns: list[Entry], scope: Scope) -> list[En
     at = bounds_at(tree)
     if at is None:
         return columns
-    found = [part for column in columns for part in (column, *_bounds(column))]
+    estimates = (*APPROXIMATE, *SCALED) if sheds(scope) else APPROXIMATE
+    found = [part for column in columns for part in (column, *_bounds(column, estimates))]
     if len(found) == len(columns):
-        known = ", ".join(name.upper() for name in (*APPROXIMATE, "approx_top", "frequent"))
+        known = ", ".join(name.upper() for name in (*estimates, "approx_top", "frequent"))
         reason = f"WITH BOUNDS needs a column that is one approximate aggregate ({known})"
         raise scope.error(reason, at)
     return distinct(found, scope)
 
 
-def _bounds(column: Entry) -> list[Entry]:
+def _bounds(column: Entry, estimates: Sequence[str]) -> list[Entry]:
     term = column.term
-    if term.op != "aggregate" or term.value not in APPROXIMATE:
+    if term.op != "aggregate" or term.value not in estimates:
         return []
+    type = pa.float64() if term.value == "sum" else term.type
     return [
-        Entry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}"), column.span)
+        Entry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}", type=type), column.span)
         for side in ("lower", "upper")
     ]

@@ -34,10 +34,11 @@ from sash.language.output_clause import OutputClause
 from sash.language.places import extent, output_of
 from sash.language.select_list import Entry
 from sash.language.shape import word_in
+from sash.language.shedding import check_shed_continuous
 from sash.language.statements import Select
 from sash.language.terms import Term
 from sash.language.window_clause import WindowClause
-from sash.plan.continuous import Filter, Map, Node
+from sash.plan.continuous import Filter, Map, Node, streams_of
 from sash.plan.expressions import Field
 from sash.plan.outputs import Outliving, Snapshots
 
@@ -59,6 +60,7 @@ def bind_continuous(select: Select, catalog: Catalog) -> Node:
         node, clause = _bind(inner, query), _output(select)
         plan = with_output(node, clause, query) if query.slide is None else with_sampling(node, clause, query)
         check_approx(plan, select)
+        check_shed_continuous(select, streams_of(plan), catalog)
         return plan
     except RecursionError:
         raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None

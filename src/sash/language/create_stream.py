@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
-from sash.catalog import CLUSTER, MEMORY, Source
+from sash.catalog import CLUSTER, MEMORY, Source, one_in
 from sash.core.errors import Span, nearest
 from sash.core.time import Micros
 from sash.language.cursor import Cursor
@@ -16,7 +16,7 @@ from sash.language.dialect import parse_type
 from sash.language.statements import CreateStream
 from sash.language.types import arrow_type
 
-_CLAUSES = ("TIMESTAMP", "DELAY", "GRANULE", "OFFSET", "CLOSED", "LATE", "IDLE", "KEEP")
+_CLAUSES = ("TIMESTAMP", "DELAY", "GRANULE", "OFFSET", "CLOSED", "LATE", "IDLE", "KEEP", "SHED")
 
 
 def parse_create_stream(cursor: Cursor) -> CreateStream:
@@ -31,6 +31,8 @@ def parse_create_stream(cursor: Cursor) -> CreateStream:
     column, at = clauses.pop("timestamp")
     if "keep" in clauses:
         clauses["keep"], clauses["keep_in"] = clauses["keep"]
+    if "shed" in clauses:
+        clauses["shed"], clauses["shed_approx"] = clauses["shed"]
     return CreateStream(name, schema, _timestamp(cursor, schema, column, at), source, **clauses)
 
 
@@ -44,6 +46,7 @@ def _clauses(cursor: Cursor) -> dict[str, Any]:
         "LATE": ("late_revise", lambda c: _flag(c, "REVISE")),
         "IDLE": ("idle_after", _idle_after),
         "KEEP": ("keep", _keep),
+        "SHED": ("shed", _shed),
     }
     found: dict[str, Any] = {}
     while cursor.token is not None:
@@ -79,6 +82,19 @@ def _keep(cursor: Cursor) -> tuple[Micros, str]:
     if place is None:
         raise cursor.error(f"expected MEMORY or CLUSTER after STORED IN, got {cursor.found()}")
     return length, place
+
+
+def _shed(cursor: Cursor) -> tuple[int, bool]:
+    """RANDOM p [APPROX]: p is one in n."""
+    cursor.expect("RANDOM", "RANDOM and the part of the tuples to keep, for example RANDOM 0.5")
+    token = cursor.token
+    if token is None or token.token_type != TokenType.NUMBER:
+        raise cursor.error(f"expected the part of the tuples to keep, for example 0.5, got {cursor.found()}")
+    cursor.position += 1
+    try:
+        return one_in(token.text), cursor.accept("APPROX")
+    except ValueError as reason:
+        raise cursor.error(str(reason), cursor.previous) from None
 
 
 def _timestamp_name(cursor: Cursor) -> tuple[str, Span]:

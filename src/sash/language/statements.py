@@ -49,6 +49,8 @@ class CreateStream:
     idle_after: Micros | None = None
     keep: Micros | None = None
     keep_in: str = MEMORY
+    shed: int | None = None
+    shed_approx: bool = False
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,11 @@ class PassProgram:
             f"UNPIVOT INCLUDE NULLS (({', '.join(names)}) FOR _name IN ({', '.join(parts)}))"
         )
 
+    @property
+    def additive_columns(self) -> list[str]:
+        """The result's columns that add up: with twice the tuples they would be twice as large."""
+        return ["_rows", *(name for slot, name in self._slots.items() if slot.function in ("count", "sum"))]
+
     # -- back from the result ------------------------------------------------------------------------
 
     def key_columns(self, lane: int) -> list[str]:

@@ -25,6 +25,7 @@ from sash.spark.faults import first_line
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
 from sash.spark.neighbours import STREAM, in_pool
 from sash.spark.numbering import Interval, Numbering
+from sash.spark.shed import scaled
 from sash.spark.sources import has_corrupt_column, open_source, type_name
 from sash.synopses.aggregates import HOLISTIC
 from sash.synopses.basic_interval import BatchFacts, PaneRows
@@ -89,6 +90,10 @@ class Pipeline:
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
         """The pass's result, now or as the log kept it, sorted out by pane tables."""
         return _split(self._program_for(tables), result)
+
+    def scaled(self, result: pa.Table, tables: list[PaneTable], one_in: int) -> pa.Table:
+        """The result of a pass over one tuple in so many, as it would be about over all of them."""
+        return scaled(self._program_for(tables), result, one_in)
 
     def aggregate_numbered(
         self,

@@ -27,6 +27,9 @@ from sash.synopses.lifted import Lifted as Lifted
 from sash.synopses.limbs import split_decimal
 from sash.synopses.sketches import SKETCHES
 
+# The column of k - 1 that a stream with SHED has, where a micro-batch keeps one tuple in k (spark/shed.py).
+SHED_COLUMN = "_shed"
+
 # int64, float64 or objects
 Component = NDArray[Any]
 
@@ -41,7 +44,7 @@ class Combine(StrEnum):
 
 @dataclass(frozen=True)
 class Partial:
-    """`kind` is rows, count, sum, min, max, moments or a sketch's; `predicate` is the query's WHERE."""
+    """`kind` is rows, count, sum, min, max, moments, shed or a sketch's; `predicate` is the query's WHERE."""
 
     kind: str
     argument: RowExpression | None = None
@@ -91,6 +94,8 @@ class Partial:
             return (np.object_,)
         if self.kind == "moments":
             return (np.float64, np.float64)
+        if self.kind == "shed":
+            return (np.float64,)
         if self.kind == "sum" and pt.is_decimal(self.type):
             return (np.int64,) * 4
         if self.kind == "sum" and pt.is_int64(self.type):
@@ -105,6 +110,9 @@ class Partial:
             return SKETCHES[self.kind].lift(self.argument)
         if self.kind == "moments":
             return tuple(Lifted(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
+        if self.kind == "shed":
+            # Like all sums it is multiplied by k afterwards: k (k - 1) x x.
+            return (Lifted("sum", f"{SHED_COLUMN} * CAST({x} AS DOUBLE) * CAST({x} AS DOUBLE)", pa.float64()),)
         if self.kind == "sum" and pt.is_decimal(type):
             return (Lifted("sum", f"CAST({x} AS DECIMAL(38, {type.scale}))", pa.decimal128(38, type.scale)),)
         if self.kind == "sum" and pt.is_int64(type):

@@ -19,6 +19,7 @@ from sash.synopses.aggregates.holistic import Holistic
 from sash.synopses.aggregates.mode import Mode
 from sash.synopses.aggregates.quantile import Quantile
 from sash.synopses.aggregates.quantile_cont import QuantileCont
+from sash.synopses.aggregates.shed_bound import ShedBound
 from sash.synopses.aggregates.sum import Sum
 from sash.synopses.aggregates.variance import Variance
 
@@ -41,6 +42,10 @@ AGGREGATES: dict[str, Aggregate] = {
     "approx_quantile": ApproxQuantile(),
     "approx_quantile_lower": ApproxQuantile(form="lower"),
     "approx_quantile_upper": ApproxQuantile(form="upper"),
+    "sum_lower": ShedBound("sum", "lower"),
+    "sum_upper": ShedBound("sum", "upper"),
+    "count_lower": ShedBound("count", "lower"),
+    "count_upper": ShedBound("count", "upper"),
 }
 
 HOLISTIC: dict[str, Holistic] = {
