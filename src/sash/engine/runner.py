@@ -15,7 +15,7 @@ from sash.catalog import Stream
 from sash.core.clock import Clock
 from sash.core.errors import SashError, SourceError
 from sash.core.events import report
-from sash.core.time import SECOND
+from sash.core.time import SECOND, Micros
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.declare import duration
 from sash.engine.live import IdleWatch
@@ -23,6 +23,7 @@ from sash.engine.relay import Relay
 from sash.engine.running import RunningStream
 from sash.spark.faults import first_line
 from sash.spark.kept import is_local
+from sash.spark.limits import limit_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,11 @@ _POLL_SECONDS = 0.2
 class Runner:
     """`version` gives the catalog's version, read anew by every micro-batch."""
 
-    def __init__(self, checkpoint: Checkpoint | None, clock: Clock, version: Callable[[], int]) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint | None, clock: Clock, version: Callable[[], int], max_lag: Micros | None = None
+    ) -> None:
+        """`max_lag`: how long a live micro-batch may take."""
+        self._max_lag = max_lag
         self._checkpoint = checkpoint
         self._clock = clock
         self._version = version
@@ -94,14 +99,25 @@ class Runner:
         running.error = None
         running.refuse_batches(False)
         relay = Relay(running, self._version)
-        query = running.pipeline.start(relay, self._directory(running.stream), trigger)
+        most = None if trigger is None else self._most_input(running)
+        query = running.pipeline.start(relay, self._directory(running.stream), trigger, most)
         self._live[running.stream.name] = (running, query)
         self._relays[running.stream.name] = relay
         how = "what is there now" if trigger is None else f"a micro-batch every {trigger}"
         report(
             logger, logging.INFO, "stream.started", "stream %(stream)s has started: %(how)s",
-            stream=running.stream.name, how=how, interval=running.interval,
+            stream=running.stream.name, how=how, interval=running.interval, most=most,
         )  # fmt: skip
+
+    def _most_input(self, running: RunningStream) -> int | None:
+        """What a micro-batch may have at most to keep to `max_lag`, by what earlier ones took."""
+        if self._max_lag is None or running.input is None:
+            return None
+        if limit_option(running.stream.source) is None:
+            told = "stream %(stream)s: its source has no limit that max_lag could set; it is taken as it comes"
+            report(logger, logging.WARNING, "lag.unbounded", told, stream=running.stream.name)
+            return None
+        return running.input.most_within(self._max_lag / SECOND)
 
     def _directory(self, stream: Stream) -> Path:
         if self._checkpoint is not None:
@@ -136,7 +152,8 @@ class Runner:
             report(logger, logging.ERROR, "stream.failed", told, stream=stream, why=str(failure))
             raise failure from error
         else:
-            report(logger, logging.INFO, "stream.ended", "stream %(stream)s has ended", **_progress(running))
+            if not running.stopping:
+                report(logger, logging.INFO, "stream.ended", "stream %(stream)s has ended", **_progress(running))
         finally:
             self._ended(stream)
 

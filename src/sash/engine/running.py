@@ -36,6 +36,7 @@ from sash.engine.answer import Answer
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
 from sash.engine.compiler import CompiledQuery
+from sash.engine.input_meter import InputMeter
 from sash.engine.keep_batch import Brought, rows_of_batch
 from sash.engine.kept import KeptWindow
 from sash.engine.load import Load, report_broken_off, report_recovery, report_snapshot
@@ -48,6 +49,7 @@ from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, Progress, StreamRuntime, newest_common
 from sash.engine.tables import Tables
 from sash.plan.nodes import Lookup
+from sash.spark.limits import units_in
 from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
@@ -98,6 +100,8 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
+        # Set where micro-batches are to be kept short: what their input takes.
+        self.input: InputMeter | None = None
         self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
         # The stored window, for one-time questions.
         self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
@@ -175,6 +179,8 @@ class RunningStream:
             state.load(self.runtime, snapshot.state, tables)
             if self.kept is not None:
                 self.kept.load(snapshot.state["kept"], self._log.lasting())
+            if self.input is not None:
+                self.input = InputMeter(*snapshot.state.get("input", ()))
             self._epoch = snapshot.epoch
         applied = 0
         for entry in self._log.entries():
@@ -200,6 +206,8 @@ class RunningStream:
             self.runtime.reprice(entry.facts.get("prices", {}))
             missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
             progress = self.runtime.apply(facts, numbered, _repeated(entry), missed, one_in)
+            if self.input is not None:
+                self.input.take(*entry.facts.get("input", (0, 0.0)))
         elif entry.kind == "heartbeat":
             progress = self.runtime.advance(entry.facts["watermark"], numbered)
         else:
@@ -288,6 +296,10 @@ class RunningStream:
             tables = _present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
             facts["one_in"] = one_in
+            if self.input is not None:
+                took = units_in(self.stream.source, rows, self._facts(table).rows), self._clock.now() - began
+                self.input.take(*took)
+                facts["input"] = took
             if self.kept is not None and kept is not None:
                 facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
@@ -488,6 +500,8 @@ class RunningStream:
             facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
             facts["settings"] = chosen
             facts["pending"] = self._pending is not None
+            if self.input is not None:
+                facts["input"] = self.input.units, self.input.seconds
             waiting = [] if self._pending is None else [self._pending]
             if self.kept is not None:
                 facts["kept"] = self.kept.save()

@@ -30,6 +30,7 @@ from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
+from sash.engine.input_meter import InputMeter
 from sash.engine.metrics import exposition
 from sash.engine.observed import measured
 from sash.engine.plans import Plans, StreamPlans
@@ -103,6 +104,7 @@ class Session:
         share_results: int = 100_000,
         execution: str = AUTO,
         partitions: int | None = None,
+        max_lag: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision, workers)
@@ -121,7 +123,8 @@ class Session:
         self._shared = Shared(Catalog(), history, self._checkpoint)
         self._catalog, self._streams = self._shared.catalog, self._shared.streams
         self._home = SparkHome(spark, self._checkpoint)
-        self._runner = Runner(self._checkpoint, self._clock, lambda: history.version)
+        self._max_lag = None if max_lag is None else duration("max_lag", max_lag)
+        self._runner = Runner(self._checkpoint, self._clock, lambda: history.version, self._max_lag)
         self._tables = Tables(self._catalog, history)
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
@@ -169,7 +172,7 @@ class Session:
         return Query(self, query, self._keep_answers, self._memory)
 
     def _make_running(self, stream: Stream, pipeline: Pipeline) -> RunningStream:
-        return RunningStream(
+        running = RunningStream(
             stream,
             pipeline,
             self._settings,
@@ -183,6 +186,8 @@ class Session:
             self._level,
             self._files_for(stream),
         )
+        running.input = None if self._max_lag is None else InputMeter()
+        return running
 
     def _files_for(self, stream: Stream) -> WindowFiles | None:
         """Where the rows of a stored window are that do not come to the driver."""

@@ -52,7 +52,12 @@ def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
 def asking(session: SparkSession) -> Iterator[SparkSession]:
     """A session on the same Spark for questions: with small tasks, in their pool. Settings are otherwise the same."""
     with in_pool(session, QUESTIONS):
-        yield _session_beside(session)
+        try:
+            yield _session_beside(session)
+        finally:
+            # Making a DataFrame makes its session the thread's own: that is to stay the user's.
+            SparkSession._activeSession = session
+            session.sparkContext._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
 
 
 def _session_beside(session: SparkSession) -> SparkSession:

@@ -23,6 +23,7 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import first_line
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
+from sash.spark.limits import limited
 from sash.spark.neighbours import STREAM, in_pool
 from sash.spark.numbering import Interval, Numbering
 from sash.spark.shed import scaled
@@ -58,15 +59,22 @@ class Pipeline:
             on_batch(self._frame, 0)
 
     def start(
-        self, on_batch: Callable[[DataFrame, int], None], checkpoint: Path, trigger: str | None
+        self,
+        on_batch: Callable[[DataFrame, int], None],
+        checkpoint: Path,
+        trigger: str | None,
+        most: int | None = None,
     ) -> StreamingQuery:
-        """Start the Spark query: at a processing-time interval, or (None) over what is available now."""
+        """Start the Spark query: at a processing-time interval, or (None) over what is available now.
+
+        `most`: so much of a source that can be limited in one micro-batch (limits.py).
+        """
+        frame = self._frame
         if self._stream.source is not None:
             # Spark takes a directory that has gone for one without new files.
-            open_source(self._frame.sparkSession, self._stream.source, self._stream.declared)
-        writer = self._frame.writeStream.foreachBatch(on_batch).option(
-            "checkpointLocation", checkpoint.resolve().as_uri()
-        )
+            opened = open_source(frame.sparkSession, limited(self._stream.source, most), self._stream.declared)
+            frame = frame if most is None else opened
+        writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint.resolve().as_uri())
         writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
         try:
             # The thread that Spark starts for the stream inherits the pool.

@@ -1,0 +1,34 @@
+"""How long a stream's input takes: so that micro-batches can be kept short from the next start of its Spark query on.
+
+A source counts in files or in offsets (spark/limits.py). What a micro-batch took is divided among its units; recent
+micro-batches weigh more.
+"""
+
+from __future__ import annotations
+
+# Each micro-batch takes this part of the earlier ones' weight.
+_FORGOTTEN = 0.1
+
+
+class InputMeter:
+    """Units of input, and the seconds that their micro-batches took.
+
+    >>> meter = InputMeter()
+    >>> meter.take(10, 2.0)
+    >>> meter.most_within(30.0)
+    150
+    """
+
+    def __init__(self, units: float = 0.0, seconds: float = 0.0) -> None:
+        self.units = units
+        self.seconds = seconds
+
+    def take(self, units: int, seconds: float) -> None:
+        """A micro-batch; one without input tells nothing."""
+        if units > 0:
+            self.units += units - _FORGOTTEN * self.units
+            self.seconds += seconds - _FORGOTTEN * self.seconds
+
+    def most_within(self, seconds: float) -> int | None:
+        """How many units a micro-batch may have to take no longer than this, at least one; None: nothing is known."""
+        return max(1, int(seconds * self.units / self.seconds)) if self.seconds > 0 else None
