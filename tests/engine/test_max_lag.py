@@ -86,7 +86,7 @@ def test_a_backlog_is_taken_in_bites_after_a_restart(
         declare(session, data)
         assert live(session, 2) == 1, "nothing is known yet: everything at once"
         meter = session._streams["s"].input
-        assert meter is not None and meter.units == 2 and meter.seconds > 0
+        assert meter.units == 2 and meter.seconds > 0
         most = meter.most_within(30.0)
         assert most is not None
     lag = f"{meter.seconds} sec"

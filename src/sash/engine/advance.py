@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sash.engine.active import ActiveQuery, Outcome
 from sash.engine.answer import Answer
 from sash.engine.group import PaneGroup
-from sash.engine.pace import Pace, Unhurried
+from sash.engine.pace import UNHURRIED, Pace, Unhurried
 from sash.scheduling import SharedTime
 
 
@@ -62,6 +62,11 @@ class Repeated(Unhurried):
 
     def __init__(self, services: Sequence[Sequence[Service]]) -> None:
         self.services = services
+
+
+def repeated(services: Sequence[Sequence[Sequence[Any]]] | None) -> Pace:
+    """The pace of an advance as the log has it: one that was hurried is applied as it was then."""
+    return UNHURRIED if services is None else Repeated([[Service(*each) for each in part] for part in services])
 
 
 class Advance:

@@ -6,6 +6,8 @@ micro-batches weigh more.
 
 from __future__ import annotations
 
+from typing import Any
+
 # Each micro-batch takes this part of the earlier ones' weight.
 _FORGOTTEN = 0.1
 
@@ -15,19 +17,29 @@ class InputMeter:
 
     >>> meter = InputMeter()
     >>> meter.take(10, 2.0)
+    (10, 2.0)
     >>> meter.most_within(30.0)
     150
     """
 
-    def __init__(self, units: float = 0.0, seconds: float = 0.0) -> None:
-        self.units = units
-        self.seconds = seconds
+    def __init__(self) -> None:
+        # Counting takes a while: only where somebody wants to know.
+        self.is_wanted = False
+        self.units = 0.0
+        self.seconds = 0.0
 
-    def take(self, units: int, seconds: float) -> None:
-        """A micro-batch; one without input tells nothing."""
+    def take(self, units: int, seconds: float) -> tuple[int, float]:
+        """A micro-batch; one without input tells nothing. What it was told, for the log."""
         if units > 0:
             self.units += units - _FORGOTTEN * self.units
             self.seconds += seconds - _FORGOTTEN * self.seconds
+        return units, seconds
+
+    def save(self) -> dict[str, Any]:
+        return {"input": (self.units, self.seconds)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.units, self.seconds = state.get("input", (0.0, 0.0))
 
     def most_within(self, seconds: float) -> int | None:
         """How many units a micro-batch may have to take no longer than this, at least one; None: nothing is known."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sash.core.errors import SashError
+from sash.engine.load import report_broken_off
 from sash.engine.running import RunningStream
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ class Relay:
         running, version = self._target
         try:
             running.on_batch(version, rows, epoch)
-        except SashError as error:
-            running.error = error
+        except Exception as error:
+            if not running.stopping:
+                report_broken_off(running.stream.name, epoch, error)
+            if isinstance(error, SashError):
+                running.error = error
             raise
 
     def cut(self) -> None:

@@ -111,7 +111,7 @@ class Runner:
 
     def _most_input(self, running: RunningStream) -> int | None:
         """What a micro-batch may have at most to keep to `max_lag`, by what earlier ones took."""
-        if self._max_lag is None or running.input is None:
+        if self._max_lag is None:
             return None
         if limit_option(running.stream.source) is None:
             told = "stream %(stream)s: its source has no limit that max_lag could set; it is taken as it comes"

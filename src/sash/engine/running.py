@@ -31,7 +31,7 @@ from sash.core.clock import Clock
 from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.engine import state
-from sash.engine.advance import Repeated, Service
+from sash.engine.advance import repeated
 from sash.engine.answer import Answer
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
@@ -39,7 +39,7 @@ from sash.engine.compiler import CompiledQuery
 from sash.engine.input_meter import InputMeter
 from sash.engine.keep_batch import Brought, rows_of_batch
 from sash.engine.kept import KeptWindow
-from sash.engine.load import Load, report_broken_off, report_recovery, report_snapshot
+from sash.engine.load import Load, report_recovery, report_snapshot
 from sash.engine.onetime import is_cut
 from sash.engine.pace import UNHURRIED, Pace, UntilNext
 from sash.engine.pane_lookup import PaneLookup
@@ -54,7 +54,7 @@ from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.spark.shed import sampled
-from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
+from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot, present
 from sash.storage.window_files import WindowFiles
 from sash.synopses.basic_interval import BatchFacts
 from sash.transactions import Isolation
@@ -100,8 +100,7 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
-        # Set where micro-batches are to be kept short: what their input takes.
-        self.input: InputMeter | None = None
+        self.input = InputMeter()
         self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
         # The stored window, for one-time questions.
         self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
@@ -179,8 +178,7 @@ class RunningStream:
             state.load(self.runtime, snapshot.state, tables)
             if self.kept is not None:
                 self.kept.load(snapshot.state["kept"], self._log.lasting())
-            if self.input is not None:
-                self.input = InputMeter(*snapshot.state.get("input", ()))
+            self.input.load(snapshot.state)
             self._epoch = snapshot.epoch
         applied = 0
         for entry in self._log.entries():
@@ -205,9 +203,8 @@ class RunningStream:
             facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
             self.runtime.reprice(entry.facts.get("prices", {}))
             missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
-            progress = self.runtime.apply(facts, numbered, _repeated(entry), missed, one_in)
-            if self.input is not None:
-                self.input.take(*entry.facts.get("input", (0, 0.0)))
+            progress = self.runtime.apply(facts, numbered, repeated(entry.facts.get("services")), missed, one_in)
+            self.input.take(*entry.facts.get("input", (0, 0.0)))
         elif entry.kind == "heartbeat":
             progress = self.runtime.advance(entry.facts["watermark"], numbered)
         else:
@@ -251,12 +248,7 @@ class RunningStream:
             if epoch <= self._epoch:
                 return
             with self._working():
-                try:
-                    self._take_batch(version(), rows, epoch)
-                except Exception as error:
-                    if not self.stopping:
-                        report_broken_off(self.stream.name, epoch, error)
-                    raise
+                self._take_batch(version(), rows, epoch)
 
     def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
         began = self._clock.now()
@@ -293,13 +285,12 @@ class RunningStream:
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
             self._report_failures(failed, reported=False)
-            tables = _present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
+            tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
             facts["one_in"] = one_in
-            if self.input is not None:
-                took = units_in(self.stream.source, rows, self._facts(table).rows), self._clock.now() - began
-                self.input.take(*took)
-                facts["input"] = took
+            if self.input.is_wanted:
+                units = units_in(self.stream.source, rows, self._facts(table).rows)
+                facts["input"] = self.input.take(units, self._clock.now() - began)
             if self.kept is not None and kept is not None:
                 facts["lasts"] = self.kept.last_end(kept)
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
@@ -471,7 +462,7 @@ class RunningStream:
                     self._pending = pending
                     self._keep(kind, None)
                 self._report_failures(failed, reported=False)
-                tables = _present(counted=counted, pending=pending)
+                tables = present(counted=counted, pending=pending)
                 self._commit(Entry(kind, self._epoch, self._version, {**facts, "failed": failed}, tables), progress)
             self.advance_feeds(ended=kind == "end")
 
@@ -500,8 +491,7 @@ class RunningStream:
             facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
             facts["settings"] = chosen
             facts["pending"] = self._pending is not None
-            if self.input is not None:
-                facts["input"] = self.input.units, self.input.seconds
+            facts |= self.input.save()
             waiting = [] if self._pending is None else [self._pending]
             if self.kept is not None:
                 facts["kept"] = self.kept.save()
@@ -525,13 +515,3 @@ class RunningStream:
         names = {serial: query.name for serial, query in self._wanted.items()}
         found.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
         self._hand_over(found, reported)
-
-
-def _repeated(entry: Entry) -> Pace:
-    """A micro-batch that was hurried is applied as it was then."""
-    services = entry.facts.get("services")
-    return UNHURRIED if services is None else Repeated([[Service(*each) for each in part] for part in services])
-
-
-def _present(**tables: pa.Table | None) -> dict[str, pa.Table]:
-    return {name: table for name, table in tables.items() if table is not None}

@@ -30,7 +30,6 @@ from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
-from sash.engine.input_meter import InputMeter
 from sash.engine.metrics import exposition
 from sash.engine.observed import measured
 from sash.engine.plans import Plans, StreamPlans
@@ -186,7 +185,7 @@ class Session:
             self._level,
             self._files_for(stream),
         )
-        running.input = None if self._max_lag is None else InputMeter()
+        running.input.is_wanted = self._max_lag is not None
         return running
 
     def _files_for(self, stream: Stream) -> WindowFiles | None:

@@ -175,3 +175,8 @@ class EpochLog:
 
     def _damaged(self, name: str, reason: object) -> CheckpointError:
         return CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {reason}")
+
+
+def present(**tables: pa.Table | None) -> dict[str, pa.Table]:
+    """The tables of an entry, without those that there are none of."""
+    return {name: table for name, table in tables.items() if table is not None}
