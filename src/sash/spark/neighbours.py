@@ -57,7 +57,8 @@ def asking(session: SparkSession) -> Iterator[SparkSession]:
         finally:
             # Making a DataFrame makes its session the thread's own: that is to stay the user's.
             SparkSession._activeSession = session
-            session.sparkContext._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+            jvm_class = SparkSession._get_j_spark_session_class(session._jvm)
+            jvm_class.setActiveSession(session._jsparkSession)
 
 
 def _session_beside(session: SparkSession) -> SparkSession:
