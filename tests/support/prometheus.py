@@ -24,7 +24,7 @@ class Family:
 
 def parsed(text: str) -> dict[str, Family]:
     """The families by name; each has one HELP, one TYPE, and then all its samples."""
-    assert text.endswith("\n")
+    assert not text or text.endswith("\n")
     families: dict[str, Family] = {}
     lines = text.split("\n")[:-1]
     while lines:

@@ -1,6 +1,6 @@
 """How long a stream's input takes: so that micro-batches can be kept short from the next start of its Spark query on.
 
-A source counts in files or in offsets (spark/limits.py). What a micro-batch took is divided among its units; recent
+A source counts in bytes or in offsets (spark/limits.py). What a micro-batch took is divided among its units; recent
 micro-batches weigh more.
 """
 

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 
 from sash.catalog import Source
 
-_FILES, _OFFSETS = "maxFilesPerTrigger", "maxOffsetsPerTrigger"
-_OPTIONS = {**dict.fromkeys(("parquet", "orc", "json", "csv", "text", "xml", "avro"), _FILES), "kafka": _OFFSETS}
+_BYTES, _OFFSETS = "maxBytesPerTrigger", "maxOffsetsPerTrigger"
+_OPTIONS = {**dict.fromkeys(("parquet", "orc", "json", "csv", "text", "xml", "avro"), _BYTES), "kafka": _OFFSETS}
 _OWN = {"maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger"}
 
 
@@ -30,4 +30,10 @@ def units_in(source: Source | None, batch: DataFrame, rows: int) -> int:
     option = limit_option(source)
     if option is None:
         return 0
-    return len(batch.inputFiles()) if option == _FILES else rows
+    return _bytes_of(batch) if option == _BYTES else rows
+
+
+def _bytes_of(batch: DataFrame) -> int:
+    """The size of its files; of anything else Spark says something huge."""
+    size = int(batch._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return size if size < 2**62 else 0
