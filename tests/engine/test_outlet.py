@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from datetime import datetime
 from pathlib import Path
 
@@ -12,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.core.errors import CheckpointError
+from sash.core.faults import listening
 from sash.core.time import SECOND, to_datetime
 from sash.engine import outlet as outlets
 from sash.engine.answer import Answer
 from sash.engine.outlet import Outlet
+from tests.support.faults import DAMAGES, FullDisk, Killed, dying
 from tests.support.streams import START
+from tests.support.threads import PATIENCE, join, start
 
 
 class Moody:
@@ -114,3 +119,116 @@ def test_bytes_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         outlet.take(answer(number))
     assert "given up" in str(outlet.error)
+
+
+class Slow(Moody):
+    """A sink that takes the next answer when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Semaphore(0)
+
+    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        assert self.gate.acquire(timeout=PATIENCE)
+        super().write(as_of, table, rows)
+
+
+def test_a_slow_sink_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has not written by then is stored; a restart finds it."""
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
+    sink = Slow()
+    outlet = opened(sink, tmp_path / "waiting")
+    outlet.take(answer(0))
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 10 * PATIENCE)
+    for number in range(1, 5):
+        outlet.take(answer(number))
+    assert sink.has == [] and outlet.statistics()["waiting"] == 5
+    assert outlet.error is None
+    assert len(list((tmp_path / "waiting").iterdir())) == 5
+    another = Moody()
+    again = opened(another, tmp_path / "waiting")
+    assert again.statistics()["waiting"] == 5
+    sink.gate.release(5)
+    outlet.flush()
+    assert sink.has == [0, 1, 2, 3, 4] and not list((tmp_path / "waiting").iterdir())
+    # It has caught up: it is waited for again.
+    sink.gate.release()
+    outlet.take(answer(5))
+    assert sink.has == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_sink_that_hangs_is_not_waited_for_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(outlets, "LAST_PATIENCE_SECONDS", 0.05)
+    sink = Slow()
+    outlet = opened(sink, tmp_path / "waiting")
+    for number in range(3):
+        outlet.take(answer(number))
+    outlet.flush()
+    assert "waits no longer for moody" in caplog.text
+    assert opened(Moody(), tmp_path / "waiting").statistics()["waiting"] == 3
+    sink.gate.release(3)
+
+
+def test_a_slow_sink_is_given_up_when_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(outlets, "WAITING_ANSWERS", 3)
+    sink = Slow()
+    outlet = opened(sink)
+    for number in range(5):
+        outlet.take(answer(number))
+    sink.gate.release(5)
+    outlet.flush()
+    # The one that was on its way arrives, and none after it.
+    join(start(lambda: outlet.drop()))
+    assert sink.has in ([], [0])
+
+
+def test_what_can_neither_be_written_nor_stored_stops_the_micro_batch(tmp_path: Path) -> None:
+    sink = Moody()
+    sink.well = False
+    outlet = opened(sink, tmp_path / "waiting")
+    with listening(FullDisk(1)), pytest.raises(outlets.NotKeptError, match="No space left on device"):
+        outlet.take(answer(0))
+    outlet.take(answer(1))
+    sink.well = True
+    outlet.flush()
+    assert sink.has == [0, 1]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "flipped"])
+def test_a_damaged_answer_is_refused_by_its_name(tmp_path: Path, damage: str) -> None:
+    sink = Moody()
+    sink.well = False
+    outlet = opened(sink, tmp_path)
+    for number in range(2):
+        outlet.take(answer(number))
+    path = max(tmp_path.iterdir())
+    DAMAGES[damage](path)
+    with pytest.raises(CheckpointError, match=f"{path.name} is damaged"):
+        opened(sink, tmp_path)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "by half"])
+def test_a_death_while_answers_are_stored(tmp_path: Path, half: bool) -> None:
+    """An answer whose micro-batch is not committed is told again: the sink gets it again, and nothing out of order."""
+    for at in range(1, 40):
+        sink, directory = Moody(), tmp_path / str(at)
+        sink.well = False
+        given_ = 0
+        try:
+            with dying(at, half):
+                outlet = opened(sink, directory)
+                for _ in range(3):
+                    outlet.take(answer(given_))
+                    given_ += 1
+        except (Killed, outlets.NotKeptError):
+            pass
+        sink.well = True
+        outlet = opened(sink, directory)
+        for number in range(given_, 3):
+            outlet.take(answer(number))
+        outlet.flush()
+        assert sorted(set(sink.has)) == [0, 1, 2] and sink.has == sorted(sink.has)

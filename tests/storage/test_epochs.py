@@ -13,6 +13,7 @@ import pytest
 from sash.core.errors import CheckpointError
 from sash.storage import epochs, files
 from sash.storage.epochs import SNAPSHOT_EVERY, Entry, EpochLog, Snapshot
+from tests.support.faults import DAMAGES
 
 
 def table(n: int) -> pa.Table:
@@ -76,9 +77,12 @@ def test_compaction_replaces_entries_by_the_snapshot(tmp_path: Path) -> None:
     assert shown(again) == shown(log)
     assert again.committed == SNAPSHOT_EVERY
     assert shown(again)["snapshot"][2] == {"latest": 2**61, "groups": [["k", None]]}
-    assert len(arrow_files(tmp_path)) == 3
+    # The snapshot, one entry; and the entries before it, to go back to.
+    assert len(arrow_files(tmp_path)) == 3 + SNAPSHOT_EVERY
     again.compact(snapshot(SNAPSHOT_EVERY))
-    assert len(arrow_files(tmp_path)) == 2
+    assert len(arrow_files(tmp_path)) == 2 + 3
+    again.compact(snapshot(SNAPSHOT_EVERY))
+    assert len(arrow_files(tmp_path)) == 2 + 2
 
 
 def test_a_snapshot_without_tables(tmp_path: Path) -> None:
@@ -148,7 +152,7 @@ def test_a_crash_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a
             assert shown(EpochLog(tmp_path / f"{survive}")) == old
         else:
             assert shown(EpochLog(tmp_path / f"{survive}")) == new
-            assert survive == (2 if action == "append" else 3)
+            assert survive == (2 if action == "append" else 4)
             return
         finally:
             monkeypatch.setattr(files, "write_bytes", write)
@@ -158,31 +162,25 @@ def test_a_crash_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a
     pytest.fail("more writes than expected")
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-9])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x40
-    path.write_bytes(bytes(data))
-
-
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize(
-    "damage", [truncate, empty, flip, Path.unlink], ids=["truncated", "empty", "flipped", "missing"]
+    "names",
+    [
+        ["entry-000000003-batch.arrow"],
+        ["snapshot-000000002-0.arrow", "entry-000000001-batch.arrow"],
+        ["snapshot-000000002-0.arrow", "previous-000000002.json"],
+    ],
+    ids=["entry", "snapshot and what is before it", "snapshot and the way back"],
 )
-@pytest.mark.parametrize("name", ["entry-000000003-batch.arrow", "snapshot-000000002-0.arrow"])
-def test_damaged_tables(tmp_path: Path, damage: Callable[[Path], None], name: str) -> None:
+def test_damaged_tables(tmp_path: Path, damage: Callable[[Path], None], names: list[str]) -> None:
+    """A snapshot alone is gone back behind: test_epoch_faults.py."""
     log = EpochLog(tmp_path)
     log.append(batch(0))
     log.compact(snapshot(0))
     log.append(batch(1))
-    damage(tmp_path / name)
-    with pytest.raises(CheckpointError, match=f"{name} is damaged"):
+    for name in names:
+        damage(tmp_path / name)
+    with pytest.raises(CheckpointError, match=f"{names[-1]} is damaged"):
         shown(EpochLog(tmp_path))
 
 

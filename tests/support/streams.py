@@ -37,8 +37,12 @@ FORMS = [
 ]
 
 
-def stream(delay: int = 0, closed_left: bool = False, offset: int = 0, late_revise: bool = False) -> Stream:
-    return Stream("s", SCHEMA, "ts", delay=delay, closed_left=closed_left, offset=offset, late_revise=late_revise)
+def stream(
+    delay: int = 0, closed_left: bool = False, offset: int = 0, late_revise: bool = False, keep: int | None = None
+) -> Stream:
+    return Stream(
+        "s", SCHEMA, "ts", delay=delay, closed_left=closed_left, offset=offset, late_revise=late_revise, keep=keep
+    )
 
 
 def to_table(rows: list[tuple[int | None, int | None, str | None, int | None, int | None, float | None]]) -> pa.Table:

@@ -3,8 +3,9 @@
     python -m tests.support.victim DATA CHECKPOINT OUT EXECUTOR_ROWS [KILL_AT]
 
 Every answer is appended to OUT as a JSON line. With KILL_AT the process kills itself (SIGKILL) at that step; steps are
-the writes and renames of the checkpoint, the start and end of each Spark action, each delivered answer. Without it the
-number of steps is the last line. Micro-batches with more than EXECUTOR_ROWS tuples go through Spark's executors.
+before and after each write, sync, rename and removal in the checkpoint, the start and end of each Spark action, each
+delivered answer. Without it the number of steps is the last line. Micro-batches with more than EXECUTOR_ROWS tuples go
+through Spark's executors.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from collections.abc import Callable
 from typing import Any
 
 import sash
+from sash.core.faults import listening
 from sash.core.time import SECOND, to_micros
-from sash.engine.history import CatalogHistory
 from sash.spark.pipeline import Pipeline
 from tests.support.streams import START
 
@@ -81,17 +82,18 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
 
         return call
 
-    os.replace = around(os.replace)  # type: ignore[assignment]
-    CatalogHistory.append = around(CatalogHistory.append)  # type: ignore[method-assign]
     Pipeline.aggregate = around(Pipeline.aggregate)  # type: ignore[method-assign]
-    with open(out, "a") as file:
+    with open(out, "a") as file, listening(lambda moment, path: step()):
+
+        def write(line: dict[str, Any]) -> None:
+            """In one go: whoever is killed leaves whole lines."""
+            os.write(file.fileno(), (json.dumps(line, default=str) + "\n").encode())
 
         def record(answer: sash.Answer) -> None:
             step()
             rows = answer.table.to_pylist()
             line = {"query": answer.query, "as_of": answer.as_of.isoformat(), "complete": answer.complete, "rows": rows}
-            file.write(json.dumps(line, default=str) + "\n")
-            file.flush()
+            write(line)
 
         session = sash.connect(checkpoint=checkpoint, executor_rows=executor_rows)
         session.sql(
@@ -124,8 +126,7 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
         for name, text in {**QUESTIONS, **ARCHIVED}.items():
             table = session.query(text)
             told = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-            line = {"query": name, "as_of": told["as_of"], "complete": told["complete"], "rows": table.to_pylist()}
-            file.write(json.dumps(line, default=str) + "\n")
+            write({"query": name, "as_of": told["as_of"], "complete": told["complete"], "rows": table.to_pylist()})
         session.close()
     print(next(steps) - 1)
 

@@ -15,17 +15,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 from sash.catalog import Stream
 from sash.core.errors import CheckpointError
-from sash.engine.history import CatalogHistory
+from sash.engine.history import CatalogHistory, stream_of
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
-from sash.storage.files import write_json
+from sash.storage.files import unsealed, write_facts
 from sash.storage.window_files import WindowFiles
 
-FORMAT = 4
+FORMAT = 5
 
 
 class Checkpoint:
@@ -37,7 +38,8 @@ class Checkpoint:
         self._fence = Fence(self._root)
         try:
             self._check_format()
-            self.history = CatalogHistory(self._root / "catalog.jsonl")
+            self._logs: dict[str, EpochLog] = {}
+            self.history = CatalogHistory(self._root / "catalog.jsonl", self._oldest_version)
         except CheckpointError:
             self._fence.release()
             raise
@@ -53,20 +55,40 @@ class Checkpoint:
     def _check_format(self) -> None:
         path = self._root / "sash.json"
         if not path.exists():
-            write_json(path, {"format": FORMAT})
+            write_facts(path, {"format": FORMAT})
             return
         try:
-            written = json.loads(path.read_text()).get("format")
-        except (ValueError, AttributeError):
-            raise CheckpointError(f"the checkpoint file {path} is damaged") from None
-        if written != FORMAT:
-            raise CheckpointError(
-                f"the checkpoint {self._root} has format {written}, this version of Sash reads format {FORMAT}; "
-                "use the version that wrote it, or another directory"
-            )
+            text = path.read_bytes()
+            written = json.loads(text).get("format")
+            if written == FORMAT:
+                unsealed(text)
+                return
+        except (OSError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"the checkpoint file {path} is damaged: {error}") from None
+        raise CheckpointError(
+            f"the checkpoint {self._root} has format {written}, this version of Sash reads format {FORMAT}; "
+            "use the version that wrote it, or another directory"
+        )
 
     def log(self, stream: Stream) -> EpochLog:
-        return EpochLog(self._root / "streams" / stream.directory)
+        directory, spark = self._root / "streams" / stream.directory, self.spark_directory(stream)
+        if not (directory / "manifest.json").exists() and any(spark.glob("commits/*")):
+            raise CheckpointError(f"the checkpoint lacks {directory}, and Spark has read of stream '{stream.name}'")
+        log = EpochLog(directory, partial(self._replays, stream))
+        self._logs[stream.directory] = log
+        return log
+
+    def _replays(self, stream: Stream, epoch: int) -> bool:
+        """Spark has planned a micro-batch and not noted that it is done: it will bring the same one again."""
+        spark = self.spark_directory(stream)
+        return (spark / "offsets" / str(epoch)).exists() and not (spark / "commits" / str(epoch)).exists()
+
+    def _oldest_version(self) -> int:
+        """The oldest version of the catalog that the recovery of a stream may ask for."""
+        streams = [stream_of(change) for change in self.history.streams().values()]
+        logs = [self._logs.get(stream.directory) for stream in streams]
+        versions = [0 if log is None or log.oldest_version is None else log.oldest_version for log in logs]
+        return min(versions, default=self.history.version)
 
     def window_files(self, stream: Stream) -> WindowFiles:
         return WindowFiles(self._root / "streams" / stream.directory / "window", durable=True)
@@ -91,6 +113,7 @@ class Checkpoint:
 
     def forget(self, stream: Stream) -> None:
         """A dropped stream's files are of no use to a later one of the same name."""
+        self._logs.pop(stream.directory, None)
         for directory in (self._root / "streams" / stream.directory, self.spark_directory(stream)):
             shutil.rmtree(directory, ignore_errors=True)
 

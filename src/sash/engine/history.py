@@ -1,14 +1,21 @@
 """The catalog's history: every change in order, so that any version of it can be had again.
 
-With a checkpoint each change is appended to a file and synced before the call that made it returns.
-A torn last line, left by a crash in the middle of an append, is a change that never returned: it is cut off.
+    changes   register a │ register b │ drop a │ register c │ drop b │ ..
+                                               ▲ the oldest version that a recovery may ask for
+    compacted register b │ register c │ drop b │ ..               versions keep their numbers
+
+With a checkpoint each change is appended to a file, with a checksum, and synced before the call that made it returns.
+A torn last line, left by a crash in the middle of an append, is a change that never returned: it is cut off. What
+undid itself before the oldest version that anybody may ask for is left out now and then, so that opening a checkpoint
+takes as long as there are queries, not as long as there were.
 """
 
 from __future__ import annotations
 
 import base64
-import json
+import errno
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,44 +23,85 @@ from typing import Any
 import pyarrow as pa
 
 from sash.catalog import DeclaredArchive, RegisteredQuery, Source, StoredIndex, Stream, Table
-from sash.core.errors import CheckpointError
+from sash.core.faults import around
+from sash.storage.files import damaged, sealed, unsealed, write_bytes, written
 
 Change = dict[str, Any]
+# So many changes are appended before it is looked again whether some can be left out.
+COMPACT_EVERY = 1_000
+_COMPACTED = "compacted"
+
+
+def nothing_is_old() -> int:
+    return 0
 
 
 class CatalogHistory:
-    """Changes in order; the version is their number."""
+    """Changes in order; the version is the number of all that there ever were.
 
-    def __init__(self, path: Path | None = None) -> None:
+    `oldest` gives the oldest version that may still be asked for.
+    """
+
+    def __init__(self, path: Path | None = None, oldest: Callable[[], int] = nothing_is_old) -> None:
         self._path = path
+        self._oldest = oldest
         self.changes: list[Change] = []
+        # How many were left out.
+        self._gone = 0
         if path is not None and path.exists():
             self._load(path)
+        self.version = self._gone + len(self.changes)
+        self._look_again = len(self.changes) + COMPACT_EVERY
 
     def _load(self, path: Path) -> None:
-        text = path.read_text()
-        whole = text.rpartition("\n")[0]
+        data = path.read_bytes()
+        end = data.rfind(b"\n") + 1
         try:
-            self.changes = [json.loads(line) for line in whole.splitlines()]
-        except ValueError:
-            raise CheckpointError(f"the checkpoint file {path} is damaged") from None
-        if whole and not text.endswith("\n"):
-            os.truncate(path, len(whole.encode()) + 1)
-        elif not whole and text:
-            os.truncate(path, 0)
-
-    @property
-    def version(self) -> int:
-        return len(self.changes)
+            self.changes = [unsealed(line) for line in data[:end].splitlines()]
+        except ValueError as error:
+            raise damaged(path, error) from None
+        if self.changes and self.changes[0]["change"] == _COMPACTED:
+            self._gone = self.changes.pop(0)["gone"]
+        if end < len(data):
+            os.truncate(path, end)
 
     def append(self, change: Change) -> None:
+        """With a checkpoint, what cannot be written did not happen."""
+        if self._path is not None:
+            self._write(self._path, sealed(change).encode() + b"\n")
         self.changes.append(change)
-        if self._path is None:
+        self.version += 1
+        if self._path is not None and len(self.changes) >= self._look_again:
+            self.compact()
+
+    def _write(self, path: Path, line: bytes) -> None:
+        with written(path), open(path, "ab", buffering=0) as file:
+            end = file.tell()
+            try:
+                with around("write", path):
+                    if file.write(line) < len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                with around("sync", path):
+                    os.fsync(file.fileno())
+            except OSError:
+                # Half a line must not stand before the next one.
+                os.truncate(path, end)
+                raise
+
+    def compact(self) -> None:
+        """Leave out what undid itself before the oldest version that may be asked for."""
+        self._look_again = len(self.changes) + COMPACT_EVERY
+        old = max(0, self._oldest() - self._gone)
+        lasting = without_undone(self.changes[:old])
+        if self._path is None or len(lasting) == old:
             return
-        with open(self._path, "a") as file:
-            file.write(json.dumps(change) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        gone = self._gone + old - len(lasting)
+        changes = [*lasting, *self.changes[old:]]
+        lines = [{"change": _COMPACTED, "gone": gone}, *changes]
+        with written(self._path):
+            write_bytes(self._path, b"".join(sealed(line).encode() + b"\n" for line in lines))
+        self._gone, self.changes = gone, changes
+        self._look_again = len(changes) + COMPACT_EVERY
 
     def streams(self) -> dict[str, Change]:
         """The streams that exist now, as they were declared."""
@@ -90,10 +138,17 @@ class CatalogHistory:
                 found.pop(change["name"].lower(), None)
         return list(found.values())
 
+    def _until(self, version: int | None) -> list[Change]:
+        """The changes that led to a version."""
+        if version is None:
+            return self.changes
+        assert version >= self._gone, "a version that nobody was to ask for any more"
+        return self.changes[: version - self._gone]
+
     def queries(self, version: int | None = None) -> dict[str, RegisteredQuery]:
         """The queries that were registered at a version, by lower-case name; by default now."""
         found: dict[str, RegisteredQuery] = {}
-        for change in self.changes[:version]:
+        for change in self._until(version):
             if change["change"] == "register query":
                 fields = {name: value for name, value in change.items() if name != "change"}
                 for names in ("streams", "tables"):
@@ -103,6 +158,34 @@ class CatalogHistory:
             elif change["change"] == "drop query":
                 found.pop(change["name"].lower(), None)
         return found
+
+
+def without_undone(changes: list[Change]) -> list[Change]:
+    """The changes without those that a later one undid, and without that one: they lead to the same catalog."""
+    found: dict[int, Change] = {}
+    # By what they are about: the changes that made it what it is.
+    made: dict[tuple[str, ...], list[int]] = {}
+    for place, change in enumerate(changes):
+        found[place] = change
+        subject = _subject(change)
+        if subject is None:
+            continue
+        made.setdefault(subject, []).append(place)
+        if not change["change"].startswith("drop "):
+            continue
+        # With a stream go its indexes.
+        for other in [each for each in made if each[: len(subject)] == subject]:
+            for gone in made.pop(other):
+                del found[gone]
+    return list(found.values())
+
+
+def _subject(change: Change) -> tuple[str, ...] | None:
+    """What a change is about, if changes of this kind undo each other; an index is a part of its stream."""
+    kind = change["change"].split()[-1]
+    if kind == "index":
+        return "stream", change["stream"].lower(), change["column"], change["kind"]
+    return (kind, change["name"].lower()) if kind in ("query", "stream", "table", "archive") else None
 
 
 def stream_change(stream: Stream) -> Change:

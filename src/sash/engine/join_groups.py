@@ -5,17 +5,15 @@ plans/join-DIGEST-N/   group.json: the founders, and what was decided for them  
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from sash.core.errors import CheckpointError
 from sash.engine.join_layout import JoinLayout
 from sash.engine.join_runtime import JoinRuntime, Member, Surroundings, layout_of
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import JoinLoad
-from sash.storage.files import write_json
+from sash.storage.files import damaged, read_facts, write_facts
 
 # Opens the runtime of a layout in a directory: founders, layout, directory.
 Open = Callable[[Sequence[Member], JoinLayout, Path], JoinRuntime]
@@ -64,7 +62,7 @@ class JoinGroups:
 
     def _founded(self, directory: Path, founders: Sequence[Member], layout: JoinLayout) -> JoinRuntime:
         directory.mkdir(parents=True, exist_ok=True)
-        write_json(directory / "group.json", {"founders": founders, "layout": layout.signature})
+        write_facts(directory / "group.json", {"founders": founders, "layout": layout.signature})
         return self._open(founders, layout, directory)
 
     def layout_with(self, runtime: JoinRuntime, asked: JoinedAggregate, groups: int) -> JoinLayout | None:
@@ -91,10 +89,10 @@ class JoinGroups:
 
 def _read(path: Path) -> tuple[list[Member], str]:
     try:
-        value: dict[str, Any] = json.loads(path.read_bytes())
+        value = read_facts(path)
         return [Member(*founder) for founder in value["founders"]], str(value["layout"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"the checkpoint file {path} is damaged: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise damaged(path, error) from None
 
 
 def _other_layout(founders: Sequence[Member]) -> CheckpointError:

@@ -1,11 +1,15 @@
 """The way of a query's answers into a sink: in order, and none left out.
 
     answer ──► wait in line ──► the oldest first: written, or stay and be tried again with the next answer, at the end
-               (in the checkpoint,               of a run and when the session stops
-                while writing fails)
+    micro-batch's thread   │    a thread of the outlet's own                 of a run and when the session stops
+                           └ in the checkpoint, while writing fails or takes long
 
 A sink that is away for a while gets everything once it is back. One that stays away is given up when too much waits:
 what it has then is everything up to some answer, without a hole, and nothing after it.
+
+A micro-batch waits for a sink a moment (PATIENCE_SECONDS), so that a sink that is quick is never behind its answers.
+One that takes longer is not waited for again until it has caught up: answers are put into the checkpoint, and the
+stream goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import json
 import logging
 import shutil
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -26,14 +31,21 @@ from sash.core.errors import CheckpointError, SashError
 from sash.core.events import report
 from sash.core.time import to_datetime, to_micros
 from sash.engine.answer import Answer
-from sash.storage.files import write_table
+from sash.storage.files import damaged, read_table, remove, table_bytes, write_bytes, written
 
 logger = logging.getLogger("sash.engine")
 
 # What may wait for a sink that fails, in answers and in bytes.
 WAITING_ANSWERS = 1_000
 WAITING_BYTES = 256 * 2**20
+# How long a micro-batch waits for a sink, and how long a session that ends waits for one that writes nothing.
+PATIENCE_SECONDS = 1.0
+LAST_PATIENCE_SECONDS = 60.0
 _FACTS = b"sash.answer"
+
+
+class NotKeptError(CheckpointError):
+    """An answer that no sink has could not be stored either: its micro-batch must not be committed."""
 
 
 class Writes(Protocol):
@@ -72,19 +84,27 @@ class Waiting:
         path, answer = self._line.popleft()
         self._bytes -= answer.table.nbytes
         if path is not None:
-            path.unlink(missing_ok=True)
+            remove(path)
 
     def keep(self) -> None:
-        """Writing failed: whoever has no file yet gets one, before the micro-batch is committed."""
-        if self._directory is None:
+        """Who still waits and has no file yet gets one, before the micro-batch is committed."""
+        if self._directory is None or not self._line:
             return
-        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            with written(self._directory):
+                self._keep_in(self._directory)
+        except CheckpointError as error:
+            raise NotKeptError(str(error)) from error
+
+    def _keep_in(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
         last = next((path for path, _ in reversed(self._line) if path is not None), None)
-        number = 0 if last is None else int(last.stem) + 1
+        number = 0 if last is None else int(last.name.split(".")[0]) + 1
         for place, (path, answer) in enumerate(self._line):
             if path is None:
-                path = self._directory / f"{number:09d}.arrow"
-                write_table(path, _marked(answer))
+                data = table_bytes(_marked(answer))
+                path = directory / f"{number:09d}.{zlib.crc32(data):08x}.arrow"
+                write_bytes(path, data)
                 self._line[place] = (path, answer)
                 number += 1
 
@@ -96,7 +116,7 @@ class Waiting:
 
 
 class Outlet:
-    """`why` puts an error into a line. Its own lock keeps the micro-batch's thread and a stopping one apart."""
+    """`why` puts an error into a line. Its thread lives while there is something to write."""
 
     def __init__(self, query: str, sink: Writes, directory: Path | None, why: Callable[[BaseException], str]) -> None:
         self._query = query
@@ -106,56 +126,98 @@ class Outlet:
         self._written = 0
         self._error: str | None = None
         self._closed = False
-        self._lock = threading.Lock()
+        self._worker: threading.Thread | None = None
+        # A micro-batch has waited for the sink in vain, and nobody waits until it has caught up.
+        self._is_behind = False
+        self._changed = threading.Condition()
 
     @property
     def sink(self) -> str:
         return self._sink.name
 
     def take(self, answer: Answer) -> None:
-        with self._lock:
+        with self._changed:
             if self._closed:
                 return
             self._waiting.add(answer)
-            self._write()
+            self._begin()
+            if not self._is_behind:
+                self._is_behind = not self._changed.wait_for(lambda: self._worker is None, PATIENCE_SECONDS)
+            self._waiting.keep()
             if self._waiting.is_too_long:
                 self._give_up()
 
     def flush(self) -> None:
-        """Try again what waits."""
-        with self._lock:
-            self._write()
+        """Try again what waits, and wait for it as long as the sink gets on."""
+        with self._changed:
+            self._begin()
+            self._wait_while_it_gets_on()
+            if not self._closed:
+                self._waiting.keep()
 
     def drop(self) -> None:
         """The query is gone: one last try."""
-        with self._lock:
-            self._write()
+        with self._changed:
+            self._begin()
+            self._wait_while_it_gets_on()
             if len(self._waiting):
                 told = "query %(query)s is dropped with %(why)s"
                 report(logger, logging.ERROR, "sink.unwritten", told, query=self._query, why=str(self.error))
             self._waiting.forget()
             self._closed = True
 
-    def _write(self) -> None:
-        try:
-            while len(self._waiting):
-                answer = self._waiting.first
+    def _wait_while_it_gets_on(self) -> None:
+        before = -1
+        while self._worker not in (None, threading.current_thread()) and before < self._written:
+            before = self._written
+            self._changed.wait_for(lambda: self._worker is None, LAST_PATIENCE_SECONDS)
+        if self._worker is not None and not self._closed:
+            told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
+            self._report(logging.ERROR, "sink.stuck", told)
+
+    def _begin(self) -> None:
+        if self._worker is None and len(self._waiting):
+            self._worker = threading.Thread(target=self._work, name=f"sash-sink-{self._query}", daemon=True)
+            self._worker.start()
+
+    def _work(self) -> None:
+        """Write what waits, until nothing does or the sink fails."""
+        while (answer := self._next()) is not None:
+            try:
                 self._sink.write(answer.as_of, answer.table, answer.rows)
-                self._waiting.leave()
+            except Exception as error:
+                self._failed(error)
+                return
+            with self._changed:
                 self._written += 1
-        except Exception as error:
+                if not self._closed:
+                    self._waiting.leave()
+
+    def _next(self) -> Answer | None:
+        with self._changed:
+            if len(self._waiting) and not self._closed:
+                return self._waiting.first
+            if self._error is not None and not self._closed:
+                self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
+                self._error = None
+            self._ends()
+            return None
+
+    def _failed(self, error: Exception) -> None:
+        with self._changed:
             if self._error is None:
                 told = "query %(query)s cannot write to %(sink)s; its answers wait"
                 self._report(logging.ERROR, "sink.waiting", told, exception=True)
             self._error = self._why(error)
-            self._waiting.keep()
-            return
-        if self._error is not None and not self._closed:
-            self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
-            self._error = None
+            self._ends()
+
+    def _ends(self) -> None:
+        self._worker, self._is_behind = None, False
+        self._changed.notify_all()
 
     def _give_up(self) -> None:
         self._closed = True
+        self._error = self._error or "it takes answers more slowly than they come"
         told = "query %(query)s gives up its sink %(sink)s: too much waits"
         self._report(logging.ERROR, "sink.given_up", told, waiting=len(self._waiting))
         self._waiting.forget()
@@ -190,9 +252,9 @@ def _stored(query: str, directory: Path | None) -> Iterator[tuple[Path, Answer]]
     """What an earlier session could not write, oldest first. Whether it was complete or scheduled, no sink asks."""
     for path in sorted(directory.glob("*.arrow")) if directory is not None else ():
         try:
-            table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
-        except pa.ArrowInvalid:
-            raise CheckpointError(f"the checkpoint file {path} is damaged") from None
+            table = read_table(path, int(path.name.split(".")[1], 16))
+        except (OSError, ValueError) as error:
+            raise damaged(path, error) from None
         facts = json.loads(table.schema.metadata[_FACTS])
         plain = table.replace_schema_metadata(None)
         yield path, Answer(query, to_datetime(facts["as_of"]), True, True, plain, facts["rows"])

@@ -50,6 +50,7 @@ from sash.spark.leaves import Leaves
 from sash.state import files
 from sash.state.chunk import Chunk, tuples_of
 from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.storage.files import remove, sync_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -350,6 +351,9 @@ class PlanRuntime:
         tables = self._tables(before.low, high)
         epoch = Epoch(after.number, before.low, high, late)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
+        if self._log is not None:
+            # The commit names files that buckets have renamed into place.
+            sync_directory(self._directory)
         after.low = high
         self._count_late(outcome.late, after)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
@@ -447,7 +451,7 @@ class PlanRuntime:
             had = {name for manifest in before.manifests.values() for name in files.files_of(manifest)}
             gone = [self._directory / name for name in had - needed]
         for path in gone:
-            path.unlink(missing_ok=True)
+            remove(path)
 
 
 def _panes(plan: Node, sampling: Sampled) -> PlanPanes:

@@ -13,7 +13,6 @@ named set-DIGEST-N.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import shutil
 import tempfile
@@ -44,7 +43,7 @@ from sash.plan.shared_joins import JoinedAggregate
 from sash.plan.strategies import UPA
 from sash.state import files
 from sash.storage.epochs import EpochLog
-from sash.storage.files import write_json
+from sash.storage.files import read_facts, write_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -422,6 +421,6 @@ def _remove(directory: Path) -> None:
 def _buckets(path: Path, wanted: int) -> int:
     """How many buckets a plan has: what it began with, whatever the cluster is now."""
     if path.exists():
-        return int(json.loads(path.read_text())["buckets"])
-    write_json(path, {"buckets": wanted})
+        return int(read_facts(path)["buckets"])
+    write_facts(path, {"buckets": wanted})
     return wanted

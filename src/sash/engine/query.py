@@ -14,7 +14,8 @@ from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, SashError
 from sash.core.events import report
 from sash.engine.answer import Answer
-from sash.engine.outlet import Outlet
+from sash.engine.mailbox import WAIT, Mailbox, check_policy
+from sash.engine.outlet import NotKeptError, Outlet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,6 +96,7 @@ class Query:
         self.is_continuous = query.is_continuous
         self.failure: SashError | None = None
         self._outlets: list[Outlet] = []
+        self._mailboxes: list[Mailbox] = []
         self._answers: deque[Answer] = deque(maxlen=keep)
         self._subscribers: list[Callable[[Answer], None]] = []
         self.answered = 0
@@ -167,13 +169,35 @@ class Query:
         """Each sink of `write_to`: how much was written, how much waits, and why."""
         return [outlet.statistics() for outlet in self._outlets]
 
-    def _flush(self) -> None:
+    def _settle(self, patience: float | None) -> None:
+        """Sinks that failed get another chance; subscribers with a queue get what is in it."""
         for outlet in self._outlets:
             outlet.flush()
+        for mailbox in self._mailboxes:
+            mailbox.settle(patience)
 
-    def subscribe(self, callback: Callable[[Answer], None]) -> None:
-        """Call back with each answer from now on. After a crash an answer may come again; it is never left out."""
-        self._subscribers.append(callback)
+    def subscribe(self, callback: Callable[[Answer], None], queue: int = 1_000, when_full: str = WAIT) -> None:
+        """Call back with each answer from now on.
+
+        By default in the thread of the micro-batch, before it is committed: after a crash an answer may come again, it
+        is never left out, and a slow callback holds the stream up. With `when_full="drop_oldest"` or `"drop_newest"` on
+        a thread of its own: at most `queue` answers wait, others are left out and counted (`subscribers`), a crash
+        costs those that wait, and the stream never waits. `run()` returns when every queue is empty.
+        """
+        check_policy(queue, when_full)
+        if when_full == WAIT:
+            self._subscribers.append(callback)
+            return
+        mailbox = Mailbox(self.name, callback, queue, when_full, self._count_error)
+        self._mailboxes.append(mailbox)
+        self._subscribers.append(mailbox.take)
+
+    def subscribers(self) -> list[dict[str, Any]]:
+        """Each subscriber with a queue: how many answers were delivered, how many wait, how many were left out."""
+        return [mailbox.statistics() for mailbox in self._mailboxes]
+
+    def _count_error(self) -> None:
+        self.subscriber_errors += 1
 
     def drop(self) -> None:
         """Unregister the query. It disappears at the next micro-batch; its answers so far stay readable here."""
@@ -204,8 +228,11 @@ class Query:
         for callback in list(self._subscribers):
             try:
                 callback(answer)
+            except NotKeptError:
+                # The commit would say that the sink has the answer, or will have it.
+                raise
             except Exception:
-                self.subscriber_errors += 1
+                self._count_error()
                 told = "a subscriber of query %(query)s raised; the others are still served"
                 report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self.name)
 

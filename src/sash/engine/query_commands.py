@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sash.catalog import RegisteredQuery
-from sash.core.errors import QueryFailedError
+from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.events import report
 from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery, compile_query, compile_select
@@ -103,7 +103,11 @@ class QueryCommands:
 
     def _add(self, query: RegisteredQuery) -> Query:
         self._shared.catalog.add_query(query)
-        self._shared.history.append(query_change(query))
+        try:
+            self._shared.history.append(query_change(query))
+        except CheckpointError:
+            self._shared.catalog.drop_query(query.name)
+            raise
         handle = self._handles[query.name] = self._make_handle(query)
         streams = ", ".join(query.streams) or query.stream
         kind = "continuous" if query.is_continuous else "periodic"
@@ -192,10 +196,10 @@ class QueryCommands:
 
     # -- sinks -----------------------------------------------------------------------------------------
 
-    def write_what_waits(self) -> None:
-        """Sinks that failed get another chance."""
+    def settle(self, patience: float | None = None) -> None:
+        """Sinks that failed get another chance; subscribers with queues are waited for, at most for so many seconds."""
         for handle in list(self._handles.values()):
-            handle._flush()
+            handle._settle(patience)
 
     def report_unwritten(self) -> None:
         for handle in list(self._handles.values()):

@@ -96,6 +96,7 @@ def session_statistics(
                 "answers": query.answered,
                 "error": None if query.error is None else str(query.error),
                 "subscriber_errors": query.subscriber_errors,
+                "subscribers": query.subscribers(),
                 "sinks": query.sinks(),
                 "lateness": _lateness(query.name, streams) / max(1, query.answered),
                 **continuous.statistics(query),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sash.catalog import Stream
 from sash.core.clock import Clock
-from sash.core.errors import SashError, SourceError
+from sash.core.errors import CheckpointError, SashError, SourceError
 from sash.core.events import report
 from sash.core.time import SECOND, Micros
 from sash.engine.checkpoint import Checkpoint
@@ -99,6 +99,7 @@ class Runner:
         running.error = None
         running.refuse_batches(False)
         relay = Relay(running, self._version)
+        self._check_offsets(running)
         most = None if trigger is None else self._most_input(running)
         query = running.pipeline.start(relay, self._directory(running.stream), trigger, most)
         self._live[running.stream.name] = (running, query)
@@ -118,6 +119,12 @@ class Runner:
             report(logger, logging.WARNING, "lag.unbounded", told, stream=running.stream.name)
             return None
         return running.input.most_within(self._max_lag / SECOND)
+
+    def _check_offsets(self, running: RunningStream) -> None:
+        """Without Spark's offsets it would begin anew, and what it reads then counts as taken already."""
+        directory = self._directory(running.stream)
+        if self._checkpoint is not None and not running.at_start and not (directory / "offsets").exists():
+            raise CheckpointError(f"the checkpoint lacks {directory}, which says how far Spark has read")
 
     def _directory(self, stream: Stream) -> Path:
         if self._checkpoint is not None:

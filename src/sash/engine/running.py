@@ -177,7 +177,7 @@ class RunningStream:
             self._pending = tables.pop() if snapshot.state["pending"] else None
             state.load(self.runtime, snapshot.state, tables)
             if self.kept is not None:
-                self.kept.load(snapshot.state["kept"], self._log.lasting())
+                self.kept.load(snapshot.state["kept"], snapshot.lasting)
             self.input.load(snapshot.state)
             self._epoch = snapshot.epoch
         applied = 0

@@ -83,6 +83,9 @@ if TYPE_CHECKING:
 
     from sash.spark.pipeline import Pipeline
 
+# How long a session that stops waits for a subscriber that is behind.
+_PATIENCE_SECONDS = 10.0
+
 
 class Session:
     """Use `sash.connect()`. All methods may be called from any thread."""
@@ -296,7 +299,7 @@ class Session:
         self._home.check_open()
         self._archive_commands.check_open()
         self._runner.drain(self._stream_commands.ready())
-        self._query_commands.write_what_waits()
+        self._query_commands.settle()
 
     def start(self, trigger: str = "1 second") -> None:
         """Run live: a micro-batch per trigger interval, until `stop`."""
@@ -310,8 +313,9 @@ class Session:
 
     def stop(self) -> None:
         """Stop live streams after the micro-batch in flight; the session can be started again."""
+        inside = any(running.in_batch for running in list(self._streams.values()))
         self._runner.stop()
-        self._query_commands.write_what_waits()
+        self._query_commands.settle(0.0 if inside else _PATIENCE_SECONDS)
 
     def close(self) -> None:
         """Stop, and end the Spark session if it is ours (never a borrowed one)."""
@@ -320,7 +324,7 @@ class Session:
         if any(running.in_batch for running in self._streams.values()):
             raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
         self._runner.close()
-        self._query_commands.write_what_waits()
+        self._query_commands.settle(_PATIENCE_SECONDS)
         self._query_commands.report_unwritten()
         self._archive_commands.close()
         self._plans.close()

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
+from sash.core.faults import around
 from sash.state.chunk import Chunk, Place, tuples_of
 from sash.state.state import State
 
@@ -118,12 +119,18 @@ def _placed(chunk: Chunk, file: str, data: bytearray) -> Chunk:
 def _write(path: Path, data: bytearray, durable: bool) -> None:
     """Another attempt at the same epoch may write the same file: the last rename counts, the bytes are the same."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    with open(draft, "wb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(draft, path)
+    try:
+        with open(draft, "wb") as file:
+            with around("write", draft):
+                file.write(data)
+                file.flush()
+            if durable:
+                with around("sync", draft):
+                    os.fsync(file.fileno())
+        with around("rename", path):
+            os.replace(draft, path)
+    except OSError as error:
+        raise CheckpointError(f"the state file {path} cannot be written: {error.strerror or error}") from error
 
 
 def _chunk(directory: Path, place: Place, partition: int, known: dict[Place, Chunk]) -> Chunk:

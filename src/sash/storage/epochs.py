@@ -1,22 +1,26 @@
 """The epoch log of a stream: what each micro-batch brought, made recoverable by one atomic manifest.
 
     manifest.json ──► snapshot 40 ──► entry 41 ──► entry 42 ──► entry 43        (all of them immutable files)
-         ▲
+         ▲     └────► previous-40.json ──► snapshot 24 ──► entry 25 ──► .. entry 39
+         │            what to go back to if snapshot 40 turns out to be damaged
          └ replaced atomically: an entry exists when the manifest names it, and not before
 
 An entry is a micro-batch's partials as Spark returned them (a few rows per pane and group), or a heartbeat, or
 the end of input; with row-based windows also the partials of numbered tuples and the tuples that wait for a number.
 Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that gives the state the
-stream had. Every SNAPSHOT_EVERY entries the state is written as a whole and older files go.
+stream had. Every SNAPSHOT_EVERY entries the state is written as a whole; what came before the snapshot before it goes.
 
 An intent is written before a micro-batch starts: it says which version of the catalog the micro-batch sees, so
 that a replay after a crash sees the same queries.
+
+Every file has a checksum, a table's in the manifest. A damaged snapshot is gone back behind. A damaged last entry is
+taken back if Spark brings its micro-batch again. Anything else that is damaged is refused, by its name.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +28,16 @@ from typing import Any
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
-from sash.storage.files import read_table, write_json, write_table
+from sash.storage.files import damaged, read_facts, read_table, remove, write_facts, write_table, written
+from sash.storage.lasting import Lasting, merged
+
+logger = logging.getLogger("sash.storage")
 
 SNAPSHOT_EVERY = 16
-# A table of this name in an entry is in no snapshot: its file stays while somebody needs what it has (see `compact`).
+# A table of this name in an entry is in no snapshot: its rows stay while somebody needs them (see `compact`).
 LASTING = "kept"
+_MANIFEST, _INTENT = "manifest.json", "intent.json"
+Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,21 +53,38 @@ class Entry:
 
 @dataclass(frozen=True)
 class Snapshot:
+    """`lasting` are the lasting tables as of a snapshot that was read; who writes one leaves that to the log."""
+
     epoch: int
     version: int
     state: dict[str, Any]
     tables: list[pa.Table]
+    lasting: list[pa.Table] = field(default_factory=list)
+
+
+def never(epoch: int) -> bool:
+    return False
 
 
 class EpochLog:
-    """The log of one stream. An entry counts when the manifest that names it is in place."""
+    """The log of one stream. An entry counts when the manifest that names it is in place.
 
-    def __init__(self, directory: Path) -> None:
+    `replays` says whether Spark will bring a micro-batch again.
+    """
+
+    def __init__(self, directory: Path, replays: Callable[[int], bool] = never) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._manifest: dict[str, Any] = {"number": 0, "epoch": -1, "snapshot": None, "entries": []}
-        if self._path("manifest.json").exists():
-            self._manifest = self._read_json("manifest.json", self._manifest)
+        self._manifest: Record = {"number": 0, "epoch": -1, "snapshot": None, "entries": [], "previous": None}
+        # Recovery goes back behind the snapshot, which is damaged, to this one and its entries.
+        self._back: Record | None = None
+        if self._path(_MANIFEST).exists():
+            self._manifest = self._read_facts(_MANIFEST, self._manifest)
+        elif any(directory.glob("*.arrow")):
+            raise damaged(self._path(_MANIFEST), "it is missing, and what it names is there")
+        else:
+            self._commit(self._manifest)
+        self._take_back_if_torn(replays)
         self._remove_orphans()
 
     @property
@@ -70,26 +96,28 @@ class EpochLog:
     def wants_snapshot(self) -> bool:
         return len(self._manifest["entries"]) >= SNAPSHOT_EVERY
 
+    @property
+    def oldest_version(self) -> int | None:
+        """No recovery asks for an older version of the catalog; None while nothing is committed."""
+        if self._manifest["previous"] is not None:
+            return int(self._manifest["previous"]["version"])
+        return _first_version(self._manifest)
+
     # -- writing ---------------------------------------------------------------------------------------
 
     def intend(self, epoch: int, version: int) -> int:
         """The catalog version that a micro-batch is to see: that of its first attempt, else the given one."""
-        path = self._path("intent.json")
+        path = self._path(_INTENT)
         if path.exists():
-            before = self._read_json("intent.json", ("epoch", "version"))
+            before = self._read_facts(_INTENT, ("epoch", "version"))
             if before["epoch"] == epoch:
                 return int(before["version"])
-        write_json(path, {"epoch": epoch, "version": version})
+        write_facts(path, {"epoch": epoch, "version": version})
         return version
 
     def append(self, entry: Entry) -> None:
         number = self._manifest["number"] + 1
-        record: dict[str, Any] = {
-            "kind": entry.kind,
-            "epoch": entry.epoch,
-            "version": entry.version,
-            "facts": entry.facts,
-        }
+        record: Record = {"kind": entry.kind, "epoch": entry.epoch, "version": entry.version, "facts": entry.facts}
         record["files"] = {
             name: self._write_table(f"entry-{number:09d}-{name}.arrow", table) for name, table in entry.tables.items()
         }
@@ -97,86 +125,145 @@ class EpochLog:
         self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
 
     def compact(self, snapshot: Snapshot, edge: int = -(2**62)) -> None:
-        """Replace all entries by a snapshot of the state that they led to.
+        """Replace all entries by a snapshot of the state that they led to; keep them to go back to.
 
-        Files of lasting tables stay as they are if their entries say (`lasts`) that they matter beyond `edge`.
+        Rows of lasting tables stay if their entries say (`lasts`) that they matter beyond `edge`.
         """
         number = self._manifest["number"] + 1
         files = [
             self._write_table(f"snapshot-{number:09d}-{i}.arrow", table) for i, table in enumerate(snapshot.tables)
         ]
-        record = {"epoch": snapshot.epoch, "version": snapshot.version, "state": snapshot.state, "files": files}
-        record["lasting"] = [(file, lasts) for file, lasts in self._lasting() if lasts > edge]
-        self._commit({"number": number, "epoch": snapshot.epoch, "snapshot": record, "entries": []})
+        record: Record = {"epoch": snapshot.epoch, "version": snapshot.version, "state": snapshot.state}
+        needed = [each for each in _lasting(self._base) if each[1] > edge]
+        record |= {"files": files, "lasting": merged(needed, self._read_table, self._lasting_writer(number))}
+        previous = self._write_previous(f"previous-{number:09d}.json", self._base)
+        self._commit(
+            {"number": number, "epoch": snapshot.epoch, "snapshot": record, "entries": [], "previous": previous}
+        )
+        self._back = None
         self._remove_orphans()
+
+    @property
+    def _base(self) -> Record:
+        """From where recovery would start now: a snapshot, and the entries after it."""
+        entries = self._manifest["entries"]
+        if self._back is not None:
+            return {"snapshot": self._back["snapshot"], "entries": [*self._back["entries"], *entries]}
+        return {"snapshot": self._manifest["snapshot"], "entries": entries}
+
+    def _write_previous(self, name: str, base: Record) -> Record:
+        """Put what is gone back to into a file of its own: the manifest, which is written often, has only names."""
+        write_facts(self._path(name), base)
+        version = _first_version(base)
+        return {"file": name, "names": sorted({name, *_names(base)}), "version": 0 if version is None else version}
+
+    def _lasting_writer(self, number: int) -> Callable[[int, pa.Table], list[Any]]:
+        return lambda level, table: self._write_table(f"lasting-{number:09d}-{level}.arrow", table)
 
     def _write_table(self, name: str, table: pa.Table) -> list[Any]:
         """The file's name and checksum, as the manifest keeps them."""
-        return [name, write_table(self._path(name), table)]
+        with written(self._path(name)):
+            return [name, write_table(self._path(name), table)]
 
-    def _commit(self, manifest: dict[str, Any]) -> None:
-        write_json(self._path("manifest.json"), manifest)
+    def _commit(self, manifest: Record) -> None:
+        write_facts(self._path(_MANIFEST), manifest)
         self._manifest = manifest
 
     def _remove_orphans(self) -> None:
         """Files that no manifest names: left by a crash between a write and its commit, or compacted away."""
-        snapshot = self._manifest["snapshot"]
-        files = [file for record in self._manifest["entries"] for file in record["files"].values()]
-        files += [*(snapshot["files"] if snapshot else []), *(file for file, _ in self._lasting())]
-        named = {name for name, _ in files}
+        previous = self._manifest["previous"]
+        named = {*_names(self._manifest), *(previous["names"] if previous is not None else [])}
         for path in self._directory.iterdir():
-            if path.suffix in (".arrow", ".draft") and path.name not in named:
-                path.unlink()
-
-    def _lasting(self) -> list[tuple[list[Any], int]]:
-        """The files of lasting tables, and until when each is needed."""
-        snapshot, entries = self._manifest["snapshot"], self._manifest["entries"]
-        having = [record for record in entries if LASTING in record["files"]]
-        named = [(record["files"][LASTING], record["facts"]["lasts"]) for record in having]
-        return [*map(tuple, snapshot.get("lasting", []) if snapshot else []), *named]
+            ours = path.suffix in (".arrow", ".draft") or path.name.startswith("previous-")
+            if ours and path.name not in named:
+                remove(path)
 
     # -- reading ---------------------------------------------------------------------------------------
 
-    def lasting(self) -> list[pa.Table]:
-        """The lasting tables as of the snapshot."""
-        snapshot = self._manifest["snapshot"]
-        return [self._read_table(file) for file, _ in (snapshot.get("lasting", []) if snapshot else [])]
-
     def snapshot(self) -> Snapshot | None:
-        record = self._manifest["snapshot"]
+        """Where recovery starts, with `entries`; None is the beginning. A damaged one is gone back behind."""
+        self._back = None
+        try:
+            return self._read_snapshot(self._manifest["snapshot"])
+        except CheckpointError as error:
+            previous = self._manifest["previous"]
+            if previous is None:
+                raise
+            back = self._read_facts(previous["file"], ("snapshot", "entries"))
+            found = self._read_snapshot(back["snapshot"])
+            where = "the beginning" if found is None else f"the snapshot of epoch {found.epoch}"
+            logger.warning("%s; recovery goes back to %s and applies %d more", error, where, len(back["entries"]))
+            self._back = back
+            return found
+
+    def _read_snapshot(self, record: Record | None) -> Snapshot | None:
         if record is None:
             return None
         tables = [self._read_table(file) for file in record["files"]]
-        return Snapshot(record["epoch"], record["version"], record["state"], tables)
+        lasting = [self._read_table(file) for file, *_ in record["lasting"]]
+        return Snapshot(record["epoch"], record["version"], record["state"], tables, lasting)
 
     def entries(self) -> Iterator[Entry]:
-        for record in self._manifest["entries"]:
+        """What came after `snapshot`."""
+        for record in self._base["entries"]:
             tables = {name: self._read_table(file) for name, file in record["files"].items()}
             yield Entry(record["kind"], record["epoch"], record["version"], record["facts"], tables)
+
+    def _take_back_if_torn(self, replays: Callable[[int], bool]) -> None:
+        """A last entry that is damaged is as good as not committed, if Spark is not sure about it either."""
+        entries, snapshot = self._manifest["entries"], self._manifest["snapshot"]
+        if not entries or entries[-1]["kind"] != "batch" or not replays(entries[-1]["epoch"]):
+            return
+        try:
+            for file in entries[-1]["files"].values():
+                self._read_table(file)
+        except CheckpointError as error:
+            logger.warning("%s; micro-batch %d is taken back, Spark brings it again", error, entries[-1]["epoch"])
+            before = [*([snapshot] if snapshot else []), *entries[:-1]]
+            epoch = before[-1]["epoch"] if before else -1
+            self._commit({**self._manifest, "epoch": epoch, "entries": entries[:-1]})
 
     def _path(self, name: str) -> Path:
         return self._directory / name
 
-    def _read_json(self, name: str, fields: Iterable[str]) -> dict[str, Any]:
-        try:
-            value = json.loads(self._path(name).read_bytes())
-        except (OSError, ValueError) as error:
-            raise self._damaged(name, error) from None
-        if not isinstance(value, dict) or any(field not in value for field in fields):
-            raise self._damaged(name, "it lacks what belongs in it")
-        return value
+    def _read_facts(self, name: str, fields: Iterable[str]) -> Record:
+        facts = read_facts(self._path(name))
+        if any(field not in facts for field in fields):
+            raise damaged(self._path(name), "it lacks what belongs in it")
+        return facts
 
     def _read_table(self, file: list[Any]) -> pa.Table:
         name, checksum = file
         try:
             return read_table(self._path(name), checksum)
         except (OSError, ValueError) as error:
-            raise self._damaged(name, error) from None
-
-    def _damaged(self, name: str, reason: object) -> CheckpointError:
-        return CheckpointError(f"the checkpoint file {self._path(name)} is damaged: {reason}")
+            raise damaged(self._path(name), error) from None
 
 
 def present(**tables: pa.Table | None) -> dict[str, pa.Table]:
     """The tables of an entry, without those that there are none of."""
     return {name: table for name, table in tables.items() if table is not None}
+
+
+def _names(base: Record) -> Iterator[str]:
+    """The files of a snapshot and the entries after it."""
+    snapshot = base["snapshot"]
+    for name, _ in snapshot["files"] if snapshot is not None else []:
+        yield name
+    for record in base["entries"]:
+        yield from (name for name, _ in record["files"].values())
+    yield from (file[0] for file, *_ in _lasting(base))
+
+
+def _lasting(base: Record) -> list[Lasting]:
+    """The files of lasting tables, and until when each is needed."""
+    having = [record for record in base["entries"] if LASTING in record["files"]]
+    fresh = [(record["files"][LASTING], record["facts"]["lasts"], 0) for record in having]
+    snapshot = base["snapshot"]
+    return [*((file, lasts, level) for file, lasts, level in (snapshot["lasting"] if snapshot else [])), *fresh]
+
+
+def _first_version(base: Record) -> int | None:
+    """The version of the catalog that recovery begins with."""
+    first = [*([base["snapshot"]] if base["snapshot"] else []), *base["entries"][:1]]
+    return int(first[0]["version"]) if first else None

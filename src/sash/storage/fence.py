@@ -14,11 +14,14 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from sash.core.errors import CheckpointError
+from sash.core.faults import around
+from sash.storage.files import written
 
 _PATIENCE_SECONDS = 30.0
+_RECORD_BYTES = 128
 
 
 class Fence:
@@ -27,7 +30,7 @@ class Fence:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / "owner.lock"
-        self._file = open(self._path, "a+")  # noqa: SIM115 - held open for as long as we own the checkpoint
+        self._file = _opened(self._path)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -67,17 +70,24 @@ class Fence:
         self._write({"pid": os.getpid(), "jvm": pid, "jvm_started": process_start(pid)})
 
     def _write(self, owner: dict[str, object]) -> None:
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(json.dumps(owner))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        # Written over in one go and never cut: whoever is killed meanwhile leaves a record that can be read.
+        text = json.dumps(owner).ljust(_RECORD_BYTES)
+        with written(self._path):
+            with around("write", self._path):
+                os.pwrite(self._file.fileno(), text.encode(), 0)
+                os.ftruncate(self._file.fileno(), len(text))
+            with around("sync", self._path):
+                os.fsync(self._file.fileno())
 
     def release(self) -> None:
         """Give the checkpoint up in good order: nobody has to wait for us."""
         if not self._file.closed:
             self._write({})
             self._file.close()
+
+
+def _opened(path: Path) -> TextIO:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+")
 
 
 def process_start(pid: int) -> str | None:

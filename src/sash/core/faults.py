@@ -1,0 +1,45 @@
+"""Moments at which our own writing may break off: before and after every write, sync, rename and removal.
+
+    before write ─ after write ─ before sync ─ after sync ─ before rename ─ after rename ─ before remove ─ after remove
+
+Nobody listens in a system that runs. Tests do: they raise there, as a full disk does, or kill the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+Listener = Callable[[str, Path], None]
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call back with each moment's name and the file that it is about."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+@contextmanager
+def around(step: str, path: Path) -> Iterator[None]:
+    """A step that changes the disk.
+
+    >>> with listening(lambda moment, path: print(moment, path)), around("rename", Path("manifest.json")):
+    ...     print("renamed")
+    before rename manifest.json
+    renamed
+    after rename manifest.json
+    """
+    _reached(f"before {step}", path)
+    yield
+    _reached(f"after {step}", path)
+
+
+def _reached(moment: str, path: Path) -> None:
+    for listener in tuple(_listeners):
+        listener(moment, path)

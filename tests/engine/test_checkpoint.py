@@ -1,0 +1,63 @@
+"""The checkpoint directory: what it takes, what it refuses and in which words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sash.core.errors import CheckpointError
+from sash.core.faults import listening
+from sash.engine.checkpoint import FORMAT, Checkpoint
+from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
+
+OLD = Path(__file__).parent / "checkpoints"
+
+
+@pytest.mark.parametrize("format", [3, 4])
+def test_a_checkpoint_of_an_older_version_is_refused(format: int, tmp_path: Path) -> None:
+    """Two that these versions have written: a stream, a query, a snapshot and an entry after it."""
+    old, place = OLD / f"format-{format}", tmp_path / "c"
+    shutil.copytree(old, place)
+    with pytest.raises(CheckpointError) as raised:
+        Checkpoint(place)
+    assert str(raised.value) == (
+        f"the checkpoint {place} has format {format}, this version of Sash reads format {FORMAT}; "
+        "use the version that wrote it, or another directory"
+    )
+    for path in (path for path in old.rglob("*") if path.is_file() and path.name != "owner.lock"):
+        assert (place / path.relative_to(old)).read_bytes() == path.read_bytes(), "nothing is changed"
+
+
+def test_one_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "sash.json").write_text(json.dumps({"format": FORMAT + 1, "anything": "else"}))
+    with pytest.raises(CheckpointError, match=f"has format {FORMAT + 1}"):
+        Checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "flipped"])
+def test_a_damaged_format_is_refused(tmp_path: Path, damage: str) -> None:
+    Checkpoint(tmp_path).close()
+    DAMAGES[damage](tmp_path / "sash.json")
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=r"sash\.json is damaged"):
+            Checkpoint(tmp_path)
+
+
+def test_a_death_at_every_moment_of_the_first_opening(tmp_path: Path) -> None:
+    with listening(counting := Death(at=-1)):
+        Checkpoint(tmp_path / "whole").close()
+    for at in range(1, counting.moments + 1):
+        with pytest.raises(Killed), dying(at):
+            Checkpoint(tmp_path / str(at)).close()
+        again = Checkpoint(tmp_path / str(at))
+        assert again.history.version == 0
+        again.close()
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with listening(FullDisk(1)), pytest.raises(CheckpointError, match="No space left on device"):
+        Checkpoint(tmp_path / "c")
+    Checkpoint(tmp_path / "c").close()

@@ -1,0 +1,185 @@
+"""A stream with its checkpoint, and no Spark: micro-batches are Arrow tables, passes are DuckDB's.
+
+`Sparkless` is one process. It may die at any moment; the next one opens the same checkpoint, is told the same story
+again by its program, and gets again what Spark is not sure about: every micro-batch that `on_batch` has not returned
+from, and the one before.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.clock import ManualClock
+from sash.engine import running as running_stream
+from sash.engine.checkpoint import Checkpoint
+from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.history import query_change, stream_change
+from sash.engine.running import RunningStream
+from sash.engine.settings import Settings
+from sash.engine.stream import Progress
+from sash.sharing.pane_tables import PaneTable
+from sash.spark.numbering import Interval
+from sash.synopses.basic_interval import BatchFacts
+from sash.transactions import isolation
+from tests.support.duck_pass import aggregate
+
+# (what is registered, what is dropped, the micro-batch)
+Step = tuple[dict[str, str], list[str], pa.Table]
+Told = dict[tuple[str, Any], list[dict[str, Any]]]
+
+
+class DuckPipeline:
+    """What the log stores of a micro-batch are its tuples; the pass over them is made whenever somebody asks."""
+
+    is_streaming = True
+
+    def __init__(self, declared: Stream) -> None:
+        self._declared = declared
+
+    def aggregate(self, rows: pa.Table, tables: list[PaneTable]) -> pa.Table:
+        return rows
+
+    def facts(self, table: pa.Table, tables: list[PaneTable]) -> BatchFacts:
+        return aggregate(self._declared, tables, table)
+
+    def aggregate_numbered(
+        self,
+        rows: pa.Table | None,
+        pending: pa.Table | None,
+        interval: Interval,
+        counted: int,
+        tables: list[PaneTable],
+    ) -> tuple[pa.Table | None, pa.Table | None]:
+        parts = [part for part in (pending, rows) if part is not None]
+        if not parts:
+            return None, None
+        seen = pa.concat_tables(parts)
+        stamps = np.asarray(seen["_us"], dtype=np.int64)
+        low = stamps.min(initial=0) if interval.low is None else interval.low
+        passed = (stamps >= low) & (interval.high is None or stamps < interval.high)
+        ready = seen.filter(pa.array(passed))
+        order = np.argsort(stamps[passed], kind="stable")
+        numbered = ready.take(pa.array(order)).append_column("_n", pa.array(np.arange(len(order)) + counted + 1))
+        return numbered, None if interval.high is None else seen.filter(pa.array((stamps >= low) & ~passed))
+
+    def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
+        return None if result is None else aggregate(self._declared, tables, result)
+
+
+def kept_rows(rows: pa.Table, declared: Stream, time: str, oldest: int) -> pa.Table:
+    """In the place of `rows_to_keep`."""
+    names = [*declared.schema.names, time]
+    return rows.filter(pc.greater_equal(rows["_us"], oldest)).rename_columns(names)
+
+
+@dataclass
+class World:
+    """What outlives a process: what subscribers were told, and how far Spark has come for certain."""
+
+    checkpoint: Path
+    told: Told = field(default_factory=dict)
+    done: int = -1
+    kept: list[dict[str, Any]] = field(default_factory=list)
+
+    def tell(self, progress: Progress, delivered: bool) -> None:
+        assert not progress.outcome.failed, progress.outcome.failed
+        for answer in [] if delivered else progress.answers:
+            key, rows = (answer.query, (answer.as_of, answer.rows)), sorted(answer.table.to_pylist(), key=repr)
+            assert self.told.setdefault(key, rows) == rows, "what is told again is the same"
+
+
+class Sparkless:
+    """One process."""
+
+    def __init__(self, declared: Stream, world: World) -> None:
+        self._world = world
+        self._checkpoint = Checkpoint(world.checkpoint)
+        try:
+            self._open(declared)
+        except BaseException:
+            self.vanish()
+            raise
+
+    def _open(self, declared: Stream) -> None:
+        self._history = self._checkpoint.history
+        if not self._history.streams():
+            self._history.append(stream_change(declared))
+        self._catalog = Catalog()
+        self._catalog.add_stream(declared)
+        self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
+        pipeline: Any = DuckPipeline(declared)
+        self.running = RunningStream(
+            declared, pipeline, Settings("conservative"), isolation("serial"), self._queries_at, self._world.tell,
+            self._checkpoint.log(declared), ManualClock(),
+        )  # fmt: skip
+        self.running.recover()
+
+    def _queries_at(self, version: int) -> list[CompiledQuery]:
+        found = []
+        for query in self._history.queries(version).values():
+            if query not in self._compiled:
+                self._compiled[query] = compile_query(query, self._catalog)
+            found.append(self._compiled[query])
+        return found
+
+    def run(self, story: list[Step], *, ends: bool = True) -> None:
+        """The story, and, if it `ends`, what comes after the last micro-batch."""
+        for epoch, (come, go, rows) in enumerate(story):
+            # The program says the same again; what was said before is known.
+            if epoch > self._world.done:
+                self._register(come, go)
+            if epoch >= self._world.done:
+                batch: Any = rows
+                self.running.on_batch(lambda: self._history.version, batch, epoch)
+                self._world.done = max(epoch, self._world.done)
+        if not ends:
+            return
+        self.running.finish()
+        assert self.running.kept is not None
+        stored = self.running.kept.read(None)
+        self._world.kept = [] if stored is None else stored.rows.to_pylist()
+
+    def _register(self, come: dict[str, str], go: list[str]) -> None:
+        known = self._history.queries()
+        for name in go:
+            if name in known:
+                self._history.append({"change": "drop query", "name": name})
+        for name, text in come.items():
+            if name not in known:
+                serial = self._history.version + 1
+                self._history.append(query_change(RegisteredQuery(name, text, "s", serial=serial)))
+
+    def vanish(self) -> None:
+        """The system takes back what a dead process held."""
+        self._checkpoint._fence._file.close()
+
+
+def story_told(declared: Stream, story: list[Step], world: World, *faults: AbstractContextManager[Any]) -> World:
+    """The story to its end, by one process after the other; each fault ends one of them."""
+    for fault in [*faults, nullcontext()]:
+        process: Sparkless | None = None
+        with fault:
+            process = Sparkless(declared, world)
+            process.run(story)
+        if process is not None:
+            process.vanish()
+        elif not isinstance(fault, nullcontext):
+            # One that died while it opened the checkpoint held it.
+            gc.collect()
+    return world
+
+
+def do_without_spark(patch: pytest.MonkeyPatch) -> None:
+    """What a running stream asks of Spark by itself; and syncs, which cost time and change nothing here."""
+    patch.setattr(running_stream, "rows_to_keep", kept_rows)
+    patch.setattr("os.fsync", lambda descriptor: None)
