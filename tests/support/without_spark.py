@@ -20,7 +20,7 @@ import pytest
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine import running as running_stream
+from sash.engine import keep_batch
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.history import query_change, stream_change
@@ -181,5 +181,5 @@ def story_told(declared: Stream, story: list[Step], world: World, *faults: Abstr
 
 def do_without_spark(patch: pytest.MonkeyPatch) -> None:
     """What a running stream asks of Spark by itself; and syncs, which cost time and change nothing here."""
-    patch.setattr(running_stream, "rows_to_keep", kept_rows)
+    patch.setattr(keep_batch, "rows_to_keep", kept_rows)
     patch.setattr("os.fsync", lambda descriptor: None)

@@ -172,7 +172,10 @@ class Query:
     def _settle(self, patience: float | None) -> None:
         """Sinks that failed get another chance; subscribers with a queue get what is in it."""
         for outlet in self._outlets:
-            outlet.flush()
+            try:
+                outlet.flush()
+            except NotKeptError as error:
+                logger.error("what waits for a sink of query %s is not stored: %s", self.name, error)
         for mailbox in self._mailboxes:
             mailbox.settle(patience)
 

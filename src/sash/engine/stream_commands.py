@@ -75,13 +75,13 @@ class StreamCommands:
             try:
                 running = streams[stream.name.lower()] = self._run(stream, Pipeline(stream, frame))
                 running.recover()
+                if known is None:
+                    history.append(stream_change(stream))
             except BaseException:
                 streams.pop(stream.name.lower(), None)
                 catalog.drop_stream(stream.name, [])
                 raise
-            if known is None:
-                history.append(stream_change(stream))
-            else:
+            if known is not None:
                 self._restore_indexes(stream)
             self._attach_archives(stream)
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.core.errors import CheckpointError, SashError
+from sash.core.faults import around
 from sash.core.time import Micros
 from sash.storage.files import sync_directory
 
@@ -130,7 +131,8 @@ class WindowFiles:
     def _remove(self, panes: Iterable[str]) -> None:
         places = set()
         for pane in panes:
-            shutil.rmtree(self.path(pane), ignore_errors=True)
+            with around("remove", self.path(pane)):
+                shutil.rmtree(self.path(pane), ignore_errors=True)
             places.add(self.path(pane).parent)
         for place in places:
             if not any(place.glob(f"{PANE}=*")):
@@ -171,7 +173,7 @@ def _end(pane: str) -> Micros:
 def _sync(paths: list[Path], place: Path) -> None:
     """Files and the directories that name them are on disk."""
     for path in paths:
-        with open(path, "rb") as file:
+        with open(path, "rb") as file, around("sync", path):
             os.fsync(file.fileno())
     for directory in dict.fromkeys(path.parent for path in paths):
         sync_directory(directory)
