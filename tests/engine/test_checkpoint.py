@@ -48,10 +48,11 @@ def test_a_damaged_format_is_refused(tmp_path: Path, damage: str) -> None:
 
 def test_a_death_at_every_moment_of_the_first_opening(tmp_path: Path) -> None:
     with listening(counting := Death(at=-1)):
-        Checkpoint(tmp_path / "whole").close()
+        whole = Checkpoint(tmp_path / "whole")
+    whole.close()
     for at in range(1, counting.moments + 1):
         with pytest.raises(Killed), dying(at):
-            Checkpoint(tmp_path / str(at)).close()
+            Checkpoint(tmp_path / str(at))
         again = Checkpoint(tmp_path / str(at))
         assert again.history.version == 0
         again.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -134,6 +135,7 @@ def test_ten_thousand_changes_are_not_read_again(tmp_path: Path, monkeypatch: py
 
 CHANGES: list[Change] = [query_change(RegisteredQuery(name, "SELECT 1", "s", serial=1)) for name in "abc"]
 CHANGES.insert(2, {"change": "drop query", "name": "a"})
+CHANGES = json.loads(json.dumps(CHANGES))
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["whole", "by half"])

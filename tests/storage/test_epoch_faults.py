@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,15 @@ from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
 from sash.storage.lasting import FAN_IN, TOP_LEVEL
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 
-ALWAYS = -1
+NEVER = -1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_syncs() -> Iterator[None]:
+    """They cost time, and change nothing for who only loses its process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: None)
+        yield
 
 
 def batch(epoch: int, lasts: int | None = None) -> Entry:
@@ -68,7 +76,7 @@ STORY = ["batch", "batch", "compact", "batch", "compact", "batch", "batch", "com
 
 @pytest.mark.parametrize("half", [False, True], ids=["whole", "by half"])
 def test_a_death_at_every_moment(tmp_path: Path, half: bool) -> None:
-    with listening(counting := Death(at=ALWAYS)):
+    with listening(counting := Death(at=NEVER)):
         told(tmp_path / "whole", STORY)
     assert {moment.split()[1] for moment in counting.seen} == {"write", "sync", "rename", "remove"}
     for at in range(1, counting.moments + 1):
@@ -136,10 +144,13 @@ def test_what_is_damaged_is_gone_back_behind_or_refused(
     refused = attempted(directory, expected)
     if part == "snapshot" or not hit:
         assert refused is None
+    elif refused is None:
+        # An entry that a snapshot has made superfluous, and what is behind that snapshot, nobody misses; a first
+        # intent, and the manifest of nothing, are made again.
+        assert part in ("entry", "previous") or (damage is Path.unlink and (part == "intent" or not expected))
     else:
-        # An entry that a snapshot has made superfluous, and what is behind that snapshot, nobody misses.
-        assert (refused is None and part in ("entry", "previous")) or hit[-1].name in str(refused)
-    assert set(directory.iterdir()) == files, "damage must not cost what is not damaged"
+        assert hit[-1].name in refused
+    assert set(directory.iterdir()) >= files, "damage must not cost what is not damaged"
     if part == "snapshot" and expected:
         # A new snapshot makes up for it.
         log = EpochLog(directory)
@@ -254,9 +265,8 @@ def test_rows_that_last_come_back_in_order(length: int, every: int, window: int,
     shutil.rmtree(directory)
 
 
-def test_many_small_files_become_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_files_become_few(tmp_path: Path) -> None:
     """Names in the manifest, which is written with every micro-batch, grow with the logarithm of what is kept."""
-    monkeypatch.setattr("sash.storage.files.os.fsync", lambda descriptor: None)
     log, most = EpochLog(tmp_path), 0
     for epoch in range(1_200):
         log.append(batch(epoch, lasts=epoch))

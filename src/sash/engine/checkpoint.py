@@ -23,7 +23,7 @@ from sash.core.errors import CheckpointError
 from sash.engine.history import CatalogHistory, stream_of
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
-from sash.storage.files import unsealed, write_facts
+from sash.storage.files import damaged, unsealed, write_facts
 from sash.storage.window_files import WindowFiles
 
 FORMAT = 5
@@ -39,8 +39,9 @@ class Checkpoint:
         try:
             self._check_format()
             self._logs: dict[str, EpochLog] = {}
-            self.history = CatalogHistory(self._root / "catalog.jsonl", self._oldest_version)
-        except CheckpointError:
+            self._catalog = self._root / "catalog.jsonl"
+            self.history = CatalogHistory(self._catalog, self._oldest_version)
+        except BaseException:
             self._fence.release()
             raise
 
@@ -75,6 +76,8 @@ class Checkpoint:
         if not (directory / "manifest.json").exists() and any(spark.glob("commits/*")):
             raise CheckpointError(f"the checkpoint lacks {directory}, and Spark has read of stream '{stream.name}'")
         log = EpochLog(directory, partial(self._replays, stream))
+        if log.newest_version > self.history.version:
+            raise damaged(self._catalog, f"stream '{stream.name}' has seen changes that it has not")
         self._logs[stream.directory] = log
         return log
 

@@ -103,6 +103,14 @@ class EpochLog:
             return int(self._manifest["previous"]["version"])
         return _first_version(self._manifest)
 
+    @property
+    def newest_version(self) -> int:
+        """Micro-batches have seen this version of the catalog."""
+        path = self._path(_INTENT)
+        intended = self._read_facts(_INTENT, ("epoch", "version"))["version"] if path.exists() else 0
+        seen = [*([self._manifest["snapshot"]] if self._manifest["snapshot"] else []), *self._manifest["entries"]]
+        return int(max([intended, *(each["version"] for each in seen[-1:])]))
+
     # -- writing ---------------------------------------------------------------------------------------
 
     def intend(self, epoch: int, version: int) -> int:
