@@ -63,9 +63,9 @@ def main(data: str, checkpoint: str, out: str) -> None:
         def record(answer: sash.Answer) -> None:
             file.write(line_of(answer) + "\n")
             told.append(answer.query)
-            if told.count("kinds") == 2 and not killed:
+            if answer.query == "kinds" and told.count("kinds") == 1:
                 kill_one()
-            if told.count("kinds") == 4 and len(killed) == 1:
+            if answer.query == "kinds" and told.count("kinds") == 2:
                 # Most likely in the middle of a job.
                 threading.Timer(0.3, kill_one).start()
 

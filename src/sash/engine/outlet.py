@@ -39,7 +39,7 @@ logger = logging.getLogger("sash.engine")
 WAITING_ANSWERS = 1_000
 WAITING_BYTES = 256 * 2**20
 # How long a micro-batch waits for a sink, and how long a session that ends waits for one that writes nothing.
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
 LAST_PATIENCE_SECONDS = 60.0
 _FACTS = b"sash.answer"
 
