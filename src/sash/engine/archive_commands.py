@@ -155,7 +155,7 @@ class ArchiveCommands:
         handle = self._handle(feed) if feed.declared.of_changes else None
         now = None if handle is None else self._continuous.reached(handle)
         # In this order: what was reached has been delivered, unless a delivery waits.
-        if handle is not None and now is not None and handle.error is None:
+        if handle is not None and now is not None and not any(sink["waiting"] for sink in handle.sinks()):
             feed.advance(now, wait=False)
         return feed
 
