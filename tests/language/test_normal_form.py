@@ -7,6 +7,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 
+from sash.core.errors import CqlError
 from sash.plan.expressions import RowExpression
 from sash.plan.nodes import Filter
 from sash.plan.predicates import MOST_TERMS, Disjunction, disjoint, is_disjoint
@@ -107,9 +108,11 @@ def test_a_condition_of_too_many_terms_has_no_normal_form() -> None:
     assert len(terms(f"src NOT IN ({values})").terms) == 1
 
 
-def test_halves_of_characters_are_no_constants() -> None:
+def test_halves_of_characters_are_put_together() -> None:
     (term,) = terms(r"protocol = '\uD83D\uDE00'").terms
-    assert [atom.constant for atom in term] == [True]
+    assert [atom.constant for atom in term] == ["😀"]
+    with pytest.raises(CqlError, match="half a character"):
+        terms(r"protocol = '\uD83D'")
 
 
 @pytest.mark.parametrize(

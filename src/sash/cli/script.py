@@ -19,6 +19,7 @@ from sash.engine.explain import compile_for_explain
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
 from sash.language import (
+    SCRIPTS,
     AlterArchive,
     CreateArchive,
     CreateIndex,
@@ -62,7 +63,7 @@ def read_script(path: str) -> list[Statement]:
         raise SashError(f"cannot read the script: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise SashError("cannot read the script: it is not UTF-8 text") from None
-    statements = parse_script(text)
+    statements = parse_script(text, SCRIPTS)
     if not statements:
         raise SashError("the script has no statements")
     return statements

@@ -10,6 +10,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# A statement may be one long line.
+_WIDEST = 400
+
 
 class SashError(Exception):
     """The root of all errors that Sash raises on purpose."""
@@ -45,10 +48,20 @@ class CqlError(SashError):
         self.line = text.count("\n", 0, start) + 1
         line_start = text.rfind("\n", 0, start) + 1
         self.column = start - line_start + 1
-        source = text[line_start:].split("\n", 1)[0]
-        width = max(1, min(span.end - span.start, len(source) - self.column + 1))
-        caret = " " * (self.column - 1) + "^" * width
+        source, first = _excerpt(text[line_start:].split("\n", 1)[0], start - line_start)
+        width = max(1, min(span.end - span.start, len(source) - first))
+        caret = " " * first + "^" * width
         super().__init__(f"{reason} (line {self.line}, column {self.column})\n  {source}\n  {caret}")
+
+
+def _excerpt(line: str, first: int) -> tuple[str, int]:
+    """What is shown of a line, and where the word stands in it: of a very long one the part around the word."""
+    if len(line) <= _WIDEST:
+        return line, first
+    start = max(0, first - _WIDEST // 2)
+    end = start + _WIDEST
+    before, after = ".. " if start else "", " .." if end < len(line) else ""
+    return f"{before}{line[start:end]}{after}", first - start + len(before)
 
 
 class NotSupportedError(CqlError):

@@ -4,6 +4,7 @@
                                         Select --bind_continuous(catalog)--> plan.continuous.Node
 
     read    script, create_*, table_changes, window_clause on a cursor: the grammar of Sash's own
+            limits: how much text there may be
             parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
     type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
     bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
@@ -21,6 +22,7 @@ from sash.language.continuous import bind_continuous
 from sash.language.continuous_slides import is_continuous
 from sash.language.create_index import ROW_KINDS, SET_KINDS
 from sash.language.leading import Leading
+from sash.language.limits import SCRIPTS
 from sash.language.links import Link
 from sash.language.script import parse, parse_script
 from sash.language.sought import Sought
@@ -58,6 +60,7 @@ from sash.language.windows import has_slide, stream_names
 
 __all__ = [
     "ROW_KINDS",
+    "SCRIPTS",
     "SET_KINDS",
     "AlterArchive",
     "ArchiveReading",

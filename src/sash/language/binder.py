@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.catalog import Catalog
-from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.core.errors import CqlError, NotSupportedError
 from sash.language import select_list
 from sash.language.answers import Translator, field_of
 from sash.language.bounds import with_bounds
 from sash.language.groups import Groups, row_expression
 from sash.language.item_rows import asks_for_items, bind_items
 from sash.language.joins import Sources, bind_sources
+from sash.language.limits import within_stack
 from sash.language.lookups import LookedUpColumns, Use, found_terms, take_tables
 from sash.language.names import stream_of
 from sash.language.normal_form import normal_form
@@ -54,12 +55,10 @@ from sash.plan.nodes import (
 def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
     """The plan of a periodic (or one-time) query; CqlError at the word that is wrong."""
     refuse_outputs(select, periodic=periodic)
-    try:
+    with within_stack(select.script, select.word):
         if periodic:
             check_all_slide(select.tree, select.script)
         return _Binder(catalog, periodic).bind(select)
-    except RecursionError:
-        raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
 
 
 @dataclass(frozen=True)

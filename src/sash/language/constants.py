@@ -19,6 +19,8 @@ from sash.plan.expressions import Literal
 
 # More items than any list is read for, and small enough for an array of them.
 MOST_ITEMS = 1_000_000
+# Of a DECIMAL.
+MOST_DIGITS = 38
 
 
 def positive_whole(node: exp.Expr, name: str, scope: Scope) -> int:
@@ -38,6 +40,8 @@ def fraction(node: exp.Expr, name: str, scope: Scope) -> Term:
     if not isinstance(number, exp.Literal) or number.is_string:
         raise scope.error(f"{name} needs a constant from 0 to 1 as its second argument", span_of(node))
     value = Decimal(number.name)
+    if -value.adjusted() > MOST_DIGITS or len(value.as_tuple().digits) > MOST_DIGITS:
+        raise scope.error(f"{name} needs a constant of at most {MOST_DIGITS} digits", span_of(node))
     if (negative and value) or value > 1:
         hint = f"; {number.name} percent is {_plain(value / 100)}" if not negative and value <= 100 else ""
         raise scope.error(f"{name} needs a constant from 0 to 1, got {node.sql()}{hint}", span_of(node))
@@ -84,7 +88,8 @@ def _from_text(text: str, type: pa.DataType) -> object:
             return date.fromisoformat(text)
         if pt.is_timestamp(type):
             return _moment(datetime.fromisoformat(text), type)
-    except ValueError:
+    except (ValueError, OverflowError):
+        # Or a moment that is in no year that Python knows, in UTC.
         pass
     return None
 

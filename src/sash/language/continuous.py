@@ -19,7 +19,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.catalog import Catalog
-from sash.core.errors import CqlError, Span
 from sash.language import select_list
 from sash.language.continuous_approx import check_approx
 from sash.language.continuous_body import Body
@@ -30,6 +29,7 @@ from sash.language.continuous_outputs import refuse_output, windowed_results, wi
 from sash.language.continuous_sets import bind_set, distinct_rows
 from sash.language.continuous_shape import check_names, check_select, check_unordered, unwrapped
 from sash.language.continuous_slides import common_slide
+from sash.language.limits import within_stack
 from sash.language.output_clause import OutputClause
 from sash.language.places import extent, output_of
 from sash.language.select_list import Entry
@@ -53,8 +53,8 @@ def bind_continuous(select: Select, catalog: Catalog) -> Node:
         node = with_output(_bind(part, query), clause, query)
         return node if window is None else windowed_results(node, window, query)
 
-    query = Query(catalog, select.script, bind, slide=common_slide(select, catalog))
-    try:
+    with within_stack(select.script, select.word):
+        query = Query(catalog, select.script, bind, slide=common_slide(select, catalog))
         # Without the operator around it, if there is one: places are counted from the word SELECT.
         inner = select if select.output is None else Select(select.tree, select.script, extent(select.tree))
         node, clause = _bind(inner, query), _output(select)
@@ -62,8 +62,6 @@ def bind_continuous(select: Select, catalog: Catalog) -> Node:
         check_approx(plan, select)
         check_shed_continuous(select, streams_of(plan), catalog)
         return plan
-    except RecursionError:
-        raise CqlError("nested too deeply", select.script, Span(select.span.start, select.span.start + 6)) from None
 
 
 def _output(select: Select) -> OutputClause | None:

@@ -16,7 +16,7 @@ from sash.language.dialect import parse_type
 from sash.language.statements import CreateStream
 from sash.language.types import arrow_type
 
-_CLAUSES = ("TIMESTAMP", "DELAY", "GRANULE", "OFFSET", "CLOSED", "LATE", "IDLE", "KEEP", "SHED")
+_CLAUSES = ("TIMESTAMP", "DELAY", "GRANULE", "OFFSET", "CLOSED", "LATE", "IDLE", "KEEP", "SHED", "MAX")
 
 
 def parse_create_stream(cursor: Cursor) -> CreateStream:
@@ -47,6 +47,7 @@ def _clauses(cursor: Cursor) -> dict[str, Any]:
         "IDLE": ("idle_after", _idle_after),
         "KEEP": ("keep", _keep),
         "SHED": ("shed", _shed),
+        "MAX": ("max_jump", _max_jump),
     }
     found: dict[str, Any] = {}
     while cursor.token is not None:
@@ -95,6 +96,11 @@ def _shed(cursor: Cursor) -> tuple[int, bool]:
         return one_in(token.text), cursor.accept("APPROX")
     except ValueError as reason:
         raise cursor.error(str(reason), cursor.previous) from None
+
+
+def _max_jump(cursor: Cursor) -> Micros:
+    cursor.expect("JUMP")
+    return cursor.duration("a duration after MAX JUMP", least=1)
 
 
 def _timestamp_name(cursor: Cursor) -> tuple[str, Span]:

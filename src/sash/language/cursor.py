@@ -15,6 +15,8 @@ from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.core.time import LONGEST, Micros, format_duration, parse_duration, unit_list
 from sash.language.strings import unquote
 
+# A string may be as long as the text.
+_LONGEST_QUOTED = 60
 _NO_WORDS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 
 
@@ -55,7 +57,8 @@ class Cursor:
     def found(self) -> str:
         if self.token is None:
             return "the end of the statement"
-        return f"'{self.text[self.token.start : self.token.end + 1]}'"
+        written = self.text[self.token.start : self.token.end + 1]
+        return f"'{written}'" if len(written) <= _LONGEST_QUOTED else f"'{written[:_LONGEST_QUOTED]} ..'"
 
     def error(self, reason: str, span: Span | None = None) -> CqlError:
         return CqlError(reason, self.text, span or self.span)
@@ -118,12 +121,15 @@ class Cursor:
         if token is None or token.token_type != TokenType.STRING:
             raise self.error(f"expected {what} in quotes, got {self.found()}")
         self.position += 1
-        return unquote(self.text[token.start : token.end + 1])
+        try:
+            return unquote(self.text[token.start : token.end + 1])
+        except ValueError as reason:
+            raise self.error(str(reason), self.previous) from None
 
     def integer(self, what: str) -> int:
         negative = self.accept("-")
         token = self.token
-        if token is None or token.token_type != TokenType.NUMBER or not token.text.isdigit():
+        if token is None or token.token_type != TokenType.NUMBER or not token.text.isdecimal():
             raise self.error(f"expected {what}, got {self.found()}")
         self.position += 1
         return -int(token.text) if negative else int(token.text)
@@ -134,7 +140,7 @@ class Cursor:
         expected = f"expected {what} such as '10 sec' (units: {unit_list()})"
         self.accept("-")
         token = self.token
-        if token is None or not token.text[0].isdigit():
+        if token is None or not token.text[:1].isdigit():
             raise self.error(f"{expected}, got {self.found()}")
         self.position += 1
         if token.text[-1].isdigit():
@@ -158,4 +164,4 @@ class Cursor:
 
 
 def _is_word(token: Token) -> bool:
-    return token.token_type not in _NO_WORDS and (token.text[0].isalpha() or token.text[0] == "_")
+    return token.token_type not in _NO_WORDS and (token.text[:1].isalpha() or token.text[:1] == "_")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from sqlglot import exp
@@ -11,14 +10,19 @@ from sqlglot.tokenizer_core import Token
 
 from sash.core.errors import CqlError, Span
 from sash.language.cursor import token_span
+from sash.language.limits import STATEMENTS, Limits, check_text, check_tokens, check_tree, unclosed, within_stack
 from sash.language.parser import Cql, CqlParser
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str, limits: Limits = STATEMENTS) -> list[Token]:
+    check_text(text, limits)
     try:
-        return Cql().tokenize(text)
+        tokens = Cql().tokenize(text)
     except TokenError:
-        raise _unreadable(text) from None
+        # The tokenizer only fails on something that is opened and never closed.
+        raise unclosed(text) or CqlError("unreadable text", text, Span(0, 1)) from None
+    check_tokens(tokens, text, limits)
+    return tokens
 
 
 def parse_query(tokens: list[Token], text: str) -> exp.Expr:
@@ -37,13 +41,13 @@ def parse_type(tokens: list[Token], text: str) -> exp.Expr:
 def _parse(method: Any, tokens: list[Token], text: str) -> exp.Expr:
     parser = CqlParser(dialect=Cql())
     try:
-        trees = parser._parse(method, tokens, text)
+        with within_stack(text, token_span(tokens[0])):
+            trees = parser._parse(method, tokens, text)
     except ParseError as error:
         raise _syntax_error(error, tokens, text) from None
-    except RecursionError:
-        raise CqlError("nested too deeply", text, token_span(tokens[0])) from None
     if not trees or trees[0] is None:
         raise CqlError("nothing to read here", text, token_span(tokens[0]))
+    check_tree(trees[0], text)
     return trees[0]
 
 
@@ -66,16 +70,3 @@ def _said(message: str) -> str:
         return "unexpected word"
     message = message.replace("Expecting", "expected").replace("Expected", "expected")
     return message[:1].lower() + message[1:]
-
-
-_WHOLE = re.compile(
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?P<open>/\*|['"`])""", re.DOTALL
-)
-
-
-def _unreadable(text: str) -> CqlError:
-    """The tokenizer only fails on something that is opened and never closed."""
-    for match in _WHOLE.finditer(text):
-        if match["open"]:
-            return CqlError(f"{match['open']} is never closed", text, Span(match.start(), match.end()))
-    return CqlError("unreadable text", text, Span(0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, localcontext
 
 import pyarrow as pa
@@ -98,4 +99,5 @@ def interval(node: exp.Interval, scope: Scope, span: Span) -> Term:
 
 
 def _whole(text: str) -> bool:
-    return text.lstrip("-").isdigit()
+    """As many digits as a BIGINT has for certain."""
+    return re.fullmatch(r"-?[0-9]{1,18}", text) is not None

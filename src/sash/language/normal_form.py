@@ -105,8 +105,6 @@ def _is_null(term: Term) -> bool:
 
 def _constant(term: Term, type: pa.DataType) -> Constant:
     value = constant_of(term, type)
-    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-        return None  # Spark joins two such halves into one character
     return value if isinstance(value, int | float | Decimal | str | bytes | date) else None
 
 

@@ -39,16 +39,23 @@ _NEGATED = ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "REGEXP")
 
 def _string(parser: Any, token: Token) -> exp.Expr:
     """A string and those that follow it: Spark joins neighbours, and reads '' inside of one as a quote."""
-    text, end = unquote(parser.sql[token.start : token.end + 1]), token.end
+    text, end = _unquoted(parser, token), token.end
     while parser._curr and parser._curr.token_type == TokenType.STRING:
         written = parser.sql[parser._curr.start : parser._curr.end + 1]
         doubled = parser._curr.start == end + 1 and written[0] == parser.sql[end]
-        text += (written[0] if doubled else "") + unquote(written)
+        text += (written[0] if doubled else "") + _unquoted(parser, parser._curr)
         end = parser._curr.end
         parser._advance()
     literal = parser.expression(exp.Literal(this=text, is_string=True), token)
     literal.meta["end"] = end
     return literal
+
+
+def _unquoted(parser: Any, token: Token) -> str:
+    try:
+        return unquote(parser.sql[token.start : token.end + 1])
+    except ValueError as reason:
+        raise CqlError(str(reason), parser.sql, token_span(token)) from None
 
 
 class CqlParser(SparkParser):
@@ -91,9 +98,13 @@ class CqlParser(SparkParser):
             raise NotSupportedError("VALUES in FROM", self.sql, token_span(self._curr))
         if self._next and self._next.token_type == TokenType.L_PAREN:
             raise NotSupportedError("table functions", self.sql, token_span(self._curr))
+        first = self._curr
         table = self._parse_table_parts()
         if not isinstance(table, exp.Table):
             return table
+        if not isinstance(table.this, exp.Identifier):
+            # A parameter, say, which sqlglot does not mark.
+            table.update_positions(first)
         clause = self._parse_stream_window()
         alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
         if alias:
@@ -176,6 +187,14 @@ class CqlParser(SparkParser):
             join.meta["end"] = next((word.end for word in words if word.token_type == TokenType.JOIN), words[0].end)
         return join
 
+    def _parse_placeholder(self) -> exp.Expr | None:
+        """Remembers where a parameter stands; there are none, and the error says where."""
+        first = self._curr
+        found = super()._parse_placeholder()
+        if found is not None and first:
+            found.update_positions(first)
+        return found
+
     def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> list[Any]:
         """A list without a gap; sqlglot would let a trailing comma pass."""
 
@@ -213,7 +232,8 @@ class CqlParser(SparkParser):
     def _last_select(self) -> Token:
         """The word SELECT of the query that was just read; those in parentheses are inside of it."""
         depth = 0
-        for token in reversed(self._tokens[: self._index]):
+        for place in range(self._index - 1, -1, -1):
+            token = self._tokens[place]
             depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(token.token_type, 0)
             if depth == 0 and token.token_type == TokenType.SELECT:
                 return token

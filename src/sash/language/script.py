@@ -14,6 +14,7 @@ from sash.language.create_stream import parse_create_stream
 from sash.language.create_table import parse_create_table
 from sash.language.cursor import Cursor
 from sash.language.dialect import parse_query, tokenize
+from sash.language.limits import STATEMENTS, Limits, check_statement
 from sash.language.output_clause import accept_output, finish_output
 from sash.language.places import set_output
 from sash.language.statements import (
@@ -82,19 +83,22 @@ _REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
 _SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
 
 
-def parse_script(text: str) -> list[Statement]:
-    """All statements of a script; CqlError at the first word that is wrong.
+def parse_script(text: str, limits: Limits = STATEMENTS) -> list[Statement]:
+    """All statements of a script; CqlError at the first word that is wrong. `limits` are those of the whole.
 
     >>> [type(s).__name__ for s in parse_script("SHOW QUERIES; -- all\\nDROP QUERY q;")]
     ['ShowQueries', 'DropQuery']
     """
     statements: list[list[Token]] = [[]]
-    for token in tokenize(text):
+    for token in tokenize(text, limits):
         if token.token_type == TokenType.SEMICOLON:
             statements.append([])
         else:
             statements[-1].append(token)
-    return [_statement(Cursor(tokens, text)) for tokens in statements if tokens]
+    present = [tokens for tokens in statements if tokens]
+    for tokens in present:
+        check_statement(tokens, text)
+    return [_statement(Cursor(tokens, text)) for tokens in present]
 
 
 def parse(text: str) -> Statement:
@@ -190,20 +194,20 @@ def _end_of_select(tokens: list[Token]) -> int:
     depth = 0
     for i, token in enumerate(tokens):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0 and token.token_type == TokenType.VAR and _begins_clause(tokens[i:]):
+        if depth == 0 and token.token_type == TokenType.VAR and _begins_clause(tokens[i : i + 4]):
             return i
     return len(tokens)
 
 
 def _begins_clause(tokens: list[Token]) -> bool:
-    """Whether the words are a clause behind a query, not a column of such a name and what follows it there.
+    """Whether four words, or all that are left, begin a clause behind a query: not a column of such a name.
 
     A column is never followed by a number, and a column that is sorted by at the end of a query by ASC or DESC.
     """
-    word, *rest = (token.text.upper() for token in tokens[:4])
+    word, *rest = (token.text.upper() for token in tokens)
     following = tokens[1].token_type if len(tokens) > 1 else None
     if word == "SYNOPSIS":
-        is_name = following is not None and rest[0] not in ("ASC", "DESC") and rest[0][0].isalpha()
+        is_name = following is not None and rest[0] not in ("ASC", "DESC") and rest[0][:1].isalpha()
         return is_name and (len(tokens) == 2 or rest[1] in _REGISTER_CLAUSES)
     if word == "LIFETIME":
         return following in (TokenType.NUMBER, TokenType.DASH)

@@ -29,6 +29,11 @@ class Select:
         return self.script[self.span.start : self.span.end]
 
     @property
+    def word(self) -> Span:
+        """Its first word, SELECT."""
+        return Span(self.span.start, self.span.start + len("SELECT"))
+
+    @property
     def output(self) -> OutputClause | None:
         return output_of(self.tree)
 
@@ -51,6 +56,7 @@ class CreateStream:
     keep_in: str = MEMORY
     shed: int | None = None
     shed_approx: bool = False
+    max_jump: Micros | None = None
 
 
 @dataclass(frozen=True)

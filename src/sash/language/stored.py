@@ -22,6 +22,7 @@ from sash.language import aggregates
 from sash.language.functions import FUNCTIONS, REFUSED
 from sash.language.item_calls import ITEM_FUNCTIONS
 from sash.language.leading import Leading, leading_in
+from sash.language.limits import within_stack
 from sash.language.links import Link, links_in
 from sash.language.names import archive_of, stream_of, table_of
 from sash.language.places import (
@@ -104,6 +105,11 @@ def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuest
 
     The names of all views end with `mark`.
     """
+    with within_stack(select.script, select.word):
+        return _bind(select, catalog, mark)
+
+
+def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     tree = select.tree.copy()
     _check_clauses(tree, select.script)
     windows: dict[str, StoredReading] = {}

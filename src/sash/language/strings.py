@@ -6,13 +6,14 @@ sqlglot unescapes a little differently, which would change regular expressions o
 from __future__ import annotations
 
 import re
+import sys
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _PATTERN = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\([0-3][0-7]{2})|\\(.)|(''|\"\")", re.DOTALL)
 
 
 def unquote(written: str) -> str:
-    r"""The value of a literal as it stands in a statement.
+    r"""The value of a literal as it stands in a statement; ValueError where an escape is no character.
 
     >>> unquote(r"'it\'s'"), unquote(r"r'\d+'"), unquote(r"'\\d+'")
     ("it's", '\\d+', '\\d+')
@@ -24,14 +25,28 @@ def unquote(written: str) -> str:
     def value(match: re.Match[str]) -> str:
         four, eight, octal, escaped, doubled = match.groups()
         if four or eight:
-            return chr(int(four or eight, 16))
+            return _character(int(four or eight, 16))
         if octal:
             return chr(int(octal, 8))
         if doubled:
             return quote if doubled[0] == quote else doubled
         return _ESCAPES.get(escaped, escaped)
 
-    return _PATTERN.sub(value, written[1:-1])
+    return _whole(_PATTERN.sub(value, written[1:-1]))
+
+
+def _character(code: int) -> str:
+    if code > sys.maxunicode:
+        raise ValueError(f"\\U{code:08X} is beyond the last character")
+    return chr(code)
+
+
+def _whole(text: str) -> str:
+    """Halves of a character, as Java writes those beyond the first 65,536, put together."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16") if not text.isascii() else text
+    except UnicodeDecodeError:
+        raise ValueError("half a character: \\uD800 to \\uDFFF come in pairs") from None
 
 
 def quote(value: str) -> str:

@@ -22,6 +22,7 @@ from sash.language.constants import constant_of
 from sash.language.continuous_where import conjuncts
 from sash.language.cursor import Cursor, Name
 from sash.language.dialect import parse_expression
+from sash.language.limits import within_stack
 from sash.language.places import span_of
 from sash.language.scope import Scope, WindowColumns
 from sash.language.statements import Delete, Insert, TableStatement, Update
@@ -125,6 +126,11 @@ def _expression(tokens: list[Token], cursor: Cursor, what: str) -> exp.Expr:
 
 def bind_change(statement: TableStatement, catalog: Catalog) -> TableChange:
     """What a statement says about a table; CqlError at the word that is wrong."""
+    with within_stack(statement.script, statement.table.span):
+        return _bind(statement, catalog)
+
+
+def _bind(statement: TableStatement, catalog: Catalog) -> TableChange:
     table = _table(statement.table, catalog, statement.script)
     scope = Scope(statement.script, WindowColumns((), ()))
     if isinstance(statement, Insert):

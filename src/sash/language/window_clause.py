@@ -134,7 +134,7 @@ def _count(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]
 def _refuse_duration(cursor: Cursor, word: str) -> None:
     """`ROWS 10 min` and `ROWS 100 SLIDE 10 min`."""
     token = cursor.token
-    if token is None or not token.text[0].isdigit():
+    if token is None or not token.text[:1].isdigit():
         return
     number, unit = token.text, token.text.lstrip("0123456789.")
     span = cursor.span

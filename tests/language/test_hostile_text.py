@@ -1,0 +1,147 @@
+"""No text makes the parser or a binder raise anything but a SashError, or keeps them busy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, seed, settings
+
+from sash.core.errors import CqlError
+from sash.language import SCRIPTS, parse, parse_script
+from sash.language.limits import LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
+from tests.language.examples import CATALOG, plan, raised
+from tests.language.hostile import TEXTS, survives
+
+_EACH = 5_000
+
+
+@settings(max_examples=2_000)
+@given(TEXTS)
+def test_any_text_is_understood_or_refused(text: str) -> None:
+    survives(text)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("number", range(200))
+def test_a_million_texts(number: int) -> None:
+    """In parts, since Hypothesis remembers all that it has tried."""
+
+    @seed(number)
+    @settings(max_examples=_EACH, database=None)
+    @given(TEXTS)
+    def some(text: str) -> None:
+        survives(text)
+
+    some()
+
+
+# -- limits ---------------------------------------------------------------------------------------------
+
+
+def where(condition: str) -> str:
+    return f"SELECT COUNT(*) AS n FROM packets [WINDOW 10 min SLIDE 2 min] WHERE {condition}"
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(CqlError) as caught:
+        parse_script(text)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("x" * 1_000_000, f"{STATEMENTS.characters:,} are read"),
+        (" " * 1_000_000, f"{STATEMENTS.characters:,} are read"),
+        ("(" * 200_000, f"more than {STATEMENTS.tokens:,} words"),
+        ("/*" * 50_000 + "*/" * 50_000, f"more than {STATEMENTS.tokens:,} words"),
+        ("/*+" + "(" * 200_000 + "*/", f"more than {STATEMENTS.tokens:,} words"),
+        ("r'\\' " + "( " * 100_000 + "'", f"more than {STATEMENTS.tokens:,} words"),
+        ("SHOW QUERIES;" * 10_000, f"more than {STATEMENTS.tokens:,} words"),
+        (where("(" * 10_000 + "ok" + ")" * 10_000), f"more than {STATEMENTS.tokens:,} words"),
+        (where("(" * 5_000 + "ok" + ")" * 5_000), f"at most {MOST_NESTED} levels"),
+        (where("NOT " * 5_000 + "ok"), f"at most {MOST_NESTED} levels"),
+        (where("- " * 5_000 + "src > 0"), f"at most {MOST_NESTED} levels"),
+        (where("CASE WHEN ok THEN " * 1_000 + "ok" + " END" * 1_000), f"at most {MOST_NESTED} levels"),
+        ("SELECT a FROM " + "(SELECT a FROM " * 500 + "packets" + ")" * 500, f"at most {MOST_NESTED} levels"),
+        (where("ok AND src > 0 OR " * 4_000 + "ok"), f"more than {STATEMENTS.tokens:,} words"),
+        (where("src = 1 = " * 1_000 + "ok"), f"more than {MOST_DEEP} levels"),
+        (where("+".join(["src"] * 5_000) + " > 0"), f"more than {MOST_DEEP} levels"),
+        (where("src IN (" + ", ".join(map(str, range(9_000))) + ")"), f"more than {MOST_VALUES:,} values"),
+        ("SELECT " + "x" * 100_000, f"the longest that is read has {LONGEST_WORD:,}"),
+        ("SELECT " + "1" * 100_000, f"the longest that is read has {LONGEST_WORD:,}"),
+        ("SELECT `" + "x" * 100_000 + "`", f"the longest that is read has {LONGEST_WORD:,}"),
+    ],
+)
+def test_what_is_too_much_is_refused_with_the_limit(text: str, limit: str) -> None:
+    assert limit in refusal(text)
+
+
+def test_what_is_just_within_the_limits_is_read() -> None:
+    deep = MOST_NESTED - 2
+    values = ", ".join(map(str, range(MOST_VALUES)))
+    for condition in (
+        "(" * deep + "ok" + ")" * deep,
+        "NOT " * deep + "ok",
+        " AND ".join(["ok"] * 3_000),
+        "+".join(["src"] * (MOST_DEEP - 20)) + " > 0",
+        f"src IN ({values})",
+        f"protocol = '{'x' * 200_000}'",
+    ):
+        assert plan(where(condition)) is not None
+
+
+def test_values_are_counted_in_each_list_by_itself() -> None:
+    some = ", ".join(map(str, range(MOST_VALUES - 1)))
+    parse(where(f"src IN ({some}) OR dst IN ({some}, abs(1, 2))"))
+
+
+def test_the_owner_of_a_session_may_run_longer_scripts() -> None:
+    script = where("ok") + ";"
+    assert len(parse_script(script * 2_000, SCRIPTS)) == 2_000
+    with pytest.raises(CqlError, match=f"more than {STATEMENTS.tokens:,} words"):
+        parse_script("INSERT INTO t VALUES (1)" + ", (1)" * 10_000, SCRIPTS)
+
+
+def test_a_program_deep_in_its_own_stack_gets_an_error_as_well() -> None:
+    def deeper(levels: int) -> None:
+        if levels:
+            deeper(levels - 1)
+        else:
+            plan(where("(" * 30 + "ok" + ")" * 30))
+
+    with pytest.raises((CqlError, RecursionError)) as caught:
+        deeper(800)
+    assert "nested too deeply" in str(caught.value)
+
+
+def test_the_message_about_a_long_line_is_short() -> None:
+    text = where(f"protocol = '{'x' * 100_000}' AND nosuch = 1 AND src IN ({'1, ' * 900}1)")
+    error = raised(text)
+    assert error.span is not None and error.column == error.span.start + 1
+    assert len(str(error)) < 2_000
+    shown, caret = str(error).splitlines()[1:]
+    assert shown[caret.index("^") : caret.rindex("^") + 1] == "nosuch"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT '\\UFFFFFFFF' FROM packets", "beyond the last character"),
+        ("SELECT '\\ud800' FROM packets", "come in pairs"),
+        ("CREATE STREAM s FROM csv OPTIONS (path '\\udfff') TIMESTAMP ts", "come in pairs"),
+        ("SELECT \ud800", "lone surrogate"),
+        ("SELECT a\0b", "NUL"),
+        ("CREATE STREAM s FROM rate TIMESTAMP ts DELAY ''", "a DELAY such as"),
+        ("REGISTER QUERY q AS SELECT 1 FROM packets PRIORITY ²", "unexpected word"),
+    ],
+)
+def test_odd_characters(text: str, reason: str) -> None:
+    assert reason in refusal(text)
+
+
+def test_a_character_that_java_writes_in_two_halves_is_one() -> None:
+    assert "'😀'" in str(plan(where("protocol = '\\ud83d\\ude00'")))
+
+
+def test_the_catalog_of_the_tests_knows_all_kinds() -> None:
+    assert {table.retroactive for table in CATALOG.tables} == {True, False} and CATALOG.streams
