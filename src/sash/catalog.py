@@ -48,8 +48,8 @@ class Stream:
 
     `keep` is how long its tuples are stored for one-time questions; None: not at all. `keep_in` is where: in the
     driver's memory, or in the cluster. `shed`: under overload one tuple in so many may be kept; None: all are, always.
-    `shed_approx`: also for queries whose answers cannot be scaled. `max_jump` is how far ahead of all others a tuple may
-    be; None: as far as it likes. `inferred`: the columns are the source's own, none were declared. `serial` is the
+    `shed_approx`: also for queries whose answers cannot be scaled. `max_jump` is how far ahead of all others a tuple
+    may be; None: as far as it likes. `inferred`: the columns are the source's own, none were declared. `serial` is the
     catalog's version that it came with.
     """
 

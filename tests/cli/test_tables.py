@@ -43,7 +43,14 @@ def test_values(value, shown):
 
 
 def stats(**bad):
-    stream = {"seconds_in_spark": 1.5, "seconds_in_sash": 0.5, "null_timestamps": 0, "unparsable": 0, **bad}
+    stream = {
+        "seconds_in_spark": 1.5,
+        "seconds_in_sash": 0.5,
+        "null_timestamps": 0,
+        "unparsable": 0,
+        "jumped_tuples": 0,
+        **bad,
+    }
     return {
         "tuples": 1000,
         "tuples_per_s": 500.0,

@@ -89,6 +89,7 @@ def summary(stats: Mapping[str, Any]) -> str:
         "late": stats["late_tuples"],
         "without a timestamp": sum(each["null_timestamps"] for each in streams),
         "not parsed": sum(each["unparsable"] for each in streams),
+        "too far ahead": sum(each["jumped_tuples"] for each in streams),
     }
     if any(bad.values()):
         lines.append("of these tuples " + ", ".join(f"{number:,} {why}" for why, number in bad.items() if number))

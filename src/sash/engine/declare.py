@@ -25,6 +25,7 @@ _CLAUSES = (
     "keep_in",
     "shed",
     "shed_approx",
+    "max_jump",
     "source",
 )
 # The columns that the pass over a micro-batch adds (spark/lanes.py), and that stored rows have (spark/kept.py).
@@ -42,6 +43,7 @@ _MUST_MATCH = (
     "keep_in",
     "shed",
     "shed_approx",
+    "max_jump",
 )
 
 
@@ -103,6 +105,8 @@ def checked(stream: Stream) -> Stream:
         raise CatalogError(f"stream '{stream.name}': KEEP stores every tuple, so SHED would have nothing to drop")
     if stream.keep is None and stream.keep_in != MEMORY:
         raise CatalogError(f"stream '{stream.name}': nothing is stored in the {stream.keep_in} without KEEP")
+    if stream.max_jump is not None and stream.max_jump <= 0:
+        raise CatalogError(f"stream '{stream.name}': MAX JUMP must be positive, not {format_duration(stream.max_jump)}")
     return replace(stream, timestamp=column.name)
 
 

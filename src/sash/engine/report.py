@@ -87,6 +87,7 @@ def session_statistics(
         "tuples": sum(each["tuples"] for each in by_stream.values()),
         "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
         "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
+        "jumped_tuples": sum(each["jumped_tuples"] for each in by_stream.values()),
         **_execution_statistics(groups),
         "answers_forgotten": forgotten,
         "plans": continuous.plans,

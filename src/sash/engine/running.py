@@ -37,6 +37,7 @@ from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
 from sash.engine.compiler import CompiledQuery
 from sash.engine.input_meter import InputMeter
+from sash.engine.jumped import Jumped, without_jumps
 from sash.engine.keep_batch import Brought, rows_of_batch
 from sash.engine.kept import KeptWindow
 from sash.engine.load import Load, report_recovery, report_snapshot
@@ -203,7 +204,8 @@ class RunningStream:
             facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
             self.runtime.reprice(entry.facts.get("prices", {}))
             missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
-            progress = self.runtime.apply(facts, numbered, repeated(entry.facts.get("services")), missed, one_in)
+            jumped, pace = Jumped(*entry.facts.get("jumped", ())), repeated(entry.facts.get("services"))
+            progress = self.runtime.apply(facts, numbered, pace, missed, one_in, jumped)
             self.input.take(*entry.facts.get("input", (0, 0.0)))
         elif entry.kind == "heartbeat":
             progress = self.runtime.advance(entry.facts["watermark"], numbered)
@@ -256,6 +258,7 @@ class RunningStream:
         failed_before = set(self._failed)
         with self._isolation.slide():
             self._synchronise(seen)
+        rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
         one_in = self.keeps_one_in
         sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
         tuples, (table, counted, pending) = self._read(seen, sample, epoch)
@@ -279,7 +282,8 @@ class RunningStream:
             with self._isolation.slide():
                 self.runtime.reprice(prices)
                 numbered = self._numbered(counted, pending)
-                progress = self.runtime.apply(self._facts(table), numbered, self._pace(began), missed, one_in)
+                pace = self._pace(began)
+                progress = self.runtime.apply(self._facts(table), numbered, pace, missed, one_in, jumped)
                 self._pending = pending
                 self._keep("batch", kept)
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
@@ -287,7 +291,7 @@ class RunningStream:
             self._report_failures(failed, reported=False)
             tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
-            facts["one_in"] = one_in
+            facts |= {"one_in": one_in, "jumped": [jumped.tuples, jumped.first]}
             if self.input.is_wanted:
                 units = units_in(self.stream.source, rows, self._facts(table).rows)
                 facts["input"] = self.input.take(units, self._clock.now() - began)
@@ -483,7 +487,7 @@ class RunningStream:
 
     def _write(self, log: EpochLog, entry: Entry) -> None:
         settings = self.runtime.settings
-        chosen = {"policy": settings.policy, "share_predicates": settings.share_predicates}
+        chosen = {name: getattr(settings, name) for name in ("policy", "share_predicates", "max_groups")}
         entry.facts["settings"] = chosen
         log.append(entry)
         if log.wants_snapshot:

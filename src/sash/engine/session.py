@@ -22,7 +22,7 @@ import pyarrow as pa
 from sash.catalog import CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
-from sash.core.time import Micros, to_micros
+from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.engine.archive_commands import ArchiveCommands
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import as_select
@@ -39,7 +39,7 @@ from sash.engine.questions import Questions
 from sash.engine.report import describe, session_statistics, show_queries, show_tables
 from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
-from sash.engine.settings import DEFAULT_POLICY, Settings
+from sash.engine.settings import DEFAULT_MAX_GROUPS, DEFAULT_POLICY, Settings
 from sash.engine.shared import Shared
 from sash.engine.spark_home import SparkHome
 from sash.engine.stream_commands import StreamCommands
@@ -47,6 +47,7 @@ from sash.engine.table_commands import TableCommands
 from sash.engine.table_rows import Given
 from sash.engine.tables import Tables
 from sash.language import (
+    SCRIPTS,
     AlterArchive,
     CreateArchive,
     CreateIndex,
@@ -108,8 +109,11 @@ class Session:
         partitions: int | None = None,
         max_lag: str | None = None,
         clock: Clock | None = None,
+        max_groups: int = DEFAULT_MAX_GROUPS,
     ) -> None:
-        self._settings = Settings(policy, share_predicates, refresh_when_idle, filter_precision, workers)
+        self._settings = Settings(
+            policy, share_predicates, refresh_when_idle, filter_precision, workers=workers, max_groups=max_groups
+        )
         self._isolation, self._level = isolation_named(isolation), isolation
         execution = checked_execution(execution)
         if spark is not None:
@@ -229,6 +233,7 @@ class Session:
         keep_in: str = MEMORY,
         shed: float | None = None,
         shed_approx: bool = False,
+        max_jump: str | None = None,
     ) -> None:
         """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
         from sash.spark.sources import schema_of
@@ -249,6 +254,7 @@ class Session:
             keep_in=keep_in,
             shed=None if shed is None else shedding(shed),
             shed_approx=shed_approx,
+            max_jump=None if max_jump is None else duration("max_jump", max_jump),
         )
         self._home.check_open()
         self._stream_commands.open(stream, frame)
@@ -343,7 +349,10 @@ class Session:
         self._home.check_open()
         if not isinstance(to, int | datetime):
             raise SashError(f"advance goes to a datetime or to microseconds since 1970, not to {to!r}")
-        self._shared.running(stream).advance(to if isinstance(to, int) else to_micros(to))
+        micros = to if isinstance(to, int) else to_micros(to)
+        if not EARLIEST <= micros <= LATEST:
+            raise SashError(f"advance goes to a time between {to_datetime(EARLIEST)} and {to_datetime(LATEST)}")
+        self._shared.running(stream).advance(micros)
 
     # -- statements ------------------------------------------------------------------------------------
 
@@ -353,7 +362,7 @@ class Session:
 
     def script(self, text: str) -> list[pa.Table | Query | str | None]:
         """Execute a script of statements in order; nothing is executed if one of them cannot be parsed."""
-        return [self.execute(statement) for statement in parse_script(text)]
+        return [self.execute(statement) for statement in parse_script(text, SCRIPTS)]
 
     def execute(self, statement: Statement) -> pa.Table | Query | str | None:
         """Execute a statement that was parsed already; its errors show their place in the whole script."""

@@ -9,6 +9,8 @@ from sash.scheduling import Policy
 from sash.scheduling import policy as policy_named
 
 DEFAULT_POLICY = "hybrid-late-pending"
+# About as many as a process of a few gigabytes keeps with some aggregates and panes each.
+DEFAULT_MAX_GROUPS = 5_000_000
 PREDICATE_SHARING = ("auto", "always", "never")
 
 
@@ -19,6 +21,7 @@ class Settings:
     `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
     `workers`: how many threads execute the queries that are due; answers are the same with any number.
+    `max_groups`: the most groups that the windows of one pane table may have.
     """
 
     policy: str = DEFAULT_POLICY
@@ -26,6 +29,7 @@ class Settings:
     refresh_when_idle: bool = False
     filter_precision: int = 8
     workers: int = 1
+    max_groups: int = DEFAULT_MAX_GROUPS
 
     def __post_init__(self) -> None:
         self.make_policy()
@@ -37,6 +41,8 @@ class Settings:
             raise SashError(f"filter_precision must be 1 or more, not {self.filter_precision}")
         if self.workers < 1:
             raise SashError(f"workers must be 1 or more, not {self.workers}")
+        if self.max_groups < 1:
+            raise SashError(f"max_groups must be 1 or more, not {self.max_groups}")
 
     @property
     def share_in_questions(self) -> str:

@@ -41,5 +41,6 @@ class StreamStatistics:
     shed_tuples: int = 0
     null_timestamps: int = 0
     unparsable: int = 0
+    jumped_tuples: int = 0
     seconds_in_spark: float = 0.0
     seconds_in_sash: float = 0.0

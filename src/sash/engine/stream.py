@@ -25,8 +25,10 @@ from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.advance import Advance, Repeated, Served, Service
 from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery
+from sash.engine.crowded import crowded
 from sash.engine.executor import Execution
 from sash.engine.group import PaneGroup
+from sash.engine.jumped import NOTHING, Jumped, warn_of_jumps
 from sash.engine.observed import RateMeter
 from sash.engine.pace import UNHURRIED, Pace
 from sash.engine.settings import Settings
@@ -92,6 +94,7 @@ class StreamRuntime:
         self.meter = RateMeter()
         self.unreduced: dict[str, float] = {}
         self._warned_late = False
+        self._warned_jumped = False
 
     def use(self, settings: Settings) -> None:
         """Other settings from now on."""
@@ -242,13 +245,16 @@ class StreamRuntime:
         pace: Pace = UNHURRIED,
         missed: int = 0,
         one_in: int = 1,
+        jumped: Jumped = NOTHING,
     ) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
         `numbered` is for row-based windows: what the new watermark has passed. `missed` is how many tuples came too
-        late for continuous plans. `one_in`: of so many tuples one was kept, and the facts are scaled.
+        late for continuous plans. `one_in`: of so many tuples one was kept, and the facts are scaled. `jumped` are
+        those that were too far ahead and are not in it.
         """
         self._count(batch)
+        self._report_jumped(jumped)
         self.statistics.shed_tuples += batch.rows - batch.rows // one_in
         late, unnumbered = self._absorb(batch, by_rows=False), 0
         if numbered is not None:
@@ -259,6 +265,11 @@ class StreamRuntime:
             return Progress()
         self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
         return self.advance(self.latest - self.stream.delay, numbered, pace)
+
+    @property
+    def reached(self) -> Micros | None:
+        """How far the stream has come, by its tuples or by a heartbeat."""
+        return max((time for time in (self.latest, self.watermark) if time is not None), default=None)
 
     def next_watermark(self, batch: BatchFacts) -> Micros | None:
         """The watermark that a micro-batch will bring."""
@@ -276,42 +287,43 @@ class StreamRuntime:
 
     def advance(self, watermark: Micros, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
         """The watermark, or a heartbeat, has come to a time."""
-        self._take_numbered(numbered)
+        failed = self._take_numbered(numbered)
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
         elif numbered is None:
-            return Progress()
-        return self._advance(
-            {
-                group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
-                for group in self.groups.values()
-            },
-            pace,
-        )
+            return Progress(outcome=Outcome(failed))
+        targets = {
+            group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
+            for group in self.groups.values()
+        }
+        return self._advance(targets, pace, failed)
 
     def finish(self, numbered: Numbered | None = None) -> Progress:
         """End of input, or idleness: nothing more is expected in the panes that are open."""
-        self._take_numbered(numbered)
+        failed = self._take_numbered(numbered)
         if self.latest is None:
             return Progress()
         self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
-        return self._advance(
-            {
-                group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
-                for group in self.groups.values()
-            },
-            UNHURRIED,
-        )
+        targets = {
+            group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
+            for group in self.groups.values()
+        }
+        return self._advance(targets, UNHURRIED, failed)
 
-    def _take_numbered(self, numbered: Numbered | None) -> None:
+    def _take_numbered(self, numbered: Numbered | None) -> dict[str, str]:
+        """All that a micro-batch has brought is here now; the queries for which it was too much, and why."""
         self.waiting = 0 if numbered is None else numbered.waiting
         if numbered is not None:
             self._absorb(numbered.facts, by_rows=True)
             self.counted += numbered.facts.rows
+        failed = {name: why for group in self.ordered() for name, why in crowded(group).items()}
+        for name in failed:
+            self.remove(name)
+        return failed
 
-    def _advance(self, targets: dict[TableName, int], pace: Pace) -> Progress:
+    def _advance(self, targets: dict[TableName, int], pace: Pace, failed: dict[str, str]) -> Progress:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
-        progress, self._advancing = Progress(), True
+        progress, self._advancing = Progress(outcome=Outcome(failed)), True
         try:
             advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
         finally:
@@ -403,6 +415,14 @@ class StreamRuntime:
         self.statistics.tuples += batch.rows
         self.statistics.null_timestamps += batch.null_timestamps
         self.statistics.unparsable += batch.unparsable
+
+    def _report_jumped(self, jumped: Jumped) -> None:
+        self.statistics.tuples += jumped.tuples
+        self.statistics.jumped_tuples += jumped.tuples
+        if not jumped.tuples or self._warned_jumped:
+            return
+        self._warned_jumped = True
+        warn_of_jumps(self.stream, jumped)
 
     def _report_late(self, late: int, unnumbered: int, missed: int) -> None:
         """Tuples too late for their panes, which LATE REVISE merges; to be numbered, which it cannot; for plans."""

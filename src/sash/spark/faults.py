@@ -12,6 +12,7 @@ from sash.core.errors import CheckpointError, SashError
 
 # Data exceptions, and what raise_error raises.
 _OF_DATA = re.compile(r"SQLSTATE: (22|P0)")
+_UNREADABLE = re.compile(r"error while reading file (\S+?)\.?(?:\s|$)")
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)")
 _OF_MACHINES = {
     "ImportError", "ModuleNotFoundError", "PySparkRuntimeError", "SystemExit", "KeyboardInterrupt",
@@ -45,6 +46,12 @@ def first_line(error: BaseException) -> str:
         return raised.removeprefix("sash.core.errors.").partition(": ")[2] or raised
     lines = (_innermost(error) or text).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def file_of(error: BaseException) -> str:
+    """The file that Spark could not read, in parentheses; nothing where it does not say."""
+    found = _UNREADABLE.search(str(error))
+    return "" if found is None else f" (file {found[1]})"
 
 
 def raised_in_worker(text: str) -> str | None:

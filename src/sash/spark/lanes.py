@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.time import Micros
+from sash.core.time import EARLIEST, LATEST, Micros
 from sash.plan.expressions import RowExpression
 from sash.sharing.pane_tables import PaneTable
 from sash.synopses.partials import Lifted, Partial
@@ -223,11 +223,12 @@ def pane_end(stream: Stream, length: int) -> str:
 
 
 def event_micros(stream: Stream) -> str:
-    """A row's timestamp in microseconds since the epoch."""
+    """A row's timestamp in microseconds since the epoch; NULL where it is none that can be shown (the year 12345)."""
     stamp = quoted(stream.timestamp)
+    micros = f"unix_micros({stamp})"
     if stream.schema.field(stream.timestamp).type.tz is None:
-        return f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {stamp})"
-    return f"unix_micros({stamp})"
+        micros = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {stamp})"
+    return f"CASE WHEN {micros} BETWEEN {EARLIEST}L AND {LATEST}L THEN {micros} END"
 
 
 def is_column(expression: RowExpression) -> bool:

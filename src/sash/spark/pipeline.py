@@ -18,10 +18,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sash.catalog import Stream
 from sash.core.errors import SourceError
+from sash.core.time import Micros
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
-from sash.spark.faults import first_line
+from sash.spark.faults import file_of, first_line
+from sash.spark.jumps import Jumps, jumps
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
 from sash.spark.limits import limited
 from sash.spark.neighbours import STREAM, in_pool
@@ -138,12 +140,22 @@ class Pipeline:
         """All the tuples that a failed pass may have read."""
         return batch if pending is None else self._numbering.arrived(batch, pending)
 
+    def jumps(self, batch: DataFrame, reached: Micros | None) -> Jumps | None:
+        """The tuples of a micro-batch that are too far ahead of where the stream has come."""
+        try:
+            return jumps(batch, self._stream, reached)
+        except Exception:
+            self.readable(batch)
+            raise
+
     def readable(self, batch: DataFrame) -> None:
         """Read every row of the batch and do nothing with it; SourceError when even that fails."""
         try:
             batch.selectExpr(f"max({quoted(self._stream.timestamp)})").collect()
         except Exception as error:
-            raise SourceError(f"stream '{self._stream.name}' cannot be read: {first_line(error)}") from error
+            raise SourceError(
+                f"stream '{self._stream.name}' cannot be read: {first_line(error)}{file_of(error)}"
+            ) from error
 
     def failure(self, batch: DataFrame, leaves: Sequence[PeriodicAggregate]) -> str | None:
         """Why a query's own expressions fail over this batch, or None when they do not."""

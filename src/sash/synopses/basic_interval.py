@@ -168,6 +168,13 @@ class BasicIntervalSynopsis:
     def groups(self) -> int:
         return len(self._keys)
 
+    def live_groups(self) -> int:
+        """The groups that some pane has, closed or open; `groups` also counts some that have vanished."""
+        live = np.zeros(len(self._keys), dtype=np.bool_)
+        for codes in (self._ring.codes(0, len(self._ring)), *(pane.codes for pane in self._open_panes())):
+            live[codes] = True
+        return int(live.sum())
+
     @property
     def panes(self) -> int:
         return len(self._ring)
