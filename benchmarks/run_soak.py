@@ -44,7 +44,7 @@ WINDOWS = ("[WINDOW 10 sec SLIDE 2 sec]", "[WINDOW 60 sec SLIDE 4 sec]")
 
 def declare(session: sash.Session, data: Path, files: int, keep: float) -> None:
     shed = "" if keep == 1 else f"SHED RANDOM {keep}"
-    options = f"OPTIONS (path '{data}', maxFilesPerTrigger '{files}', cleanSource 'delete')"
+    options = f"OPTIONS (path '{data}', maxFilesPerTrigger '{files}', cleanSource 'delete', pathGlobFilter '*.parquet')"
     session.sql(f"CREATE STREAM packets ({DDL}) FROM parquet {options} TIMESTAMP ts {shed}")
     for i, (keys, condition, window) in enumerate((k, c, w) for k in KEYS for c in CONDITIONS for w in WINDOWS):
         select = f"SELECT {keys}, SUM(length) AS bytes, COUNT(*) AS packets, AVG(length) AS mean"

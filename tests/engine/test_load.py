@@ -52,8 +52,15 @@ def test_the_log_says_when_overload_begins_and_ends(caplog: pytest.LogCaptureFix
 
 
 def test_shedding_ends_when_all_tuples_would_be_in_time() -> None:
-    load = Load("s", StreamStatistics(), one_in=4)
-    times = [(2.0, 1), (2.0, 1), (2.0, 1), (0.5, 4), (0.5, 4), (0.5, 4), (0.2, 4), (0.2, 4), (0.2, 4), (0.8, 1)]
-    for epoch, (seconds, one_in) in enumerate(times):
+    """However long a micro-batch takes that has hardly any tuples: what counts is what all of them would cost."""
+    load = Load("s", StreamStatistics(), one_in=10)
+    slow, shed, calm = (2.0, 1_000), (0.5, 1_000), (0.4, 400)
+    batches = [*[(*slow, 1)] * 3, *[(*shed, 10)] * 4, *[(*calm, 10)] * 3, (0.8, 400, 1)]
+    for epoch, (seconds, tuples, one_in) in enumerate(batches):
         assert load.keeps_one_in == one_in, epoch
-        load.take(epoch, seconds, 1.0)
+        load.take(epoch, seconds, 1.0, tuples)
+    for epoch in range(3):
+        load.take(epoch, 2.0, 1.0, 1_000)
+    for epoch in range(5):
+        load.take(epoch, 1.5, 1.0, 10)
+    assert load.keeps_one_in == 10, "what is too long is too long, however few there are"

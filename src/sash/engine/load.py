@@ -31,6 +31,8 @@ class Load:
         self._stream = stream
         self._statistics = statistics
         self._one_in = one_in
+        # Seconds for each tuple, when all were kept and that took too long.
+        self._cost = 0.0
         self.is_over = False
         self._against = 0
 
@@ -39,16 +41,19 @@ class Load:
         """The next micro-batch keeps one tuple in so many; 1: all of them."""
         return self._one_in if self.is_over else 1
 
-    def take(self, epoch: int, seconds: float, interval: float) -> None:
-        """A micro-batch took so long."""
+    def take(self, epoch: int, seconds: float, interval: float, tuples: int = 0) -> None:
+        """A micro-batch to which so many tuples came, kept or not, took so long."""
         if interval <= 0:
             return
         facts = {"stream": self._stream, "epoch": epoch, "seconds": round(seconds, 3), "interval": interval}
         if seconds > interval:
             self._statistics.slow_batches += 1
             self._tell_slow(facts)
+        if self.keeps_one_in == 1 and seconds > interval:
+            self._cost = seconds / max(1, tuples)
         # Shedding ends when micro-batches would be short enough without it, or it would begin again at once.
-        is_slow = seconds * self.keeps_one_in > interval
+        expected = seconds if self.keeps_one_in == 1 else max(seconds, tuples * self._cost)
+        is_slow = expected > interval
         self._against = self._against + 1 if is_slow != self.is_over else 0
         if self._against == IN_A_ROW:
             self.is_over, self._against = is_slow, 0

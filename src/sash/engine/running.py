@@ -259,7 +259,7 @@ class RunningStream:
         with self._isolation.slide():
             self._synchronise(seen)
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
-        one_in = self.keeps_one_in
+        one_in, before = self.keeps_one_in, self.runtime.statistics.tuples
         sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
         tuples, (table, counted, pending) = self._read(seen, sample, epoch)
         if one_in > 1:
@@ -300,7 +300,8 @@ class RunningStream:
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
         self.advance_feeds()
         if self.interval is not None:
-            self.load.take(epoch, self._clock.now() - began, self.interval)
+            came = self.runtime.statistics.tuples - before
+            self.load.take(epoch, self._clock.now() - began, self.interval, came)
 
     def advance_feeds(self, *, ended: bool = False) -> None:
         """Archives follow time: everything before the watermark has come, and at the end everything has."""
