@@ -185,9 +185,11 @@ class ArchiveFeed:
         )  # fmt: skip
 
     def _update(self, updated: Micros | None, due: Micros) -> None:
+        from sash.spark.neighbours import ARCHIVES, in_pool
+
         waiting, facts = self._inbox.waiting(updated, due), self.archive.facts()
         size = max(waiting.bytes, max((sub.bytes for sub in facts.sub_indices), default=0))
-        with self._writer(size) as writer:
+        with in_pool(self._spark(), ARCHIVES), self._writer(size) as writer:
             records = waiting.read(self.archive.spec) if writer is None else self._frame(waiting)
             self.archive.update(records, due, writer=writer)
         with self._counting:
@@ -198,9 +200,9 @@ class ArchiveFeed:
         """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
         from sash.spark.neighbours import ARCHIVES, in_pool
 
-        with self._writing, in_pool(self._spark(), ARCHIVES):
+        with self._writing:
             advice = self.archive.advice()
-            with self._writer(self.archive.facts().bytes) as writer:
+            with in_pool(self._spark(), ARCHIVES), self._writer(self.archive.facts().bytes) as writer:
                 self.archive.migrate(
                     g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
                     writer=writer,
