@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := not spark and not torture
 WITH_JAVA := JAVA_HOME=$$(tools/java.sh) && export JAVA_HOME &&
 
-.PHONY: help demo test fast check bench docs torture format lock clean
+.PHONY: help demo test fast lint check bench docs torture format lock clean
 
 help: ## list the targets
 	@echo 'make TARGET [ARGS="..."]'
@@ -28,11 +28,13 @@ test: $(INSTALLED) ## run all tests, those with Spark included (a few minutes)
 fast: $(INSTALLED) ## run the tests and doctests that need no JVM
 	@$(PYTEST) -m "$(FAST)" $(ARGS)
 
-check: $(INSTALLED) ## ruff, mypy --strict, import-linter, fast tests
+lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src benchmarks
 	$(BIN)/lint-imports
+
+check: lint ## the same, and the tests that need no JVM
 	$(PYTEST) -m "$(FAST)" $(ARGS)
 
 bench: $(INSTALLED) ## measure: make bench ARGS="NAME", see sash bench --help
