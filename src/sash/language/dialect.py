@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sash.core.errors import CqlError, Span
 from sash.language.cursor import token_span
@@ -45,6 +45,12 @@ def _parse(method: Any, tokens: list[Token], text: str) -> exp.Expr:
             trees = parser._parse(method, tokens, text)
     except ParseError as error:
         raise _syntax_error(error, tokens, text) from None
+    except TokenError:
+        # The text of a hint is read for itself.
+        hint = next((token for token in tokens if token.token_type == TokenType.HINT), tokens[0])
+        raise CqlError(
+            "a hint that cannot be read: leave it out, hints do not reach Spark", text, token_span(hint)
+        ) from None
     if not trees or trees[0] is None:
         raise CqlError("nothing to read here", text, token_span(tokens[0]))
     check_tree(trees[0], text)
