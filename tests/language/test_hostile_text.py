@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, seed, settings
 
 from sash.core.errors import CqlError
-from sash.language import SCRIPTS, parse, parse_script
+from sash.language import SCRIPTS, SelectStatement, parse, parse_script
 from sash.language.limits import LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
 from tests.language.examples import CATALOG, plan, raised
 from tests.language.hostile import TEXTS, survives
@@ -92,7 +92,7 @@ def test_what_is_just_within_the_limits_is_read() -> None:
 
 def test_values_are_counted_in_each_list_by_itself() -> None:
     some = ", ".join(map(str, range(MOST_VALUES - 1)))
-    parse(where(f"src IN ({some}) OR dst IN ({some}, abs(1, 2))"))
+    assert isinstance(parse(where(f"src IN ({some}) OR dst IN ({some}, abs(1, 2))")), SelectStatement)
 
 
 def test_the_owner_of_a_session_may_run_longer_scripts() -> None:

@@ -8,14 +8,13 @@ and ALTER ARCHIVE name PARTITION .., DROP ARCHIVE name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from sash.core.time import Micros
+from sash.language.clauses import Readers, read_clauses
 from sash.language.cursor import Cursor, Name
 from sash.language.statements import AlterArchive, CreateArchive, Partitioning
 
-_CLAUSES = ("KEY", "LIFETIME", "UPDATE", "PARTITION", "IN")
 _MANNERS = (
     (("CHRONOLOGICAL",), "chronological", True),
     (("ROUND", "ROBIN"), "chronological", False),
@@ -52,24 +51,14 @@ def parse_alter_archive(cursor: Cursor) -> AlterArchive:
 
 
 def _clauses(cursor: Cursor) -> dict[str, Any]:
-    readers: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
+    readers: Readers = {
         "KEY": ("key", lambda c: c.named("the column by which rows are looked for")),
         "LIFETIME": ("lifetime", _lifetime),
         "UPDATE": ("every", _every),
         "PARTITION": ("partitioning", _partitioning),
         "IN": ("directory", lambda c: c.string("a directory")),
     }
-    found: dict[str, Any] = {}
-    while cursor.token is not None:
-        word = next((clause for clause in _CLAUSES if cursor.at(clause)), None)
-        if word is None:
-            raise cursor.error(f"expected one of {', '.join(_CLAUSES)}, got {cursor.found()}")
-        field, read = readers[word]
-        if field in found:
-            raise cursor.error(f"{word} is given twice")
-        cursor.accept(word)
-        found[field] = read(cursor)
-    return found
+    return read_clauses(cursor, readers)
 
 
 def _lifetime(cursor: Cursor) -> tuple[Name | None, Micros]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,11 @@ from sqlglot.tokenizer_core import TokenType
 from sash.catalog import CLUSTER, MEMORY, Source, one_in
 from sash.core.errors import Span, nearest
 from sash.core.time import Micros
+from sash.language.clauses import Readers, read_clauses
 from sash.language.cursor import Cursor
 from sash.language.dialect import parse_type
 from sash.language.statements import CreateStream
 from sash.language.types import arrow_type
-
-_CLAUSES = ("TIMESTAMP", "DELAY", "GRANULE", "OFFSET", "CLOSED", "LATE", "IDLE", "KEEP", "SHED", "MAX")
 
 
 def parse_create_stream(cursor: Cursor) -> CreateStream:
@@ -37,7 +35,7 @@ def parse_create_stream(cursor: Cursor) -> CreateStream:
 
 
 def _clauses(cursor: Cursor) -> dict[str, Any]:
-    readers: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
+    readers: Readers = {
         "TIMESTAMP": ("timestamp", _timestamp_name),
         "DELAY": ("delay", lambda c: c.duration("a DELAY")),
         "GRANULE": ("granule", lambda c: c.duration("a GRANULE", least=1)),
@@ -49,18 +47,7 @@ def _clauses(cursor: Cursor) -> dict[str, Any]:
         "SHED": ("shed", _shed),
         "MAX": ("max_jump", _max_jump),
     }
-    found: dict[str, Any] = {}
-    while cursor.token is not None:
-        word = next((clause for clause in _CLAUSES if cursor.at(clause)), None)
-        if word is None:
-            hint = nearest(cursor.token.text, _CLAUSES)
-            raise cursor.error(f"expected one of {', '.join(_CLAUSES)}, got {cursor.found()}{hint.split(' known')[0]}")
-        field, read = readers[word]
-        if field in found:
-            raise cursor.error(f"{word} is given twice")
-        cursor.accept(word)
-        found[field] = read(cursor)
-    return found
+    return read_clauses(cursor, readers)
 
 
 def _flag(cursor: Cursor, word: str) -> bool:
