@@ -13,6 +13,7 @@ from sash.engine.pace import UNHURRIED, Pace
 from sash.engine.settings import Settings
 from sash.engine.stream import Numbered, StreamRuntime
 from tests.support.duck_pass import aggregate
+from tests.support.shelf import bring, move
 
 
 def compiled(texts: dict[str, str], declared: Stream, synopsis: str | None = None) -> list[CompiledQuery]:
@@ -36,7 +37,10 @@ class Feed:
         self._pending: pa.Table | None = None
 
     def push(self, part: pa.Table, pace: Pace = UNHURRIED) -> list[Answer]:
+        groups = self.runtime.ordered()
+        move(groups)
         facts = aggregate(self.declared, self.runtime.tables(), part)
+        bring(groups, self.declared, part)
         numbered = self._number(part, self.runtime.next_watermark(facts))
         progress = self.runtime.apply(facts, numbered, pace)
         assert not progress.outcome.failed, progress.outcome.failed

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from sash.core.time import Micros, format_duration
 
@@ -32,6 +33,10 @@ class Window:
     def __hash__(self) -> int:
         """Computed once: windows are dictionary keys on the path of every execution."""
         return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is cached: another process hashes None differently."""
+        return type(self), (self.length, self.slide, self.lag, self.exactly)
 
     @property
     def unbounded(self) -> bool:

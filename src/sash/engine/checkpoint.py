@@ -96,6 +96,10 @@ class Checkpoint:
     def window_files(self, stream: Stream) -> WindowFiles:
         return WindowFiles(self._root / "streams" / stream.directory / "window", durable=True)
 
+    def pane_directory(self, stream: Stream) -> Path:
+        """Where the panes of tables in the cluster are."""
+        return self._root / "streams" / stream.directory / "panes"
+
     def spark_directory(self, stream: Stream) -> Path:
         return self._root / "spark" / stream.directory
 

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sash.core.errors import QueryFailedError
 from sash.core.window import Window
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.group import PaneGroup
 from sash.plan.periodic import Shape
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowView
+from sash.synopses.cluster import ClusterPanes, Failed, Part
+from sash.synopses.cluster.inquiry import FAILURES
 from sash.synopses.covered import Covered
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Found
-
-# What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
-_FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
 
 
 @dataclass
@@ -44,11 +42,16 @@ class Execution:
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
         # The panes that were frozen, by the identity of their group.
-        self._frozen: dict[int, BasicIntervalSynopsis] = {}
+        self._frozen: dict[int, BasicIntervalSynopsis | ClusterPanes] = {}
+        # Queries that are not to be answered: what they read is in the cluster, and nobody asks there.
+        self._silent: set[str] = set()
 
     def freeze(self) -> None:
         """Take what it will read as it is now, so that groups may go on meanwhile. Substream filters are not asked."""
         for group, jobs in self._by_group():
+            if isinstance(group.synopsis, ClusterPanes):
+                self._frozen[id(group)] = group.synopsis.frozen()
+                continue
             group.synopsis.close(self._as_of)
             self._frozen[id(group)] = group.synopsis.frozen(_needs(jobs), self._as_of)
 
@@ -74,9 +77,11 @@ class Execution:
         return found.values()
 
     def _scan(self, group: PaneGroup, jobs: dict[Window, list[_Job]]) -> None:
-        synopsis = self._frozen.get(id(group))
-        if synopsis is None:
-            synopsis = group.synopsis
+        synopsis = self._frozen.get(id(group), group.synopsis)
+        if isinstance(synopsis, ClusterPanes):
+            self._inquire(synopsis, jobs)
+            return
+        if id(group) not in self._frozen:
             # A group that runs behind has not closed the panes of this time yet.
             synopsis.close(self._as_of)
             jobs = {span: left for span, waiting in jobs.items() if (left := self._unfiltered(group, waiting))}
@@ -87,8 +92,31 @@ class Execution:
                 mine = view if covered is None else covered.view(view, job.bound.reading.partials)
                 try:
                     self._take(job, mine, found.setdefault(covered, Found()), tables)
-                except _FAILURES as error:
+                except FAILURES as error:
                     self._outcome.failed[job.active.name] = str(error)
+
+    def _inquire(self, panes: ClusterPanes, jobs: dict[Window, list[_Job]]) -> None:
+        """One job in the cluster for all windows and queries; those that want the same have it computed once."""
+        numbers: dict[tuple[object, ...], int] = {}
+        parts: list[Part] = []
+        asking = {id(job): job for waiting in jobs.values() for job in waiting}
+        places = []
+        for job in asking.values():
+            query = job.active.compiled.finishers[job.leaf].query
+            number = numbers.setdefault(
+                (query.shape, query.window.length, query.window.lag, job.reader, job.bound.covered), len(parts)
+            )
+            if number == len(parts):
+                parts.append(Part(query, job.reader, job.bound.covered))
+            places.append(number)
+        found = panes.found(parts, self._as_of)
+        for job, number in zip(asking.values(), places, strict=True):
+            if found is None:
+                self._silent.add(job.active.name)
+            elif isinstance(columns := found[number], Failed):
+                self._outcome.failed[job.active.name] = columns.why
+            else:
+                self._columns[job.active.name, job.leaf, job.reader] = columns
 
     def _unfiltered(self, group: PaneGroup, jobs: list[_Job]) -> list[_Job]:
         """The jobs that are left when substream filters have answered theirs."""
@@ -98,7 +126,7 @@ class Execution:
         for job in jobs:
             try:
                 table = group.filtered(job.active, self._as_of)
-            except _FAILURES as error:
+            except FAILURES as error:
                 self._outcome.failed[job.active.name] = str(error)
                 continue
             if table is None:
@@ -124,17 +152,17 @@ class Execution:
             job.views.clear()
 
     def _composed(self, active: ActiveQuery) -> pa.Table | None:
-        if active.name in self._outcome.failed:
+        if active.name in self._outcome.failed or active.name in self._silent:
             return None
         try:
             leaves = [self._leaf(active, i, f) for i, f in enumerate(active.compiled.finishers)]
             return active.compiled.compose(leaves)
-        except _FAILURES as error:
+        except FAILURES as error:
             self._outcome.failed[active.name] = str(error)
             return None
 
     def _leaf(self, active: ActiveQuery, leaf: int, finisher: Finisher) -> pa.Table:
-        if finisher.is_simple:
+        if (active.name, leaf) in self._leaves:
             return self._leaves[active.name, leaf]
         read = [self._columns[active.name, leaf, reader] for reader in range(len(finisher.readers))]
         return finisher.finish(read)

@@ -17,6 +17,7 @@ from sash.engine.settings import Settings
 from sash.engine.sub_windows import why_not_stored
 from sash.language import Select, has_slide
 from sash.plan.nodes import tree
+from sash.sharing.choose import CLUSTER as CLUSTER_PANES
 from sash.sharing.choose import Choice, Load, choose
 from sash.sharing.relevant import Relevant, relevant_set
 from sash.sharing.rules import Decision
@@ -29,6 +30,7 @@ _SYNOPSES = {
     "running": "running (R-INT) over {panes} panes, two values per window",
     "interval": "interval (B-INT) over {panes} panes, about log2 of them per window",
     "landmark": "landmark (L-INT) over {panes} panes, two values per window",
+    "cluster": "basic interval, {panes} panes{history}, in the cluster: one job reads all windows that are due",
 }
 
 
@@ -136,8 +138,12 @@ class _Site:
 
     @property
     def choice(self) -> Choice:
-        if self.query.synopsis is not None:
+        if self.query.synopsis is not None and self.name.keys:
             return Choice(self.query.synopsis, "the query insists on it")
+        if self.load.in_cluster:
+            return Choice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
+        if insisting := [mate.name for mate in self.mates if mate.synopsis == CLUSTER_PANES and self.name.keys]:
+            return Choice(CLUSTER_PANES, f"{names(insisting)} says STORED IN CLUSTER")
         if all(reading.window.unbounded for reading in self.own):
             return choose(self.own, self.load)
         free = [other for mate, other in self.others if mate.synopsis is None]
@@ -207,7 +213,11 @@ def _synopsis_lines(site: _Site) -> list[str]:
     history = ", older ones merged for UNBOUNDED" if merged else ""
     lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
-    together = "in one scan (CS2)" if choice.kind == "basic" else "looked up together where windows are equal (CS1)"
+    together = (
+        "in one scan (CS2)"
+        if choice.kind in ("basic", CLUSTER_PANES)
+        else "looked up together where windows are equal (CS1)"
+    )
     lines.append(f"  read by {names(readers)} too, {together}" if readers else "  its only reader")
     return [*lines, *_filter_lines(site)]
 

@@ -26,13 +26,14 @@ from sash.engine.schedule import Place, Schedule
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
 from sash.scheduling import Execution
-from sash.sharing.choose import Choice, Load, choose
+from sash.sharing.choose import CLUSTER, Choice, Load, choose
 from sash.sharing.pane_tables import PaneTable, pane_table
 from sash.sharing.prices import Prices, access_cost, post_cost
 from sash.sharing.relevant import Relevant, relevant_set
 from sash.sharing.similar import families, similar
 from sash.synopses.accelerator import Accelerator
 from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
+from sash.synopses.cluster import Cluster, ClusterPanes
 from sash.synopses.partials import Partial
 from sash.synopses.partitioned import PartitionedSynopsis
 from sash.synopses.readings import Reading, TableName
@@ -46,7 +47,9 @@ class PaneGroup:
         self._offset = 0 if name.by_rows else stream.offset
         self._closed_left = stream.closed_left and not name.by_rows
         self._late_revise = stream.late_revise
-        self.synopsis = _synopsis(name)
+        self.synopsis: BasicIntervalSynopsis | ClusterPanes = _synopsis(name)
+        # A stream that sheds load scales the partials that come here, and no others.
+        self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
         self.readers: dict[tuple[str, int], BoundReading] = {}
         # The queries that are scheduled here, also those that wait for the data to begin.
@@ -88,7 +91,42 @@ class PaneGroup:
 
     @property
     def table(self) -> PaneTable:
+        """What the pass over a micro-batch brings: all of it, or, of a table in the cluster, its panes' tuples."""
+        return pane_table(TableName(()), self.length, ()) if self.in_cluster else self.full_table
+
+    @property
+    def full_table(self) -> PaneTable:
         return pane_table(self.name, self.length, self._kept)
+
+    # -- where its panes are ---------------------------------------------------------------------------
+
+    @property
+    def in_cluster(self) -> bool:
+        return isinstance(self.synopsis, ClusterPanes)
+
+    @property
+    def kept_as(self) -> str:
+        """The synopsis that all others are built from."""
+        return CLUSTER if self.in_cluster else "basic"
+
+    @property
+    def belongs_in_cluster(self) -> bool:
+        """Some query says so, or it has more groups than this process should keep."""
+        if not self._can_move or isinstance(self.synopsis, ClusterPanes):
+            return self.in_cluster
+        if any(bound.synopsis == CLUSTER for bound in self.readers.values()):
+            return True
+        most = self.settings.cluster_groups
+        return not self.keeps_history and self.synopsis.groups > most and self.synopsis.live_groups() > most
+
+    def move_to_cluster(self, cluster: Cluster | None) -> BasicIntervalSynopsis:
+        """From now on only names of files are here. Returns the panes as they were."""
+        before = self.synopsis
+        assert isinstance(before, BasicIntervalSynopsis)
+        self.synopsis = ClusterPanes([key.type for key in self.name.keys], cluster)
+        self.synopsis.since = before.since
+        self.filters = Filters(self.settings.filter_precision)
+        return before
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.keeps_history:
@@ -144,7 +182,7 @@ class PaneGroup:
 
     def choose(self) -> None:
         """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
-        load = self.load = Load(self.length, *self.synopsis.closed_groups())
+        load = self.load = Load(self.length, *self.synopsis.closed_groups(), in_cluster=self.in_cluster)
         self._judged = self.synopsis.closed_rows
         self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
         if not self.name.partition:
@@ -153,6 +191,9 @@ class PaneGroup:
             self.schedule.reconsider(self.position)
 
     def _choose(self, load: Load) -> None:
+        if isinstance(self.synopsis, ClusterPanes):
+            self.choice = Choice(CLUSTER, "")
+            return
         by_kind: dict[str, list[Reading]] = {}
         for bound in self.readers.values():
             by_kind.setdefault(bound.synopsis or "auto", []).append(bound.stored)
@@ -160,6 +201,8 @@ class PaneGroup:
         self.choice = choose(auto, load)
         by_kind.setdefault(self.choice.kind, []).extend(auto)
         by_kind.pop("basic", None)
+        # Before it has moved, and where it cannot: by its panes.
+        by_kind.pop(CLUSTER, None)
         for kind, readings in self.filters.choose(self.queries.values(), load).items():
             by_kind.setdefault(kind, []).extend(readings)
         wanted = [_accelerator(kind, self.length, readings) for kind, readings in by_kind.items() if readings]
@@ -192,6 +235,8 @@ class PaneGroup:
 
     def _uncover(self) -> None:
         """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
+        if isinstance(self.synopsis, ClusterPanes):
+            return
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
@@ -247,7 +292,7 @@ class PaneGroup:
     def kind_for(self, reading: Reading) -> str:
         """The synopsis that answers a reading."""
         serving = (each for each in self.synopsis.accelerators if each.serves(reading.spans[0], reading.partials))
-        return next((each.kind for each in serving), "basic")
+        return next((each.kind for each in serving), self.kept_as)
 
     def _similar(self, bound: BoundReading) -> str:
         return similar(self.label, bound.stored, self.kind_for(bound.stored), self._families)
@@ -429,6 +474,8 @@ class PaneGroup:
         # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
         # An index is as of the newest pane.
         late = self.now is not None and now < self.now
+        if isinstance(self.synopsis, ClusterPanes):
+            return None
         return None if self.coarse or late else self.filters.answer(active, self.synopsis, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
@@ -458,7 +505,7 @@ class PaneGroup:
 
     def load_judgement(self, saved: list[float]) -> None:
         judged, pane, groups, rows_per_pane = saved
-        self._judged, self.load = int(judged), Load(int(pane), int(groups), rows_per_pane)
+        self._judged, self.load = int(judged), Load(int(pane), int(groups), rows_per_pane, self.in_cluster)
         if not self.name.partition:
             self._choose(self.load)
 

@@ -138,7 +138,7 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
                 "name": group.label,
                 "keys": [key.sql for key in group.name.keys],
                 "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
-                "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or "basic",
+                "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or group.kept_as,
                 "filters": {str(key): sorted(names) for key, names in group.filters.indexes.items()},
                 "panes": group.synopsis.panes,
                 "groups": group.synopsis.groups,

@@ -14,6 +14,7 @@ from sash.plan.expressions import RowExpression
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.plan.predicates import EVERYTHING, Disjunction, opaque
+from sash.sharing.choose import CLUSTER
 from sash.sharing.rules import (
     Decision,
     Kind,
@@ -78,7 +79,7 @@ class Synopses:
     """What the registered queries over one pane table keep, as the rules see it."""
 
     def __init__(self, mates: Sequence[CompiledQuery], kind: str, pane: int, panes: int) -> None:
-        self._kind = Kind.BASIC_INTERVAL if kind == "basic" else Kind(kind)
+        self._kind = Kind.BASIC_INTERVAL if kind in ("basic", CLUSTER) else Kind(kind)
         self._pane, self._panes = pane, panes
         self._by_id: dict[str, SynopsisDescription] = {}
         self.described = [each for mate in mates for each in descriptions(mate)]

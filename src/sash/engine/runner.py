@@ -140,6 +140,9 @@ class Runner:
             )
         return self._in_scratch() / "windows" / stream.directory
 
+    def scratch_for_panes(self, stream: Stream) -> Path:
+        return self._in_scratch() / "panes" / stream.directory
+
     def _in_scratch(self) -> Path:
         if self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="sash-", ignore_cleanup_errors=True)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from sash.engine.advance import repeated
 from sash.engine.answer import Answer
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
+from sash.engine.cluster_tables import ClusterTables
 from sash.engine.compiler import CompiledQuery
 from sash.engine.input_meter import InputMeter
 from sash.engine.jumped import Jumped, without_jumps
@@ -88,7 +90,9 @@ class RunningStream:
         tables: Tables | None = None,
         level: str = "ttu",
         files: WindowFiles | None = None,
+        panes: Callable[[], Path] | None = None,
     ) -> None:
+        """`panes` is where the panes are that do not come to this process; None where executors would not see them."""
         self.stream = stream
         self._plans = plans
         self._tables = tables
@@ -101,6 +105,7 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
+        self.cluster = ClusterTables(stream.name, self.runtime, lambda: self.pipeline, panes, log is not None)
         self.input = InputMeter()
         self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
         # The stored window, for one-time questions.
@@ -193,11 +198,13 @@ class RunningStream:
         self.runtime.use(settings)
         if self.kept is not None:
             self.kept.keep_only_files()
+        self.cluster.recovered()
         self._report_failures(self._failed, reported=True)
         if snapshot is not None or applied:
             report_recovery(self.stream.name, snapshot, applied, self._epoch)
 
     def _replay(self, entry: Entry) -> Progress:
+        self.cluster.replay(entry.facts, entry.tables)
         self._pending = entry.tables.get("pending")
         numbered = self._numbered(entry.tables.get("counted"), self._pending)
         if entry.kind == "batch":
@@ -212,6 +219,9 @@ class RunningStream:
         else:
             progress = self.runtime.finish(numbered)
         self._keep(entry.kind, entry.tables.get(LASTING))
+        for name, why in entry.facts.get("failed_there", {}).items():
+            progress.outcome.failed[name] = why
+            self.runtime.remove(name)
         return progress
 
     # -- queries ---------------------------------------------------------------------------------------
@@ -258,6 +268,7 @@ class RunningStream:
         failed_before = set(self._failed)
         with self._isolation.slide():
             self._synchronise(seen)
+            self.cluster.move(epoch)
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
         one_in, before = self.keeps_one_in, self.runtime.statistics.tuples
         sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
@@ -281,6 +292,7 @@ class RunningStream:
         with self._all_or_broken():
             with self._isolation.slide():
                 self.runtime.reprice(prices)
+                self.cluster.bring()
                 numbered = self._numbered(counted, pending)
                 pace = self._pace(began)
                 progress = self.runtime.apply(self._facts(table), numbered, pace, missed, one_in, jumped)
@@ -289,9 +301,10 @@ class RunningStream:
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
             self._report_failures(failed, reported=False)
-            tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept})
+            tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept}, **self.cluster.tables())
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
             facts |= {"one_in": one_in, "jumped": [jumped.tuples, jumped.first]}
+            facts |= self.cluster.facts(progress.outcome.failed)
             if self.input.is_wanted:
                 units = units_in(self.stream.source, rows, self._facts(table).rows)
                 facts["input"] = self.input.take(units, self._clock.now() - began)
@@ -376,13 +389,15 @@ class RunningStream:
             self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
             if scanned is not None:
                 return scanned[0], (scanned[1], None, None)
-        return {}, self._aggregate(rows)
+        return {}, self._aggregate(rows, epoch)
 
-    def _aggregate(self, rows: DataFrame) -> Passes:
-        """The one action, and those of row-based windows."""
+    def _aggregate(self, rows: DataFrame, epoch: int) -> Passes:
+        """The one action, those of pane tables in the cluster, and those of row-based windows."""
 
         def passes() -> Passes:
-            table = self.pipeline.aggregate(self._looked_up(rows), self.runtime.tables())
+            found = self._looked_up(rows)
+            table = self.pipeline.aggregate(found, self.runtime.tables())
+            self.cluster.write(found, epoch)
             return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
 
         return self._without_culprits(rows, passes)
@@ -468,7 +483,9 @@ class RunningStream:
                     self._keep(kind, None)
                 self._report_failures(failed, reported=False)
                 tables = present(counted=counted, pending=pending)
-                self._commit(Entry(kind, self._epoch, self._version, {**facts, "failed": failed}, tables), progress)
+                facts |= {"failed": failed, **self.cluster.facts(progress.outcome.failed)}
+                tables |= self.cluster.tables()
+                self._commit(Entry(kind, self._epoch, self._version, facts, tables), progress)
             self.advance_feeds(ended=kind == "end")
 
     def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
@@ -483,12 +500,15 @@ class RunningStream:
         self._finish(progress, delivered=False)
         if self._log is not None:
             self._write(self._log, entry)
+        self.cluster.settle()
         if self.kept is not None:
             self.kept.let_go()
 
     def _write(self, log: EpochLog, entry: Entry) -> None:
         settings = self.runtime.settings
-        chosen = {name: getattr(settings, name) for name in ("policy", "share_predicates", "max_groups")}
+        chosen = {
+            name: getattr(settings, name) for name in ("policy", "share_predicates", "max_groups", "cluster_groups")
+        }
         entry.facts["settings"] = chosen
         log.append(entry)
         if log.wants_snapshot:

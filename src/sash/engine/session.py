@@ -39,7 +39,7 @@ from sash.engine.questions import Questions
 from sash.engine.report import describe, session_statistics, show_queries, show_tables
 from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
-from sash.engine.settings import DEFAULT_MAX_GROUPS, DEFAULT_POLICY, Settings
+from sash.engine.settings import DEFAULT_CLUSTER_GROUPS, DEFAULT_MAX_GROUPS, DEFAULT_POLICY, Settings
 from sash.engine.shared import Shared
 from sash.engine.spark_home import SparkHome
 from sash.engine.stream_commands import StreamCommands
@@ -110,9 +110,10 @@ class Session:
         max_lag: str | None = None,
         clock: Clock | None = None,
         max_groups: int = DEFAULT_MAX_GROUPS,
+        cluster_groups: int = DEFAULT_CLUSTER_GROUPS,
     ) -> None:
         self._settings = Settings(
-            policy, share_predicates, refresh_when_idle, filter_precision, workers=workers, max_groups=max_groups
+            policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups
         )
         self._isolation, self._level = isolation_named(isolation), isolation
         execution = checked_execution(execution)
@@ -191,6 +192,7 @@ class Session:
             self._tables,
             self._level,
             self._files_for(stream),
+            self._panes_for(stream),
         )
         running.input.is_wanted = self._max_lag is not None
         return running
@@ -202,6 +204,14 @@ class Session:
         if self._checkpoint is not None:
             return self._checkpoint.window_files(stream)
         return WindowFiles(self._runner.scratch_for_rows(stream, self.spark))
+
+    def _panes_for(self, stream: Stream) -> Callable[[], Path] | None:
+        """Where the panes are that do not come to the driver; None without a place that executors see."""
+        from sash.spark.kept import is_local
+
+        if self._checkpoint is not None:
+            return partial(self._checkpoint.pane_directory, stream)
+        return partial(self._runner.scratch_for_panes, stream) if is_local(self.spark) else None
 
     def _registered(self, name: str, serial: int | None) -> Query | None:
         handle = self.queries.get(name)

@@ -11,6 +11,7 @@ from sash.scheduling import policy as policy_named
 DEFAULT_POLICY = "hybrid-late-pending"
 # About as many as a process of a few gigabytes keeps with some aggregates and panes each.
 DEFAULT_MAX_GROUPS = 5_000_000
+DEFAULT_CLUSTER_GROUPS = 2_000_000
 PREDICATE_SHARING = ("auto", "always", "never")
 
 
@@ -21,7 +22,8 @@ class Settings:
     `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
     `workers`: how many threads execute the queries that are due; answers are the same with any number.
-    `max_groups`: the most groups that the windows of one pane table may have.
+    `cluster_groups`: a pane table with more groups than this goes to the cluster, if it can.
+    `max_groups`: the most groups that the windows of one pane table may have in this process.
     """
 
     policy: str = DEFAULT_POLICY
@@ -30,6 +32,7 @@ class Settings:
     filter_precision: int = 8
     workers: int = 1
     max_groups: int = DEFAULT_MAX_GROUPS
+    cluster_groups: int = DEFAULT_CLUSTER_GROUPS
 
     def __post_init__(self) -> None:
         self.make_policy()
@@ -43,6 +46,8 @@ class Settings:
             raise SashError(f"workers must be 1 or more, not {self.workers}")
         if self.max_groups < 1:
             raise SashError(f"max_groups must be 1 or more, not {self.max_groups}")
+        if self.cluster_groups < 1:
+            raise SashError(f"cluster_groups must be 1 or more, not {self.cluster_groups}")
 
     @property
     def share_in_questions(self) -> str:

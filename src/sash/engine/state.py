@@ -50,6 +50,7 @@ def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
 def _save_group(group: PaneGroup) -> dict[str, Any]:
     return {
         "name": _saved_name(group.name),
+        "in_cluster": group.in_cluster,
         "length": group.length,
         "now": group.now,
         "origin": group.origin,
@@ -123,6 +124,8 @@ def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> Non
     group.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
     group.load_stamps(saved["stamps"])
     group.coarse = [(length, until) for length, until in saved["coarse"]]
+    if saved.get("in_cluster", False):
+        group.move_to_cluster(None)
     group.store_what_is_read()
     group.synopsis.load(table, saved["since"])
     group.prices = group.schedule.prices = Prices(*saved["prices"])

@@ -83,6 +83,8 @@ class StreamRuntime:
         self._pause = pause
         self._shares = SharedTime()
         self._advancing = False
+        # Whether a group that has become too large can go to the cluster.
+        self.may_move = False
         self.groups: dict[TableName, PaneGroup] = {}
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
@@ -316,7 +318,7 @@ class StreamRuntime:
         if numbered is not None:
             self._absorb(numbered.facts, by_rows=True)
             self.counted += numbered.facts.rows
-        failed = {name: why for group in self.ordered() for name, why in crowded(group).items()}
+        failed = {name: why for group in self.ordered() for name, why in crowded(group, self.may_move).items()}
         for name in failed:
             self.remove(name)
         return failed

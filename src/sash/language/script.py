@@ -79,8 +79,8 @@ _SHOWN: dict[str, Callable[[], Statement]] = {
     "ARCHIVES": ShowArchives,
 }
 _LATER = {"WITH": "common table expressions (WITH)"}
-_REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS")
-_SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK")
+_REGISTER_CLAUSES = ("LIFETIME", "PRIORITY", "SYNOPSIS", "STORED")
+_SYNOPSES = ("AUTO", "BASIC", "RUNNING", "INTERVAL", "LANDMARK", "CLUSTER")
 
 
 def parse_script(text: str, limits: Limits = STATEMENTS) -> list[Statement]:
@@ -190,7 +190,7 @@ def _register(cursor: Cursor) -> RegisterQuery:
 
 
 def _end_of_select(tokens: list[Token]) -> int:
-    """Where LIFETIME, PRIORITY or SYNOPSIS begins, outside of parentheses."""
+    """Where LIFETIME, PRIORITY, SYNOPSIS or STORED IN CLUSTER begins, outside of parentheses."""
     depth = 0
     for i, token in enumerate(tokens):
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
@@ -209,6 +209,8 @@ def _begins_clause(tokens: list[Token]) -> bool:
     if word == "SYNOPSIS":
         is_name = following is not None and rest[0] not in ("ASC", "DESC") and rest[0][:1].isalpha()
         return is_name and (len(tokens) == 2 or rest[1] in _REGISTER_CLAUSES)
+    if word == "STORED":
+        return rest[:2] == ["IN", "CLUSTER"]
     if word == "LIFETIME":
         return following in (TokenType.NUMBER, TokenType.DASH)
     if word == "PRIORITY" and following == TokenType.DASH:
@@ -221,6 +223,7 @@ def _register_clauses(cursor: Cursor) -> dict[str, Any]:
         "LIFETIME": lambda c: c.duration("a LIFETIME", least=1),
         "PRIORITY": lambda c: c.integer("a whole number after PRIORITY"),
         "SYNOPSIS": _synopsis,
+        "STORED": _stored,
     }
     found: dict[str, Any] = {}
     while cursor.token is not None:
@@ -228,9 +231,20 @@ def _register_clauses(cursor: Cursor) -> dict[str, Any]:
         if word is None or word.lower() in found:
             expected = ", ".join(_REGISTER_CLAUSES)
             raise cursor.error(f"expected {expected} (once each) or the end of the statement, got {cursor.found()}")
+        at = cursor.span
         cursor.accept(word)
         found[word.lower()] = readers[word](cursor)
-    return found
+        if found.get("stored") and found.get("synopsis"):
+            raise cursor.error("a query says SYNOPSIS or STORED IN CLUSTER, not both", at)
+    # Panes in the cluster are a kind of synopsis.
+    stored = found.pop("stored", None)
+    return {**found, "synopsis": stored} if stored else found
+
+
+def _stored(cursor: Cursor) -> str:
+    cursor.expect("IN", "IN CLUSTER behind STORED")
+    cursor.expect("CLUSTER", "CLUSTER behind STORED IN")
+    return "cluster"
 
 
 def _synopsis(cursor: Cursor) -> str | None:

@@ -23,7 +23,9 @@ from sash.synopses.accelerator import refusal
 from sash.synopses.partials import Partial
 from sash.synopses.readings import Reading
 
-KINDS = ("basic", "running", "interval", "landmark")
+# Panes, read as `basic` ones are, by a job where they are (STORED IN CLUSTER).
+CLUSTER = "cluster"
+KINDS = ("basic", "running", "interval", "landmark", CLUSTER)
 # Deadlines that are looked ahead at.
 _HORIZON = 2_000
 # A synopsis beside the panes must save this much, or it is not worth its space.
@@ -45,12 +47,16 @@ class Load:
     pane: int
     groups: int = 1
     rows_per_pane: float = 1.0
+    in_cluster: bool = False
 
 
 def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
     """Refuse a kind that the user insists on and that cannot work; the message says why."""
     if kind not in KINDS:
         raise SashError(f"unknown synopsis '{kind}'; known: {', '.join(KINDS)}")
+    if kind == CLUSTER:
+        _check_cluster(list(readings))
+        return
     for reading in readings:
         if kind != "basic" and (reading.table.partition or reading.window.unbounded):
             what = "PARTITION BY" if reading.table.partition else "UNBOUNDED"
@@ -58,6 +64,16 @@ def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
         for partial in reading.partials:
             if (why := refusal(kind, partial)) is not None:
                 raise SashError(f"{_an(kind)} synopsis cannot answer this query: {why}; SYNOPSIS AUTO finds one")
+
+
+def _check_cluster(readings: list[Reading]) -> None:
+    for reading in readings:
+        if reading.table.by_rows:
+            raise SashError("STORED IN CLUSTER is for windows of time: ROWS are numbered in this process; leave it out")
+        if reading.window.unbounded:
+            raise SashError("STORED IN CLUSTER is for windows with an end: UNBOUNDED ones would keep every file")
+    if not any(reading.table.keys for reading in readings):
+        raise SashError("STORED IN CLUSTER is for many groups, and this query has one; leave it out")
 
 
 def _an(kind: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sash.plan.periodic import PeriodicAggregate
-from sash.sharing.choose import Load, lookup_cost
+from sash.sharing.choose import CLUSTER, Load, lookup_cost
 from sash.synopses.readings import Reading
 
 # An execution costs this much however little it reads, an answer however small; then each value of an answer, and each
@@ -43,7 +43,7 @@ def _read(reading: Reading, kind: str, load: Load) -> float:
     if reading.window.unbounded:
         return float(load.groups * components)
     panes = max(1, reading.window.length // load.pane)
-    if kind == "basic":
+    if kind in ("basic", CLUSTER):
         return (panes - 1) * load.rows_per_pane * components
     return lookup_cost(kind, panes) * load.groups * components
 

@@ -4,9 +4,10 @@ Two things see to it. Jobs go to pools of Spark's FAIR scheduler, by the thread 
 
     pool             what                                              cores that become free
     sash-stream      micro-batches, and all that they wait for         first, as long as it has work for them
-    sash-questions   one-time questions                                shared evenly with the other two
+    sash-questions   one-time questions                                shared evenly with the other three
     sash-sinks       answers on their way to a sink
     sash-archives    archives that are rewritten
+    sash-panes       executions over panes that are in the cluster
 
 And as Spark takes no core away from a task that runs, questions are cut into small tasks: a micro-batch waits for the
 rest of a task, and not for the rest of a question. In a Spark session of the user's, pools mean what its own
@@ -23,12 +24,14 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-STREAM, QUESTIONS, SINKS, ARCHIVES = "sash-stream", "sash-questions", "sash-sinks", "sash-archives"
+STREAM, QUESTIONS, SINKS = "sash-stream", "sash-questions", "sash-sinks"
+ARCHIVES, PANES = "sash-archives", "sash-panes"
 
 _POOL = "spark.scheduler.pool"
 # How many tasks a stage of a question has for each core.
 _TASKS_PER_CORE = 8
 _SMALL_BYTES = str(8 * 2**20)
+_MANY_FILES = "100000"
 
 _beside: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
@@ -51,14 +54,35 @@ def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
 @contextmanager
 def asking(session: SparkSession) -> Iterator[SparkSession]:
     """A session on the same Spark for questions: with small tasks, in their pool. Settings are otherwise the same."""
-    with in_pool(session, QUESTIONS):
-        try:
-            yield _session_beside(session)
-        finally:
-            # Making a DataFrame makes its session the thread's own: that is to stay the user's.
-            SparkSession._activeSession = session
-            jvm_class = SparkSession._get_j_spark_session_class(session._jvm)
-            jvm_class.setActiveSession(session._jsparkSession)
+    with in_pool(session, QUESTIONS), _beside_active(session) as other:
+        yield other
+
+
+@contextmanager
+def answering(session: SparkSession) -> Iterator[SparkSession]:
+    """The same for executions over panes in the cluster, also those that a micro-batch waits for.
+
+    Otherwise the micro-batches of other streams would have to share their cores with them.
+    """
+    context = session.sparkContext
+    before = context.getLocalProperty(_POOL)
+    context.setLocalProperty(_POOL, QUESTIONS if before == QUESTIONS else PANES)
+    try:
+        with _beside_active(session) as other:
+            yield other
+    finally:
+        context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _beside_active(session: SparkSession) -> Iterator[SparkSession]:
+    try:
+        yield _session_beside(session)
+    finally:
+        # Making a DataFrame makes its session the thread's own: that is to stay the user's.
+        SparkSession._activeSession = session
+        jvm_class = SparkSession._get_j_spark_session_class(session._jvm)
+        jvm_class.setActiveSession(session._jsparkSession)
 
 
 def _session_beside(session: SparkSession) -> SparkSession:
@@ -73,6 +97,8 @@ def _session_beside(session: SparkSession) -> SparkSession:
         # Adaptive execution would put small partitions together until there is one for each core.
         found.conf.set("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")
         found.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", _SMALL_BYTES)
+        # Many small files are listed here: a job for that would wait for its turn.
+        found.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", _MANY_FILES)
         _beside[session] = found
     return found
 
@@ -91,7 +117,7 @@ def allocation_file(cores: int) -> Iterator[str]:
 
     The stream's share comes before anybody's weight.
     """
-    pools = {STREAM: (4, cores), QUESTIONS: (1, 0), SINKS: (1, 0), ARCHIVES: (1, 0)}
+    pools = {STREAM: (4, cores), QUESTIONS: (1, 0), SINKS: (1, 0), ARCHIVES: (1, 0), PANES: (1, 0)}
     lines = [
         f'<pool name="{name}"><schedulingMode>FAIR</schedulingMode>'
         f"<weight>{weight}</weight><minShare>{share}</minShare></pool>"

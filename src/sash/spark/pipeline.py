@@ -9,10 +9,8 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -24,14 +22,16 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import file_of, first_line
 from sash.spark.jumps import Jumps, jumps
-from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram, quoted
+from sash.spark.lanes import PassProgram, quoted
 from sash.spark.limits import limited
 from sash.spark.neighbours import STREAM, in_pool
 from sash.spark.numbering import Interval, Numbering
+from sash.spark.panes import write_panes
+from sash.spark.passes import split
 from sash.spark.shed import scaled
 from sash.spark.sources import has_corrupt_column, open_source, type_name
 from sash.synopses.aggregates import HOLISTIC
-from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.basic_interval import BatchFacts
 from sash.synopses.partials import Lifted, Partial
 from sash.synopses.readers import aggregate_of
 
@@ -52,6 +52,10 @@ class Pipeline:
     @property
     def is_streaming(self) -> bool:
         return self._frame.isStreaming
+
+    @property
+    def session(self) -> SparkSession:
+        return self._frame.sparkSession
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -97,9 +101,19 @@ class Pipeline:
         finally:
             batch.sparkSession.catalog.dropTempView(self._view)
 
+    def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
+        """What a pane table wants of a micro-batch, left to Spark as files: a directory `_pane=END` for each pane."""
+        view = f"_sash_{uuid.uuid4().hex}"
+        program = PassProgram(self._stream, [table], view, type_name, self._corrupt)
+        batch.createOrReplaceTempView(view)
+        try:
+            write_panes(batch.sparkSession.sql(program.sql), program, place)
+        finally:
+            batch.sparkSession.catalog.dropTempView(view)
+
     def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
         """The pass's result, now or as the log kept it, sorted out by pane tables."""
-        return _split(self._program_for(tables), result)
+        return split(self._program_for(tables), result)
 
     def scaled(self, result: pa.Table, tables: list[PaneTable], one_in: int) -> pa.Table:
         """The result of a pass over one tuple in so many, as it would be about over all of them."""
@@ -126,7 +140,7 @@ class Pipeline:
         return result, self._numbering.held_back(frame, interval)
 
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
-        return None if result is None else _split(self._program_for(tables, numbered=True), result)
+        return None if result is None else split(self._program_for(tables, numbered=True), result)
 
     def _program_for(self, tables: list[PaneTable], numbered: bool = False) -> PassProgram:
         wanted, known = tuple(tables), self._programs.get(numbered)
@@ -179,41 +193,3 @@ def _lifts(call: AggregateCall) -> list[Lifted]:
     if call.function in HOLISTIC:
         return list(Partial("count", call.argument).lift())
     return [lifted for partial in aggregate_of(call).lift(call.argument, None) for lifted in partial.lift()]
-
-
-def _split(program: PassProgram, result: pa.Table) -> BatchFacts:
-    number_of = np.asarray(result["_lane"], dtype=np.int64)
-    panes = np.asarray(result["_pane"], dtype=np.int64)
-    counts = np.asarray(result["_rows"], dtype=np.int64)
-    latest = np.asarray(result["_latest"].fill_null(NULL_TIMESTAMP_PANE), dtype=np.int64)
-    first = number_of == 0
-    timed = (panes > UNPARSABLE_PANE) & (latest > NULL_TIMESTAMP_PANE)
-    lanes = []
-    for number, lane in enumerate(program.lanes):
-        if lane.table < 0:
-            continue
-        mine = (number_of == number) & (panes > UNPARSABLE_PANE)
-        names = {p: program.value_columns(number, p) for p in lane.partials}
-        wanted = {*program.key_columns(number), *(name for columns in names.values() for name in columns)}
-        rows = result if mine.all() else result.select(sorted(wanted)).filter(pa.array(mine))
-        keys = [_column(rows, name) for name in program.key_columns(number)]
-        lifted = {p: [_column(rows, name) for name in columns] for p, columns in names.items()}
-        lanes.append((lane.table, PaneRows(lane.length, panes[mine], keys, lifted, latest[mine]), counts[mine]))
-    return BatchFacts(
-        rows=int(counts[first].sum()),
-        latest=pc.max(result["_latest"].filter(pa.array(panes > UNPARSABLE_PANE))).as_py(),
-        null_timestamps=int(counts[first & (panes == NULL_TIMESTAMP_PANE)].sum()),
-        unparsable=int(counts[first & (panes == UNPARSABLE_PANE)].sum()),
-        lanes=lanes,
-        earliest=int(panes[timed].min()) if timed.any() else None,
-    )
-
-
-def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table[name]
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-        array = array.cast(pa.timestamp("us", "UTC"))
-    return array

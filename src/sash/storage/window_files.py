@@ -61,9 +61,9 @@ class WindowFiles:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def place(self, epoch: int) -> Path:
+    def place(self, epoch: int, what: str = "") -> Path:
         """A directory that is not there yet, for the files of an epoch. What an attempt before has left is removed."""
-        place = self._directory / f"epoch-{epoch:09d}"
+        place = self._directory / f"epoch-{epoch:09d}{what}"
         shutil.rmtree(place, ignore_errors=True)
         return place
 
@@ -89,12 +89,23 @@ class WindowFiles:
 
     def let_go(self, edge: Micros) -> None:
         """Sub-windows that end by then have left the window, and whoever recovers knows it."""
-        left = [pane for end in sorted(self._held) if end <= edge for pane in sorted(self._held.pop(end))]
+        self._leave([pane for end in sorted(self._held) if end <= edge for pane in sorted(self._held.pop(end))])
+
+    def _leave(self, left: list[str]) -> None:
         with self._guard:
             if left:
                 self._leaving.append((self._last_number, left))
             unread = self._unread()
         self._remove(unread)
+
+    def retain(self, names: Iterable[str]) -> None:
+        """These are in the window now, and nothing else is."""
+        names = list(names)
+        wanted = set(_panes(names))
+        left = [pane for panes in self._held.values() for pane in sorted(panes) if pane not in wanted]
+        self._held = {}
+        self.hold(names)
+        self._leave(left)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -102,6 +102,14 @@ class Finisher:
             query = replace(query, having=_all_of(self.filter.rest))
         return finish_rows(query, {**read.keys, **read.fields}, read.count, self._order, self._plain)
 
+    def leading(self, columns: Columns) -> Columns:
+        """Of some groups of a query with one reader, those that may be in its answer: HAVING, LIMIT."""
+        fields, rows = having_only(self.query, {**columns.keys, **columns.fields}, columns.count)
+        if self.query.limit is not None and self.query.limit < rows:
+            fields, rows = sorted_and_limited(fields, rows, self._order, self.query.limit)
+        keys, others = ({name: fields[name] for name in kind} for kind in (columns.keys, columns.fields))
+        return Columns(keys, others, rows)
+
     def finish(self, read: Sequence[Columns]) -> pa.Table:
         """The answer from the columns of all readings, in their order."""
         first, *others = read
@@ -128,15 +136,19 @@ def finish_rows(
     order: tuple[SortKey, ...],
     plain: list[str] | None,
 ) -> pa.Table:
-    if query.having is not None:
-        keep = evaluate(query.having, fields, rows).fill_null(False)
-        fields = {name: column.filter(keep) for name, column in fields.items()}
-        rows = pc.sum(keep.cast(pa.int64())).as_py() or 0
+    fields, rows = having_only(query, fields, rows)
     fields, rows = sorted_and_limited(fields, rows, order, query.limit)
     if plain is not None:
         return pa.Table.from_arrays([fields[name] for name in plain], schema=query.schema)
     columns = [evaluate(output.expression, fields, rows) for output in query.outputs]
     return pa.Table.from_arrays(columns, schema=query.schema)
+
+
+def having_only(query: PeriodicAggregate, fields: dict[str, pa.Array], rows: int) -> tuple[dict[str, pa.Array], int]:
+    if query.having is None:
+        return fields, rows
+    keep = evaluate(query.having, fields, rows).fill_null(False)
+    return {name: column.filter(keep) for name, column in fields.items()}, pc.sum(keep.cast(pa.int64())).as_py() or 0
 
 
 def sorted_and_limited(

@@ -56,6 +56,10 @@ class Reader(Protocol):
     @property
     def reading(self) -> Reading: ...
 
+    @property
+    def group(self) -> tuple[int, ...]:
+        """The places, among the pane table's keys, of those that tell the answer's groups apart."""
+
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         """The columns of one execution; one view per span of the reading."""
 
@@ -121,6 +125,10 @@ class PlainReader:
     @cached_property
     def _places(self) -> list[int]:
         return places_of(self.query, self.reading.table)
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        return tuple(range(len(self.reading.table.keys)))
 
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         (view,) = views
@@ -218,19 +226,19 @@ class ItemReader:
         return self.reading.table.keys.index(self.calls[0].argument)
 
     @cached_property
-    def _group(self) -> tuple[int, ...]:
+    def group(self) -> tuple[int, ...]:
         """The places of the query's keys, each once, in the table's order."""
         return tuple(sorted(set(places_of(self.query, self.reading.table))))
 
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
-        order = item_order(view.keys, self._item, self._group)
+        order = item_order(view.keys, self._item, self.group)
         items, window = self._counts(accumulator, order)
         present = np.flatnonzero(items.rows[window] > 0) if self.query.keys else None
         values = order.groups.decode(present) if present is not None else []
         wanted = places_of(self.query, self.reading.table)
-        keys = {k.name: values[self._group.index(place)] for k, place in zip(self.query.keys, wanted, strict=True)}
+        keys = {k.name: values[self.group.index(place)] for k, place in zip(self.query.keys, wanted, strict=True)}
         fields = {}
         for call, aggregate in self._bound:
             column = self._column(aggregate, items, accumulator).slice(window * items.groups, items.groups)
@@ -242,7 +250,7 @@ class ItemReader:
         block = accumulator.block
         if block is None:
             return ItemCounts(accumulator.slots[self.presence, 0][np.newaxis, :], order), 0
-        key = (self.presence, self._item, self._group)
+        key = (self.presence, self._item, self.group)
         if key not in block.memo:
             block.memo[key] = ItemCounts(block.slots[self.presence, 0], order)
         return block.memo[key], accumulator.window
@@ -251,7 +259,7 @@ class ItemReader:
         block = accumulator.block
         if block is None:
             return aggregate.lower_items(items)
-        key = (aggregate, self.presence, self._item, self._group)
+        key = (aggregate, self.presence, self._item, self.group)
         if key not in block.lowered:
             block.lowered[key] = aggregate.lower_items(items)
         return block.lowered[key]

@@ -38,6 +38,10 @@ class ApproxTop:
         sketch = Partial("items", self.query.keys[-1].expression, self.query.predicate)
         return Reading(table_name(self._by_group), self.query.window, (presence, sketch))
 
+    @property
+    def group(self) -> tuple[int, ...]:
+        return tuple(range(len(self.reading.table.keys)))
+
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         (view,) = views
         rule, (presence, sketch) = self.query.items, self.reading.partials

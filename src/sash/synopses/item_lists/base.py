@@ -50,8 +50,12 @@ class ItemList:
     def _places(self) -> list[int]:
         return places_of(self.query, table_name(self.query))
 
+    @cached_property
+    def group(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self._places[:-1])))
+
     def _order(self, keys: KeyDictionary) -> ItemOrder:
-        return item_order(keys, self._places[-1], tuple(sorted(set(self._places[:-1]))))
+        return item_order(keys, self._places[-1], self.group)
 
     def _rows(self, keys: KeyDictionary, pairs: Ints, fields: dict[str, pa.Array]) -> Columns:
         columns = keys.decode(pairs)

@@ -1,0 +1,213 @@
+"""STORED IN CLUSTER for queries, over real Spark: files instead of panes, through restarts, for questions too."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sash
+import sash.storage.epochs
+from sash.core.clock import ManualClock
+from sash.core.time import SECOND
+from sash.storage.window_files import WindowFiles
+from tests.engine.test_session import create, write
+from tests.support.oracle import same_rows
+from tests.support.streams import START
+
+pytestmark = pytest.mark.spark
+# `{k}` is the key: an expression of its own gives a pane table of its own.
+QUERIES = {
+    "sums": "SELECT {k} AS k, SUM(v) AS t, COUNT(*) AS n, AVG(v) AS a, STDDEV(v) AS s, MAX(CAST(v AS STRING)) AS m "
+    "FROM s [WINDOW 8 sec SLIDE 4 sec] WHERE v % 5 > 0 GROUP BY {k}",
+    "leading": "SELECT {k} AS k, SUM(v) AS t, MIN(ts) AS f FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY {k} "
+    "HAVING COUNT(*) > 1 ORDER BY t DESC, k LIMIT 3",
+    "sketched": "SELECT {k} AS k, APPROX_COUNT_DISTINCT(v) AS d, SUM(CAST(v AS DECIMAL(20, 2))) AS t "
+    "FROM s [WINDOW 6 sec SLIDE 2 sec LAG 2 sec] GROUP BY {k}",
+    "distinct": "SELECT {k} AS k, COUNT(DISTINCT v) AS d, MEDIAN(v) AS m FROM s [WINDOW 8 sec SLIDE 4 sec] "
+    "GROUP BY {k}",
+    "top": "SELECT TOP(3, {k}) FROM s [WINDOW 8 sec SLIDE 4 sec]",
+}
+IN_CLUSTER = "k + 0"
+
+
+def texts(key: str) -> dict[str, str]:
+    return {name: text.format(k=key) for name, text in QUERIES.items()}
+
+
+def register(session: sash.Session) -> None:
+    for name, text in texts("k").items():
+        session.sql(f"REGISTER QUERY near_{name} AS {text}")
+    for name, text in texts(IN_CLUSTER).items():
+        session.sql(f"REGISTER QUERY far_{name} AS {text} STORED IN CLUSTER")
+
+
+def all_same(session: sash.Session, missing: int = 0) -> None:
+    """After a restart answers of before are remembered for panes in this process alone."""
+    for name in QUERIES:
+        near, far = (session.queries[f"{place}_{name}"].answers() for place in ("near", "far"))
+        assert len(near) - missing <= len(far) <= len(near) and far
+        by_time = {answer.as_of: answer for answer in near}
+        for answer in far:
+            other = by_time[answer.as_of]
+            assert (answer.complete, answer.scheduled) == (other.complete, other.scheduled)
+            assert [_plain(field) for field in answer.table.schema] == [_plain(field) for field in other.table.schema]
+            mine, theirs = (table.rename_columns(range_names(table)) for table in (answer.table, other.table))
+            assert same_rows(mine.to_pylist(), theirs.to_pylist()), (name, answer.as_of)
+
+
+def _plain(field: pa.Field) -> pa.DataType:
+    return field.type
+
+
+def range_names(table: pa.Table) -> list[str]:
+    """TOP names its item by the expression."""
+    return [str(i) for i in range(table.num_columns)]
+
+
+def data(directory: Path, parts: range) -> None:
+    chance = random.Random(parts.start)
+    for part in parts:
+        stamps = [part * 3 + chance.randrange(24) / 8 - (chance.random() < 0.1) for _ in range(200)]
+        write(directory, part, [(stamp, chance.randrange(40), chance.randrange(30)) for stamp in stamps])
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.rglob("_pane=*/*.parquet"))
+
+
+def test_the_answers_of_panes_in_this_process(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of order within the delay and late; restarts, of which recovery asks nobody anything."""
+    monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 3)
+    for round, parts in enumerate((range(2), range(2, 4))):
+        data(tmp_path / "data", parts)
+        with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+            if not round:
+                create(session, tmp_path / "data", "DELAY 1 sec")
+                register(session)
+            session.run()
+            all_same(session, missing=0 if not round else 10_000)
+            (stats,) = session.stats()["streams"].values()
+            kinds = {table["name"]: table["synopsis"] for table in stats["pane_tables"]}
+            assert kinds["(k + 0)"] == kinds["(k + 0, v)"] == "cluster" and kinds["(k)"] != "cluster"
+            question = "SELECT {k} AS k, SUM(v) AS t FROM s [WINDOW 4 sec] GROUP BY {k} ORDER BY t DESC, k LIMIT 5"
+            near, far = (session.query(question.format(k=key)) for key in ("k", IN_CLUSTER))
+            assert near.to_pylist() == far.to_pylist() and near.schema.metadata == far.schema.metadata
+            # Panes that no window reaches any more have left the disk.
+            kept = {int(path.parent.name.partition("=")[2]) for path in files(tmp_path / "c")}
+            assert kept and max(kept) - min(kept) <= 12_000_000
+            text = session.explain(QUERIES["sums"].format(k=IN_CLUSTER))
+            assert "in the cluster: one job reads all windows that are due" in text
+
+
+def test_a_table_that_has_become_large_goes_there(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "data", range(4))
+    found = {}
+    for most in (10_000, 20):
+        with sash.connect(
+            spark=spark, checkpoint=tmp_path / f"c{most}", clock=ManualClock(), cluster_groups=most
+        ) as one:
+            create(one, tmp_path / "data", "DELAY 2 sec")
+            query = one.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k", name="q")
+            one.run()
+            found[most] = [(answer.as_of, sorted(map(repr, answer.table.to_pylist()))) for answer in query.answers()]
+            (stats,) = one.stats()["streams"].values()
+            assert [table["synopsis"] for table in stats["pane_tables"]] == ["cluster" if most == 20 else "basic"]
+        assert bool(files(tmp_path / f"c{most}")) == (most == 20)
+    assert found[20] == found[10_000]
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c20", clock=ManualClock(), cluster_groups=20) as one:
+        assert one.query("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec] GROUP BY k").num_rows > 20
+
+
+def test_a_dropped_query_leaves_no_file(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "data", range(2))
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        text = "SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k"
+        query = session.register(text, name="q", synopsis="cluster")
+        session.register("SELECT COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE 3 sec]", name="other")
+        session.run()
+        assert files(tmp_path / "c") and query.answers()
+        query.drop()
+        data(tmp_path / "data", range(2, 3))
+        session.run()
+        assert not files(tmp_path / "c")
+
+
+def test_an_expression_that_fails_in_the_pass_fails_its_query_alone(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "data", range(2))
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        bad = session.register("SELECT k, SUM(1 / (v - 5)) AS t FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k", "bad")
+        session.sql(
+            "REGISTER QUERY good AS SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k "
+            "PRIORITY 2 STORED IN CLUSTER"
+        )
+        session.run()
+        assert bad.error is not None and session.queries["good"].error is None and session.queries["good"].answers()
+
+
+def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
+    """They are there until it has been answered, though the window has gone on."""
+    data(tmp_path / "data", range(2))
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k", "q", synopsis="cluster")
+        session.run()
+        (group,) = session._streams["s"].runtime.ordered()
+        frozen, before = group.synopsis.frozen(), files(tmp_path / "c")  # type: ignore[call-arg]
+        session.advance("s", START + 3600 * SECOND)
+        assert files(tmp_path / "c") == before
+        assert group.synopsis.panes == 0
+        del frozen
+        with next(iter(session._streams["s"].cluster._files.values())).reading():
+            pass
+        assert not files(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT k, COUNT(*) AS n FROM s [ROWS 5 SLIDE 1] GROUP BY k STORED IN CLUSTER", "windows of time"),
+        ("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] STORED IN CLUSTER", "this query has one"),
+        ("SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k STORED IN MEMORY", "STORED"),
+        ("SELECT k FROM s [WINDOW 5 sec] STORED IN CLUSTER", "continuous query has no synopsis"),
+        (
+            "SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k SYNOPSIS RUNNING STORED IN CLUSTER",
+            "not both",
+        ),
+    ],
+)
+def test_refusals(spark: Any, tmp_path: Path, statement: str, why: str) -> None:
+    data(tmp_path / "data", range(1))
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        with pytest.raises(sash.SashError, match=why):
+            session.sql(f"REGISTER QUERY q AS {statement}")
+
+
+def test_a_stream_that_sheds_load(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "data", range(1))
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "data", "SHED RANDOM 0.5")
+        with pytest.raises(sash.SashError, match="may SHED load"):
+            session.sql(
+                "REGISTER QUERY q AS SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k "
+                "STORED IN CLUSTER"
+            )
+
+
+def test_files_are_retained_by_name(tmp_path: Path) -> None:
+    window = WindowFiles(tmp_path)
+    names = [f"epoch-{i:09d}/_pane={i}/part.parquet" for i in range(3)]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    window.retain(names)
+    with window.reading():
+        window.retain(names[1:])
+        assert (tmp_path / names[0]).exists()
+    assert not (tmp_path / names[0]).exists() and (tmp_path / names[1]).exists()
