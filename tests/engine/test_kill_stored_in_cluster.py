@@ -1,4 +1,4 @@
-"""SIGKILL while a window is stored in files: none is lost, none counts twice, none is left behind."""
+"""SIGKILL while a window, or panes, are stored in files: none is lost, none counts twice, none is left behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_killed_and_continued(tmp_path: Path, step: str) -> None:
     """Before an epoch is committed its files are there already; after it, those that it made leave are there still."""
     for part in range(5):
         write(tmp_path / "data", part, [(i / 5 + 0.05, i % 4, i) for i in range(part * 20, part * 20 + 20)])
-    arguments = (str(tmp_path / "data"), str(tmp_path / "c"))
+    arguments = ("window", str(tmp_path / "data"), str(tmp_path / "c"))
     killed = run_victim(*arguments, step, "4")
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
     again = run_victim(*arguments)
@@ -38,3 +38,29 @@ def test_killed_and_continued(tmp_path: Path, step: str) -> None:
     assert json.loads(again.stdout.splitlines()[-1]) == {"rows": rows, "n": len(rows), "t": sum(rows)}
     panes = sorted(path.name for path in (tmp_path / "c").rglob("_pane=*") if path.is_dir())
     assert panes == [f"_pane={START + second * SECOND}" for second in range(15, 21)]
+
+
+def answers(path: Path) -> dict[str, object]:
+    """By time. One that came twice must have been the same both times."""
+    found: dict[str, object] = {}
+    for line in path.read_text().splitlines():
+        answer = json.loads(line)
+        assert found.setdefault(answer["as_of"], answer) == answer
+    return found
+
+
+def test_panes_in_the_cluster(tmp_path: Path) -> None:
+    """Killed after files were written, after an epoch was committed, after files were let go; continued each time."""
+    for part in range(6):
+        write(tmp_path / "data", part, [(i / 5 + 0.05, i % 4, i) for i in range(part * 20, part * 20 + 20)])
+    data = str(tmp_path / "data")
+    whole = run_victim("panes", data, str(tmp_path / "whole"))
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    for step in STEPS:
+        killed = run_victim("panes", data, str(tmp_path / "c"), step, "2")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    again = run_victim("panes", data, str(tmp_path / "c"))
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert answers(tmp_path / "c.jsonl") == answers(tmp_path / "whole.jsonl")
+    left, expected = (sorted(path.name for path in (tmp_path / name).rglob("_pane=*")) for name in ("c", "whole"))
+    assert left == expected and len(left) == 2
