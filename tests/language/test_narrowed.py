@@ -1,4 +1,4 @@
-"""What a question says of the rows of its windows that matter: constants, equalities, the first in an order."""
+"""What a question says of its windows: constants, equalities, the first rows in an order, the order of all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sash.catalog import Catalog, Stream, Table
-from sash.language import Leading, Link, SelectStatement, StoredReading, bind_stored, parse
+from sash.language import Leading, Link, OrderTerm, SelectStatement, StoredQuestion, StoredReading, bind_stored, parse
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("v", pa.int32()), ("w", pa.int64())])
 OTHER = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("u", pa.int32())])
@@ -21,10 +21,14 @@ def catalog() -> Catalog:
     return found
 
 
-def readings(text: str, catalog: Catalog) -> list[StoredReading]:
+def question(text: str, catalog: Catalog, mark: str = "") -> StoredQuestion:
     statement = parse(text)
     assert isinstance(statement, SelectStatement)
-    return list(bind_stored(statement.select, catalog).windows.values())
+    return bind_stored(statement.select, catalog, mark)
+
+
+def readings(text: str, catalog: Catalog) -> list[StoredReading]:
+    return list(question(text, catalog).windows.values())
 
 
 A, B = "s [WINDOW 5 sec] a", "t [WINDOW 5 sec] b"
@@ -98,6 +102,7 @@ def test_tables_and_outer_queries_are_no_windows_to_probe_with(catalog: Catalog)
         ("upper('a') AS u FROM s [WINDOW 5 sec] x ORDER BY k LIMIT 3", Leading("k", 3)),
         ("-v AS k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
         ("v AS k, k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
+        ("*, v AS k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
         ("v FROM s [WINDOW 5 sec] ORDER BY k + 1 LIMIT 3", None),
         ("v FROM s [WINDOW 5 sec] ORDER BY 1 LIMIT 3", None),
         ("v FROM s [WINDOW 5 sec] ORDER BY k", None),
@@ -120,3 +125,48 @@ def test_a_limit_in_a_sub_query_is_of_its_own_window(catalog: Catalog) -> None:
     inner, outer = f"SELECT v FROM {A} ORDER BY k LIMIT 2", f"SELECT u FROM {B}"
     first, second = readings(f"SELECT z.v FROM ({inner}) z UNION ALL {outer}", catalog)
     assert (first.leading, second.leading) == (Leading("k", 2), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("v FROM s [WINDOW 5 sec] ORDER BY k", [OrderTerm("k")]),
+        ("* FROM s [WINDOW 5 sec] x ORDER BY x.K DESC, ts", [OrderTerm("k", True, False), OrderTerm("ts")]),
+        ("v FROM s [WINDOW 5 sec] WHERE w > 3 AND v = 1 ORDER BY k NULLS LAST", [OrderTerm("k", False, False)]),
+        ("v AS k FROM s [WINDOW 5 sec] ORDER BY k, w DESC NULLS FIRST", [OrderTerm("v"), OrderTerm("w", True, True)]),
+        ("-v AS k FROM s [WINDOW 5 sec] x ORDER BY x.k", [OrderTerm("k")]),
+        ("v FROM s [ROWS 5] ORDER BY k", [OrderTerm("k")]),
+        ("-v AS k FROM s [WINDOW 5 sec] ORDER BY w, k", None),
+        ("*, v AS k FROM s [WINDOW 5 sec] ORDER BY k", None),
+        ("v AS k, k FROM s [WINDOW 5 sec] ORDER BY k", None),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k, v + 1", None),
+        ("v FROM s [WINDOW 5 sec] ORDER BY 1", None),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k OFFSET 3", None),
+        ("v FROM s [WINDOW 5 sec]", None),
+        ("DISTINCT k FROM s [WINDOW 5 sec] ORDER BY k", None),
+        ("k FROM s [WINDOW 5 sec] GROUP BY k ORDER BY k", None),
+        ("k, SUM(v) OVER () AS n FROM s [WINDOW 5 sec] ORDER BY k", None),
+        ("v FROM s [WINDOW 5 sec] WHERE k IN (SELECT u FROM t [ROWS 1]) ORDER BY k", None),
+        ("v FROM s [WINDOW 5 sec] WHERE k IN (SELECT k FROM names) ORDER BY k", None),
+        ("v FROM s [WINDOW 5 sec] UNION ALL SELECT u AS v FROM t [WINDOW 5 sec] ORDER BY v", None),
+        ("v FROM s [WINDOW 5 sec] x JOIN names ON x.k = names.k ORDER BY v", None),
+        ("v FROM (SELECT v FROM s [WINDOW 5 sec]) z ORDER BY v", None),
+        ("v FROM s [WINDOW 5 sec] AS x (t, v, k, w) ORDER BY v", None),
+        ("k FROM names ORDER BY k", None),
+    ],
+)
+def test_order_by_names_columns_of_the_only_window(
+    text: str, expected: list[OrderTerm] | None, catalog: Catalog
+) -> None:
+    sorting = question(f"SELECT {text}", catalog).sorting
+    assert (None if sorting is None else list(sorting.terms)) == expected
+
+
+def test_without_order_by_the_answer_has_places(catalog: Catalog) -> None:
+    sorting = question(
+        "SELECT *, v + 1 AS n FROM s [WINDOW 5 sec] WHERE k > 2 ORDER BY k DESC, v", catalog, "_7"
+    ).sorting
+    assert sorting is not None
+    assert sorting.sql == "SELECT *, v + 1 AS n, _place_7 FROM _window_0_7 AS s WHERE k > 2"
+    assert (sorting.place, str(sorting)) == ("_place_7", "ORDER BY k DESC, v")

@@ -168,6 +168,12 @@ def test_a_string_stays_a_string(name: str) -> None:
     assert "\\u0024{spark.master}" in written and "${" not in written
 
 
+def test_a_string_stays_a_string_where_order_by_is_left_out() -> None:
+    plan = bound("SELECT src FROM packets W WHERE protocol = '${spark.master} it\\'s' ORDER BY src", "stored")
+    assert isinstance(plan, stored_questions.StoredQuestion) and plan.sorting is not None
+    assert "\\u0024{spark.master}" in plan.sorting.sql and "${" not in plan.sorting.sql
+
+
 @pytest.mark.parametrize(
     "text",
     [

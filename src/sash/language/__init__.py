@@ -24,7 +24,9 @@ from sash.language.create_index import ROW_KINDS, SET_KINDS
 from sash.language.leading import Leading
 from sash.language.limits import SCRIPTS
 from sash.language.links import Link
+from sash.language.ordering import OrderTerm
 from sash.language.script import parse, parse_script
+from sash.language.sorting import Sorting
 from sash.language.sought import Sought
 from sash.language.statements import (
     AlterArchive,
@@ -79,6 +81,7 @@ __all__ = [
     "Insert",
     "Leading",
     "Link",
+    "OrderTerm",
     "Partitioning",
     "RegisterQuery",
     "Select",
@@ -88,6 +91,7 @@ __all__ = [
     "ShowIndexes",
     "ShowQueries",
     "ShowTables",
+    "Sorting",
     "Sought",
     "Statement",
     "StoredQuestion",

@@ -36,6 +36,7 @@ from sash.language.places import (
     window_clause,
     word_of,
 )
+from sash.language.sorting import Sorting, sorting_in
 from sash.language.sought import Sought, sought_in
 from sash.language.sources import Source, Sources
 from sash.language.statements import Select
@@ -92,12 +93,16 @@ class ArchiveReading:
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """`sql` is for Spark, over views: those of windows, of tables and of archives, by name."""
+    """`sql` is for Spark, over views: those of windows, of tables and of archives, by name.
+
+    `sorting`: the answer is the only window's rows in an order of theirs.
+    """
 
     sql: str
     windows: dict[str, StoredReading]
     tables: dict[str, Table]
     archives: dict[str, ArchiveReading] = field(default_factory=dict)
+    sorting: Sorting | None = None
 
 
 def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
@@ -142,7 +147,10 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     for query in tree.find_all(exp.Select):
         windows |= _narrowed(query, Sources(query, sources), windows)
         archives |= _probed(query, Sources(query, sources), archives)
-    return StoredQuestion(_Writer(dialect="spark", comments=False).generate(tree), windows, tables, archives)
+    write = _Writer(dialect="spark", comments=False).generate
+    of_one_window = len(windows) == 1 and not tables and not archives
+    sorting = sorting_in(tree, Sources(tree, sources), f"_place{mark}", write) if of_one_window else None
+    return StoredQuestion(write(tree), windows, tables, archives, sorting)
 
 
 @dataclass(frozen=True)
