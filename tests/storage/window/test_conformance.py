@@ -6,7 +6,7 @@ What cannot go together is refused; everything else answers as a scan of the win
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from statistics import median
 from typing import Any
 
@@ -184,6 +184,11 @@ def check_row_index(index: Any, window: SlidingWindow, stream: Window, slots: in
         for descending, nulls_first in product((False, True), repeat=2):
             found = index.leading_rows(least, descending, nulls_first).tolist()
             assert found == leading(ids, least, descending, nulls_first)
+    for descending, nulls_first in product((False, True), repeat=2):
+        rows, bounds = index.sorted_runs(descending, nulls_first)
+        assert rows.tolist() == leading(ids, len(contents), descending, nulls_first)
+        runs = [rows[start:stop].tolist() for start, stop in pairwise(bounds.tolist()) if start < stop]
+        assert sorted(runs) == sorted(ids[value] for value in {*contents})
     places, rows = index.probe(pa.array(probes, pa.int64()))
     pairs = [(at, row) for at, value in enumerate(probes) if value is not None for row in ids[value]]
     assert list(zip(places.tolist(), rows.tolist(), strict=True)) == pairs

@@ -5,6 +5,7 @@
               GroupIndex         which ranges of values, how often: G-INDEX
               GrowingGroupIndex  the same with ranges that nobody has to know before
               RowIndex           which rows have a value: rings, AUX, BW, DB over any of the four directories
+    sorts     break_ties         rows in the order of an index, and of further columns
 
 What each costs, and which to take for what, is in docs/windows.md.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from sash.storage.window.directories import DIRECTORIES, ChainedDirectory, Directory, TreeDirectory
 from sash.storage.window.groups import Groups
-from sash.storage.window.row_index import METHODS, RowIndex
+from sash.storage.window.row_index import METHODS, Further, RowIndex, break_ties
 from sash.storage.window.set_index import GroupIndex, GrowingGroupIndex, SetIndex
 from sash.storage.window.slides import Slides
 from sash.storage.window.sliding_window import SlidingWindow
@@ -25,6 +26,7 @@ __all__ = [
     "Aggr",
     "ChainedDirectory",
     "Directory",
+    "Further",
     "Group",
     "GroupIndex",
     "Groups",
@@ -36,4 +38,5 @@ __all__ = [
     "SlidingWindow",
     "SubWindow",
     "TreeDirectory",
+    "break_ties",
 ]

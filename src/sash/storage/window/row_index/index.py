@@ -114,7 +114,23 @@ class RowIndex:
 
     def sorted_rows(self) -> Ints:
         """All rows in ascending order of their values, those with NULL first."""
-        return np.concatenate([self._null_rows(), self._collect(self._in_order(), self.rings.nodes.used)[0]])
+        return self.sorted_runs()[0]
+
+    def sorted_runs(self, descending: bool = False, nulls_first: bool = True) -> tuple[Ints, Ints]:
+        """All rows in the order of their values, and where the rows of each value begin and end; NULL is one value.
+
+        >>> index = RowIndex(pa.int64())
+        >>> index.add(0, 100, pa.array([7, 3, None, 7]))
+        >>> rows, bounds = index.sorted_runs(descending=True, nulls_first=False)
+        >>> rows.tolist(), bounds.tolist()
+        ([100, 103, 101, 102], [0, 2, 3, 4])
+        """
+        nulls, entries = self._null_rows(), self._in_order()
+        in_order = np.ascontiguousarray(entries[::-1]) if descending else entries
+        rows, bounds = self._collect(in_order, self.rings.nodes.used)
+        if nulls_first:
+            return np.concatenate([nulls, rows]), np.concatenate([[0], len(nulls) + bounds])
+        return np.concatenate([rows, nulls]), np.append(bounds, len(rows) + len(nulls))
 
     def leading_rows(self, least: int, descending: bool = False, nulls_first: bool = True) -> Ints:
         """The rows of the first values in order, of as few values as have so many rows; NULL is one value.
