@@ -1,13 +1,13 @@
 """When an index of a stored window helps a question that Spark answers: probes of joins, the first rows, a whole sort.
 
-    python -m benchmarks.run_stored_questions [--rows 200000] [--rounds 5]
+    python -m benchmarks.run_stored_questions [--rows 200000] [--rounds 5] [--kinds probe first sort]
 
 A window of so many rows with a tenth as many values of k. Each question is asked with and without the index by turns;
 the shortest times of the rounds, in seconds, go to benchmarks/out/stored_questions.json:
 
     probe    a join with the last n rows: the index is probed with their values; or Spark is given all rows
     first    ORDER BY k LIMIT n: the rows of the first values; or all rows
-    sort     ORDER BY k: all rows in the order of the index; or in that of time
+    sort     a window of so many rows, ORDER BY ..: places by the index for all stored rows; or Spark sorts the window
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from unittest import mock
 import pyarrow as pa
 
 import sash
-from sash.catalog import StoredIndex
 from sash.engine import kept_indexes
 from sash.spark.session import acquire_local_session, release_local_session
-from sash.storage.window import RowIndex
 
 OUT = Path(__file__).parent / "out"
 PARTS = (1_000, 100, 20, 10, 5, 3, 2)
+KINDS = ["probe", "first", "sort"]
 NEVER = 1 << 40
-INDEX = StoredIndex("s", "k", "db")
 
 
 def best(rounds: int, ways: dict[str, Callable[[], pa.Table]]) -> dict[str, float]:
@@ -52,37 +50,42 @@ def best(rounds: int, ways: dict[str, Callable[[], pa.Table]]) -> dict[str, floa
 
 def asked(session: sash.Session, text: str, helps: bool) -> Callable[[], Any]:
     """A question by the index however many values or rows it asks for, or without."""
+    knobs: dict[str, Any] = {
+        "_LEAST_VALUES_PROBED": 0 if helps else NEVER,
+        "_LEAST_ROWS_ORDERED": 1 if helps else NEVER,
+        "_PLACED_AT_ONCE": NEVER if helps else -1,
+        "_PLACED_PER_ROW": 0,
+    }
 
     def ask() -> Any:
-        least = 1 if helps else NEVER
-        probed = 0 if helps else NEVER
-        with mock.patch.multiple(kept_indexes, _LEAST_VALUES_PROBED=probed, _LEAST_ROWS_ORDERED=least):
+        with mock.patch.multiple(kept_indexes, **knobs):
             return session.query(text)
 
     return ask
 
 
-def sorted_by_spark(session: sash.Session, spark: Any, by_index: bool) -> Callable[[], Any]:
-    """With the time that it takes to fetch the rows in that order."""
-    kept = session._streams["s"].kept
-    assert kept is not None and kept.indexes is not None
-    indexes = kept.indexes
-
-    def rows(state: kept_indexes.IndexedWindow) -> pa.Table:
-        index = state.indexes[INDEX]
-        assert isinstance(index, RowIndex)
-        return state.window.take(index.sorted_rows()) if by_index else state.rows()
-
-    def ask() -> Any:
-        # In one piece, as Spark wants them.
-        found = indexes.read([INDEX], rows).combine_chunks()
-        spark.createDataFrame(found).createOrReplaceTempView("stored_rows")
-        return spark.sql("SELECT id, text FROM stored_rows ORDER BY k, id").toArrow()
-
-    return ask
+def both(rounds: int, session: sash.Session, text: str) -> dict[str, float]:
+    return best(rounds, {"index": asked(session, text, True), "all rows": asked(session, text, False)})
 
 
-def measure(spark: Any, rows: int, rounds: int) -> dict[str, Any]:
+def questions(rows: int) -> dict[str, dict[str, str]]:
+    """By kind and number of rows."""
+    join = "SELECT COUNT(b.text) AS n FROM s [ROWS {}] a JOIN s [WINDOW 1 min] b ON a.k = b.k"
+    first = "SELECT id, text FROM s [WINDOW 1 min] ORDER BY k, id LIMIT {}"
+    sort = "SELECT id, text FROM s [WINDOW {} sec]{} ORDER BY {}"
+    return {
+        "probe": {str(rows // 10 // part): join.format(rows // 10 // part) for part in PARTS},
+        "first": {str(rows // part): first.format(rows // part) for part in PARTS},
+        "sort": {
+            f"{rows * seconds // 10}{where} ORDER BY {order}": sort.format(seconds, where, order)
+            for order in ("k, id", "k, text DESC")
+            for where in ("", " WHERE id % 100 = 7")
+            for seconds in (1, 3, 10)
+        },
+    }
+
+
+def measure(spark: Any, rows: int, rounds: int, kinds: list[str]) -> dict[str, Any]:
     frame = spark.range(rows, numPartitions=2).selectExpr(
         f"timestamp_micros(1704067200000000 + id * {10_000_000 // rows}) AS ts",
         "id",
@@ -94,24 +97,8 @@ def measure(spark: Any, rows: int, rounds: int) -> dict[str, Any]:
         session.create_stream("s", frame, timestamp="ts", keep="1 min")
         session.sql("CREATE INDEX ON s (k) USING db")
         session.run()
-        shapes = {
-            "probe": "SELECT COUNT(b.text) AS n FROM s [ROWS {}] a JOIN s [WINDOW 1 min] b ON a.k = b.k",
-            "first": "SELECT id, text FROM s [WINDOW 1 min] ORDER BY k, id LIMIT {}",
-        }
-        for name, shape in shapes.items():
-            whole = rows // 10 if name == "probe" else rows
-            found[name] = {
-                number: best(
-                    rounds,
-                    {
-                        "index": asked(session, shape.format(number), True),
-                        "all rows": asked(session, shape.format(number), False),
-                    },
-                )
-                for number in (whole // part for part in PARTS)
-            }
-        ways = {"in order of k": True, "in order of time": False}
-        found["sort"] = best(3 * rounds, {name: sorted_by_spark(session, spark, way) for name, way in ways.items()})
+        for kind in kinds:
+            found[kind] = {name: both(rounds, session, text) for name, text in questions(rows)[kind].items()}
     return found
 
 
@@ -119,10 +106,11 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args(arguments)
     spark = acquire_local_session()
     try:
-        found = measure(spark, options.rows, options.rounds)
+        found = measure(spark, options.rows, options.rounds, options.kinds)
     finally:
         release_local_session()
     OUT.mkdir(exist_ok=True)

@@ -24,12 +24,12 @@ from sash.engine import kept_indexes
 from sash.engine.explain_stored import explain_rows
 from sash.engine.kept import KeptWindow
 from sash.engine.read_stored import common_time, having, read_question
-from sash.engine.stored_access import ByOrder, ByProbe, ByValue, IndexesOf, choose_access
-from sash.engine.stored_windows import window_rows
+from sash.engine.stored_access import ByOrder, ByPlace, ByProbe, ByValue, IndexesOf, choose_access
+from sash.engine.stored_windows import in_places, window_rows
 from sash.engine.sub_windows import TIME
 from sash.language import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from sash.storage.window import SlidingWindow
-from tests.support.stored_questions import joins, nested, orders
+from tests.support.stored_questions import joins, nested, orders, sorts
 
 SCHEMA = pa.schema(
     [("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("k", pa.int32()), ("v", pa.int32()), ("g", pa.string())]
@@ -89,10 +89,14 @@ def rows_by(question: StoredQuestion, streams: Mapping[str, Running]) -> Any:
 
 def answer(question: StoredQuestion, rows: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
     """In order where the question has one."""
+    found = in_order(question.sql, rows)
+    return found if " LIMIT " in question.sql.rsplit(")", 1)[-1] else sorted(found, key=repr)
+
+
+def in_order(sql: str, rows: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
     for view, table in rows.items():
         ORACLE.register(view, table.drop_columns([TIME]))
-    found = ORACLE.sql(question.sql).fetchall()
-    return found if " LIMIT " in question.sql.rsplit(")", 1)[-1] else sorted(found, key=repr)
+    return ORACLE.sql(sql).fetchall()
 
 
 @contextmanager
@@ -149,6 +153,26 @@ def test_joins_of_what_is_found_are_those_of_all_rows(text: str, seed: int) -> N
 @given(text=orders(), seed=seeds)
 def test_the_first_of_what_is_found_are_the_first_of_all_rows(text: str, seed: int) -> None:
     check_answer(text, seed)
+
+
+@settings(max_examples=600)
+@given(text=sorts(), seed=seeds, shuffle=st.randoms(use_true_random=False))
+def test_a_sort_by_places_is_that_of_all_rows(text: str, seed: int, shuffle: Random) -> None:
+    """Whatever the order in which the rows are given back; what ORDER BY leaves equal stays in order of arrival."""
+    question, whole = bound(text), bound(f"{text}, id")
+    plain, indexed = pairs(seed)
+    with indexes_always_help():
+        rows, *_ = rows_by(question, indexed)
+    expected = in_order(whole.sql, rows_by(whole, plain)[0])
+    sorting = question.sorting
+    if sorting is None or not any(sorting.place in table.schema.names for table in rows.values()):
+        assert Counter(in_order(question.sql, rows)) == Counter(expected)
+        return
+    for view, table in rows.items():
+        order = shuffle.sample(range(len(table)), len(table))
+        ORACLE.register(view, table.take(pa.array(order, pa.int64())).drop_columns([TIME]))
+    found = in_places(ORACLE.sql(sorting.sql).to_arrow_table(), sorting.place)
+    assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == expected
 
 
 @settings(max_examples=200)
@@ -255,11 +279,47 @@ def test_who_is_read_first_and_by_what(streams: dict[str, Running]) -> None:
             ],
         ),
         ("SELECT id FROM s [WINDOW 6 sec]", ["every row"]),
+        (
+            "SELECT id FROM s [WINDOW 6 sec] WHERE v > 3 ORDER BY k DESC, g",
+            [f"ORDER BY k DESC, g: every row, with its place in this order by {INDEX}; Spark does not sort"],
+        ),
+        (
+            "SELECT id FROM s [WINDOW 6 sec] ORDER BY g, k",
+            ["ORDER BY g, k: every row; CREATE INDEX ON s (g) would have their order"],
+        ),
+        ("SELECT id FROM s [WINDOW 6 sec] WHERE k = 7 ORDER BY v", [f"k = 7: found by {INDEX}"]),
+        ("SELECT id FROM s [ROWS 5] ORDER BY k", ["every row"]),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k, v + 1", ["every row"]),
     ],
 )
 def test_explain_says_what_serves_each_window(streams: dict[str, Running], text: str, expected: list[str]) -> None:
     shown = explain_rows(bound(text), indexes_of(streams)).splitlines()
     assert [line.strip() for line in shown if line.startswith("    ")] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k", ByPlace),
+        ("SELECT id FROM s [WINDOW 6 sec] WHERE v > 3 ORDER BY k DESC, g, id", ByPlace),
+        ("SELECT id FROM s [WINDOW 6 sec] WHERE g = 'a' ORDER BY v", ByPlace),
+        ("SELECT id FROM s [WINDOW 6 sec] WHERE k = 7 ORDER BY v", ByValue),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k LIMIT 3", ByOrder),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k LIMIT 3000", type(None)),
+        ("SELECT id FROM s [WINDOW 6 sec] ORDER BY g, k", type(None)),
+        ("SELECT id FROM s [ROWS 4] ORDER BY k", type(None)),
+    ],
+)  # fmt: skip
+def test_who_sorts(streams: dict[str, Running], text: str, way: type) -> None:
+    access = choose_access(bound(text), indexes_of(streams))
+    assert [type(each) for each in access.values()] == [way]
+
+
+def test_explain_shows_what_spark_is_given(streams: dict[str, Running]) -> None:
+    shown = explain_rows(bound("SELECT id FROM s [WINDOW 6 sec] WHERE v > 3 ORDER BY k"), indexes_of(streams))
+    assert shown.splitlines()[-1] == "  SELECT id, _place FROM _window_0 AS s WHERE v > 3"
+    shown = explain_rows(bound("SELECT id FROM s [WINDOW 6 sec] ORDER BY g"), indexes_of(streams))
+    assert shown.splitlines()[-1] == "  SELECT id FROM _window_0 AS s ORDER BY g"
 
 
 # -- while the window slides -----------------------------------------------------------------------
@@ -277,6 +337,53 @@ def test_an_index_that_is_dropped_meanwhile_is_not_missed(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(SlidingWindow, "read", dropped_before)
     assert sizes(text, streams) == [5, 5001]
+
+
+def test_a_sort_falls_back_to_spark_where_its_index_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = many_values()
+    question = bound("SELECT id FROM s [WINDOW 6 sec] ORDER BY k")
+    assert question.sorting is not None
+    with_places, *_ = rows_by(question, streams)
+    monkeypatch.setattr(kept_indexes.IndexedWindow, "_there", mock.Mock(side_effect=kept_indexes.IndexGoneError))
+    without, *_ = rows_by(question, streams)
+    assert without["_window_0"].equals(with_places["_window_0"].drop_columns([question.sorting.place]))
+
+
+def test_places_are_of_one_state() -> None:
+    """Seconds of ten rows with the values 9 to 0 of v, and one value of k: places go by k, then back by v."""
+
+    def second(number: int) -> list[Row]:
+        return [(number * SECOND + i * 100_000 + 1, -number, 9 - i, None) for i in range(10)]
+
+    streams = {"s": running("s", [second(0)], [StoredIndex("s", "k", "db")])}
+    kept = streams["s"].kept
+    for number in range(1, 8):
+        kept.take(batch(second(number), 100 * number), (number + 1) * SECOND)
+    question = bound("SELECT id FROM s [WINDOW 3 sec] ORDER BY k, v")
+    expected = [10 * back + 9 - i for back in (2, 1, 0) for i in range(10)]
+    problems: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            rows, as_of, _ = rows_by(question, streams)
+            table = rows["_window_0"]
+            places = table["_place"].to_pylist() if "_place" in table.schema.names else []
+            ranks = sorted(places)
+            if [ranks.index(place) for place in places] != expected or set(table["k"].to_pylist()) != {
+                back - as_of // SECOND for back in (1, 2, 3)
+            }:
+                problems.append(f"as of {as_of // SECOND}: {table['k'].to_pylist()} {places}")
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(8, 200):
+        kept.take(batch(second(number), 100 * number), (number + 1) * SECOND)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
 
 
 def test_all_windows_of_a_stream_are_of_one_state() -> None:

@@ -260,6 +260,11 @@ INDEXED = [
     "SELECT k, v FROM s [WINDOW 12 sec] ORDER BY v DESC LIMIT 3",
     "SELECT * FROM s [WINDOW 7 sec LAG 2 sec] ORDER BY v LIMIT 3 OFFSET 2",
     "SELECT -v AS v FROM s [WINDOW 12 sec] ORDER BY v LIMIT 3",
+    "SELECT * FROM s [WINDOW 12 sec] ORDER BY v DESC",
+    "SELECT k + v AS n, *, k AS kk FROM s [WINDOW 7 sec LAG 2 sec] WHERE v % 3 < 2 ORDER BY s.k, v DESC",
+    "SELECT ts FROM s [WINDOW 12 sec] WHERE k = 1 AND v > 50 ORDER BY v",
+    "SELECT v AS k, k AS v FROM s [WINDOW 12 sec] ORDER BY k",
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v < 0 ORDER BY k",
     "SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec]",
     "SELECT COUNT(DISTINCT v) AS n FROM s [WINDOW 12 sec]",
     "SELECT TOP(3, k) FROM s [WINDOW 12 sec]",
@@ -284,6 +289,7 @@ def test_with_and_without_indexes_and_after_a_restart(spark: Any, tmp_path: Path
         assert [session.query(text) for text in INDEXED] == without
         assert "found by the db index on v, which has" in session.explain("SELECT k FROM s [WINDOW 5 sec] WHERE v = 91")
         assert "the first 3 rows, and those" in session.explain("SELECT v FROM s [WINDOW 5 sec] ORDER BY v LIMIT 3")
+        assert "Spark does not sort" in session.explain("SELECT v FROM s [WINDOW 5 sec] WHERE k > 1 ORDER BY v")
         assert "has 4 values, too few" in session.explain("SELECT v FROM s [WINDOW 5 sec] WHERE k = 1")
         assert "from the tree index on v" in session.explain("SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec]")
     with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:

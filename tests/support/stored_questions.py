@@ -1,7 +1,7 @@
 """Random one-time questions over streams s and t with columns ts, id, k, v and g; Spark and DuckDB read them alike.
 
 Joins of all kinds, constants and equalities where an index may serve and where it may not (OR, NOT, outer joins),
-ORDER BY with LIMIT, sub-queries.
+ORDER BY with LIMIT and without, sub-queries.
 """
 
 from __future__ import annotations
@@ -96,6 +96,20 @@ def orders(draw: Any) -> str:
 
 
 @st.composite
+def sorts(draw: Any) -> str:
+    """A whole window in order: of one to three terms, not all of which leave nothing equal. Each row shows its id."""
+    chosen = draw(st.sampled_from([*_LISTS, *_LISTS[:7]]))
+    names = ["k", "v", "g", "ts"] if "*" in chosen else ["k", "v", "g"] if "v, g" in chosen else ["k"]
+    direction = st.sampled_from(["", "", " ASC", " DESC"])
+    nulls = st.sampled_from(["", "", " NULLS FIRST", " NULLS LAST"])
+    columns = draw(st.lists(st.sampled_from([*names, "id"]), min_size=1, max_size=3, unique=True))
+    terms = [f"{column}{draw(direction)}{draw(nulls)}" for column in columns]
+    where = draw(st.one_of(st.just(""), _condition(["x"]).map(" WHERE {}".format)))
+    window = draw(st.sampled_from([*WINDOWS, *WINDOWS[:3]]))
+    return f"SELECT {chosen} FROM s {window} x{where} ORDER BY {', '.join(terms)}"
+
+
+@st.composite
 def nested(draw: Any) -> str:
     inner, other = draw(joins()), draw(st.one_of(joins(), orders()))
     tested = f"SELECT 1 FROM {draw(_window())} b WHERE b.k = 1 AND b.v = a.v"
@@ -114,4 +128,9 @@ def nested(draw: Any) -> str:
 
 
 def questions() -> st.SearchStrategy[str]:
-    return st.one_of(joins(), orders(), nested())
+    return st.one_of(joins(), orders(), whole_sorts(), nested())
+
+
+def whole_sorts() -> st.SearchStrategy[str]:
+    """Sorts that leave nothing equal."""
+    return sorts().map("{}, id".format)

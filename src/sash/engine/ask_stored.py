@@ -21,11 +21,11 @@ from sash.engine.ask_counts import answer_from_counts, counting_index
 from sash.engine.ask_files import all_rows, window_frame, youngest
 from sash.engine.compiler import CompiledQuery
 from sash.engine.kept import KeptWindow, Stored
-from sash.engine.kept_indexes import IndexGoneError
+from sash.engine.kept_indexes import MOST_TEXT, IndexGoneError
 from sash.engine.read_stored import common_time, having, read_question, read_stored
 from sash.engine.running import RunningStream
 from sash.engine.settings import Settings
-from sash.engine.stored_windows import is_complete, window_rows
+from sash.engine.stored_windows import in_places, is_complete, window_rows, without_places
 from sash.engine.stream import StreamRuntime
 from sash.engine.sub_windows import TIME
 from sash.language import ArchiveReading, StoredQuestion
@@ -120,10 +120,21 @@ def answer_by_spark(
             times += [] if time is None else [time]
         held.enter_context(_views(spark, frames))
         try:
-            found = spark.sql(question.sql).toArrow()
+            found = _answer(question, frames, spark)
         except Exception as error:
             raise SashError(f"Spark refuses the question: {first_line(error)}") from error
     return _told(found, min(times, default=None), complete)
+
+
+def _answer(question: StoredQuestion, frames: Mapping[str, DataFrame], spark: SparkSession) -> pa.Table:
+    """By Spark alone, or put in order here, where rows have been given places."""
+    sorting = question.sorting
+    if sorting is None or not any(sorting.place in frame.columns for frame in frames.values()):
+        return spark.sql(question.sql).toArrow()
+    found = spark.sql(sorting.sql).toArrow()
+    if found.nbytes <= MOST_TEXT:
+        return in_places(found, sorting.place)
+    return without_places(spark.sql(f"{sorting.sql} ORDER BY {sorting.place}").toArrow(), sorting.place)
 
 
 def _window_frames(

@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterator
 from sash.catalog import CLUSTER
 from sash.core.time import format_duration
 from sash.engine.kept_indexes import KeptIndexes
-from sash.engine.stored_access import Access, ByOrder, ByProbe, ByValue, IndexesOf, choose_access
+from sash.engine.stored_access import (
+    Access,
+    ByOrder,
+    ByPlace,
+    ByProbe,
+    ByValue,
+    IndexesOf,
+    choose_access,
+    sorting_column,
+)
 from sash.engine.sub_windows import sub_window_length
-from sash.language import ArchiveReading, Link, StoredQuestion, StoredReading
+from sash.language import ArchiveReading, Link, Sorting, StoredQuestion, StoredReading
 from sash.storage.archive import Facts
 
 
@@ -30,14 +39,15 @@ def _lines(question: StoredQuestion, indexes_of: IndexesOf, facts_of: Callable[[
     access = choose_access(question, indexes_of)
     for view, reading in question.windows.items():
         yield f"  {view}: {_window(reading)}"
-        yield f"    {_access(reading, access[view], indexes_of(reading.stream))}"
+        yield f"    {_access(reading, access[view], indexes_of(reading.stream), question.sorting)}"
     for view, table in question.tables.items():
         yield f"  {view}: table {table.name}"
     for view, archived in question.archives.items():
         yield f"  {view}: archive {archived.archive.name}, {_archived(archived)}"
         if facts_of is not None:
             yield f"    {_facts(facts_of(archived.archive.name))}"
-    yield f"  {question.sql}"
+    placed = [way.sorting.sql for way in access.values() if isinstance(way, ByPlace)]
+    yield f"  {placed[0] if placed else question.sql}"
 
 
 def _archived(reading: ArchiveReading) -> str:
@@ -55,10 +65,10 @@ def _facts(facts: Facts) -> str:
     )
 
 
-def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes | None) -> str:
+def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes | None, sorting: Sorting | None) -> str:
     """How the rows are found that matter."""
     if access is None or indexes is None:
-        return _scan(reading, indexes)
+        return _scan(reading, indexes, sorting)
     values = indexes.values(access.index)
     index = f"the {access.index.kind} index on {access.index.column}, which has {values:,} values"
     match access:
@@ -68,9 +78,11 @@ def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes 
             return f"{_equality(link)}: {index}, is probed with those of {link.other}; with too many of them, every row"
         case ByOrder(leading=leading):
             return f"{leading}: the first {leading.count:,} rows, and those equal to the last, found by {index}"
+        case ByPlace(sorting=sorting):
+            return f"{sorting}: every row, with its place in this order by {index}; Spark does not sort"
 
 
-def _scan(reading: StoredReading, indexes: KeptIndexes | None) -> str:
+def _scan(reading: StoredReading, indexes: KeptIndexes | None, sorting: Sorting | None) -> str:
     """Without an index: what is looked for, and which index would do."""
     if reading.stream.keep_in == CLUSTER:
         terms = " AND ".join(map(str, reading.sought)) or "every row"
@@ -88,6 +100,9 @@ def _scan(reading: StoredReading, indexes: KeptIndexes | None) -> str:
     if reading.leading is not None and (indexes is None or indexes.known([reading.leading.column]) is None):
         way_out = f"CREATE INDEX ON {reading.stream.name} ({reading.leading.column}) would find the first"
         return f"{reading.leading}: every row; {way_out}"
+    column = None if sorting is None else sorting_column(reading, sorting)
+    if column is not None and (indexes is None or indexes.known([column]) is None):
+        return f"{sorting}: every row; CREATE INDEX ON {reading.stream.name} ({column}) would have their order"
     return "every row"
 
 

@@ -20,8 +20,8 @@ from sash.catalog import StoredIndex
 from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.engine.sub_windows import SubWindow
-from sash.language import ROW_KINDS, Leading, Sought
-from sash.storage.window import RowIndex, SetIndex, SlidingWindow
+from sash.language import ROW_KINDS, Leading, Sorting, Sought
+from sash.storage.window import Further, RowIndex, SetIndex, SlidingWindow, break_ties
 
 T = TypeVar("T")
 # With fewer different values than this, a scan that compares finds them as fast.
@@ -30,6 +30,12 @@ _LEAST_VALUES = 8
 # time that benchmarks/run_stored_questions.py asked; more than half was not tried.
 _LEAST_VALUES_PROBED = 2
 _LEAST_ROWS_ORDERED = 2
+# In the time that Spark takes to sort a window, all stored rows can be given places if they are no more than so many,
+# and so many for each row of the window.
+_PLACED_AT_ONCE = 200_000
+_PLACED_PER_ROW = 2
+# Arrow makes one piece of a column to put its rows in order, which has room for so many bytes of text.
+MOST_TEXT = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,16 @@ class IndexedWindow:
         ids = self._row_index(index).leading_rows(least, order.descending, order.nulls_first)
         return self.window.take(np.sort(ids))
 
+    def placed(self, index: StoredIndex, sorting: Sorting) -> pa.Table:
+        """All rows, in order of time, and beside each its place in the order of a question that the index begins."""
+        rows, (first, *others) = self.rows(), sorting.terms
+        ids, bounds = self._row_index(index).sorted_runs(first.descending, first.nulls_first)
+        further = [Further(rows[term.column], term.descending, term.nulls_first) for term in others]
+        order = break_ties(ids - self.window.sub_windows()[0].first_row, bounds, further)
+        places = np.empty(len(rows), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        return rows.append_column(sorting.place, pa.array(places))
+
     def values(self, index: StoredIndex) -> int:
         """About how many different values an index has: those that wait to be purged count, too."""
         found = self.indexes.get(index)
@@ -94,6 +110,13 @@ class IndexedWindow:
     def is_few(self, rows: int) -> bool:
         """Whether it helps to pick so many rows."""
         return len(self.window) >= _LEAST_ROWS_ORDERED * rows
+
+    def is_placed_soon(self, reach: Micros) -> bool:
+        """Whether it helps to give rows places, for a window that looks back so far."""
+        sizes = [each.size for each in self.window.sub_windows()]
+        asked = sum(sizes[-reach // self.length :])
+        is_few = sum(sizes) <= _PLACED_AT_ONCE + _PLACED_PER_ROW * asked
+        return is_few and self.rows().nbytes <= MOST_TEXT
 
     def _row_index(self, index: StoredIndex) -> RowIndex:
         found = self._there(index)
@@ -175,6 +198,9 @@ class KeptIndexes:
 
     def is_few(self, rows: int) -> bool:
         return self._state.is_few(rows)
+
+    def is_placed_soon(self, reach: Micros) -> bool:
+        return self._state.is_placed_soon(reach)
 
     # -- what they answer ----------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from sash.core.time import Micros
 from sash.engine.kept import KeptWindow, Stored
 from sash.engine.kept_indexes import IndexedWindow, IndexGoneError, KeptIndexes
 from sash.engine.running import RunningStream
-from sash.engine.stored_access import Access, ByOrder, ByProbe, ByValue, by_stream, choose_access
+from sash.engine.stored_access import Access, ByOrder, ByPlace, ByProbe, ByValue, by_stream, choose_access
 from sash.engine.stored_windows import window_rows
 from sash.language import Link, Sought, StoredQuestion
 
@@ -107,6 +107,8 @@ class _Reader:
                 return state.find(index, values) if state.has_many(index, len(values)) else state.rows()
             case ByOrder() as way:
                 return self._leading(view, kept, state, way)
+            case ByPlace(index, sorting):
+                return state.placed(index, sorting)
         return state.rows()
 
     def _values(self, link: Link, stored: Stored) -> pa.Array:

@@ -1,4 +1,4 @@
-"""The windows of a question, cut out of the rows that are stored."""
+"""The windows of a question, cut out of the rows that are stored; and rows put where the places beside them say."""
 
 from __future__ import annotations
 
@@ -26,6 +26,25 @@ def window_rows(reading: StoredReading, stored: Stored, as_of: Micros) -> tuple[
     stop = max(0, len(rows) - window.lag)
     start = max(0, stop - window.length)
     return rows.slice(start, stop - start), len(rows) >= window.reach
+
+
+def in_places(found: pa.Table, place: str) -> pa.Table:
+    """Rows in the order of their places, without these: the last column has them. No two rows have the same one.
+
+    >>> in_places(pa.table({"v": ["c", "a", "b"], "_place": [9, 2, 5]}), "_place")["v"].to_pylist()
+    ['a', 'b', 'c']
+    """
+    places = np.asarray(found.column(found.num_columns - 1))
+    rows = np.full(int(places.max(initial=-1)) + 1, -1)
+    rows[places] = np.arange(len(places))
+    rows = rows[rows >= 0]
+    assert len(rows) == len(places)
+    return without_places(found, place).take(pa.array(rows))
+
+
+def without_places(found: pa.Table, place: str) -> pa.Table:
+    """All columns but those of this name; there are two where SELECT * has given one, too."""
+    return found.select([number for number, name in enumerate(found.schema.names) if name != place])
 
 
 def is_complete(stored: Stored, reach: int, as_of: Micros) -> bool:
