@@ -228,6 +228,7 @@ CHAIN = """
         ("SELECT a.id FROM s [WINDOW 6 sec] a JOIN s [ROWS 2] b USING (k)", [10, 2]),
         (CHAIN, [5, 100, 100]),
         ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k LIMIT 3", [6]),
+        ("SELECT id FROM s [WINDOW 3 sec] ORDER BY k, g DESC", [3000]),
         ("SELECT id FROM s [WINDOW 3 sec] ORDER BY k DESC, id LIMIT 3 OFFSET 1", [6]),
         ("SELECT id FROM s [WINDOW 6 sec] ORDER BY k LIMIT 2600", [5001]),
         ("SELECT id FROM s [WINDOW 6 sec] ORDER BY g LIMIT 3", [5001]),
@@ -313,6 +314,32 @@ def test_explain_says_what_serves_each_window(streams: dict[str, Running], text:
 def test_who_sorts(streams: dict[str, Running], text: str, way: type) -> None:
     access = choose_access(bound(text), indexes_of(streams))
     assert [type(each) for each in access.values()] == [way]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "question", "helps"),
+    [
+        (5_001, "SELECT id FROM s [WINDOW 1 sec] WHERE v > 3", True),
+        (5_000, "SELECT id FROM s [WINDOW 6 sec] WHERE v > 3", False),
+        (0, "SELECT id FROM s [WINDOW 6 sec]", True),
+        (0, "SELECT id FROM s [WINDOW 3 sec]", True),
+        (1_001, "SELECT id FROM s [WINDOW 2 sec]", True),
+        (1_000, "SELECT id FROM s [WINDOW 2 sec]", False),
+    ],
+)
+def test_an_index_sorts_where_most_of_what_is_stored_is_asked_for(
+    streams: dict[str, Running], at_once: int, question: str, helps: bool
+) -> None:
+    with mock.patch.multiple(kept_indexes, _PLACED_AT_ONCE=at_once, _PLACED_PER_ROW=2):
+        (way,) = choose_access(bound(f"{question} ORDER BY k"), indexes_of(streams)).values()
+    assert isinstance(way, ByPlace) == helps
+
+
+def test_an_index_does_not_sort_more_text_than_arrow_can(streams: dict[str, Running]) -> None:
+    with mock.patch.object(kept_indexes, "MOST_TEXT", 1_000):
+        assert choose_access(bound("SELECT id FROM s [WINDOW 6 sec] ORDER BY k"), indexes_of(streams)) == {
+            "_window_0": None
+        }
 
 
 def test_explain_shows_what_spark_is_given(streams: dict[str, Running]) -> None:

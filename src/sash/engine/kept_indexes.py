@@ -30,9 +30,9 @@ _LEAST_VALUES = 8
 # time that benchmarks/run_stored_questions.py asked; more than half was not tried.
 _LEAST_VALUES_PROBED = 2
 _LEAST_ROWS_ORDERED = 2
-# In the time that Spark takes to sort a window, all stored rows can be given places if they are no more than so many,
-# and so many for each row of the window.
-_PLACED_AT_ONCE = 200_000
+# In the time that Spark takes to sort a window, an index goes through all stored rows if they are no more than so many,
+# and so many for each row of the window. It was asked of up to 1,000,000 rows.
+_PLACED_AT_ONCE = 500_000
 _PLACED_PER_ROW = 2
 # Arrow makes one piece of a column to put its rows in order, which has room for so many bytes of text.
 MOST_TEXT = 2**31 - 1
@@ -79,12 +79,19 @@ class IndexedWindow:
         ids = self._row_index(index).leading_rows(least, order.descending, order.nulls_first)
         return self.window.take(np.sort(ids))
 
-    def placed(self, index: StoredIndex, sorting: Sorting) -> pa.Table:
-        """All rows, in order of time, and beside each its place in the order of a question that the index begins."""
-        rows, (first, *others) = self.rows(), sorting.terms
+    def placed(self, index: StoredIndex, sorting: Sorting, reach: Micros) -> pa.Table:
+        """The rows of the sub-windows that a window looks back to, in order of time, and beside each its place.
+
+        Places go by the order of a question, which the index begins.
+        """
+        before, (first, *others) = self._before(reach), sorting.terms
+        rows = self.rows().slice(before)
         ids, bounds = self._row_index(index).sorted_runs(first.descending, first.nulls_first)
+        order = ids - self.window.sub_windows()[0].first_row - before
+        is_asked = order >= 0
+        order, bounds = order[is_asked], np.append(0, np.cumsum(is_asked))[bounds]
         further = [Further(rows[term.column], term.descending, term.nulls_first) for term in others]
-        order = break_ties(ids - self.window.sub_windows()[0].first_row, bounds, further)
+        order = break_ties(order, bounds, further)
         places = np.empty(len(rows), dtype=np.int64)
         places[order] = np.arange(len(order))
         return rows.append_column(sorting.place, pa.array(places))
@@ -111,12 +118,18 @@ class IndexedWindow:
         """Whether it helps to pick so many rows."""
         return len(self.window) >= _LEAST_ROWS_ORDERED * rows
 
-    def is_placed_soon(self, reach: Micros) -> bool:
-        """Whether it helps to give rows places, for a window that looks back so far."""
-        sizes = [each.size for each in self.window.sub_windows()]
-        asked = sum(sizes[-reach // self.length :])
-        is_few = sum(sizes) <= _PLACED_AT_ONCE + _PLACED_PER_ROW * asked
-        return is_few and self.rows().nbytes <= MOST_TEXT
+    def is_placed_soon(self, sorting: Sorting, reach: Micros) -> bool:
+        """Whether it helps to give rows places, for a window that looks back so far.
+
+        How many rows a condition leaves to be sorted, nobody knows: it counts as if it left none.
+        """
+        rows = len(self.window)
+        asked = 0 if sorting.has_condition else rows - self._before(reach)
+        return rows <= _PLACED_AT_ONCE + _PLACED_PER_ROW * asked and self.rows().nbytes <= MOST_TEXT
+
+    def _before(self, reach: Micros) -> int:
+        """How many rows are in the sub-windows before those that a window looks back to."""
+        return sum(each.size for each in self.window.sub_windows()[: -reach // self.length])
 
     def _row_index(self, index: StoredIndex) -> RowIndex:
         found = self._there(index)
@@ -199,8 +212,8 @@ class KeptIndexes:
     def is_few(self, rows: int) -> bool:
         return self._state.is_few(rows)
 
-    def is_placed_soon(self, reach: Micros) -> bool:
-        return self._state.is_placed_soon(reach)
+    def is_placed_soon(self, sorting: Sorting, reach: Micros) -> bool:
+        return self._state.is_placed_soon(sorting, reach)
 
     # -- what they answer ----------------------------------------------------------------------------
 

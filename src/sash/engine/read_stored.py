@@ -107,8 +107,8 @@ class _Reader:
                 return state.find(index, values) if state.has_many(index, len(values)) else state.rows()
             case ByOrder() as way:
                 return self._leading(view, kept, state, way)
-            case ByPlace(index, sorting):
-                return state.placed(index, sorting)
+            case ByPlace(index, sorting, reach):
+                return state.placed(index, sorting, reach)
         return state.rows()
 
     def _values(self, link: Link, stored: Stored) -> pa.Array:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from sash.catalog import CLUSTER, StoredIndex, Stream
+from sash.core.time import Micros
 from sash.engine.kept_indexes import KeptIndexes
 from sash.language import Leading, Link, Sorting, Sought, StoredQuestion, StoredReading
 from sash.storage.window.keys import can_be_indexed
@@ -46,6 +47,7 @@ class ByOrder:
 class ByPlace:
     index: StoredIndex
     sorting: Sorting
+    reach: Micros
 
 
 Access = ByValue | ByProbe | ByOrder | ByPlace
@@ -113,9 +115,9 @@ def sorting_column(reading: StoredReading, sorting: Sorting) -> str | None:
 def _by_place(reading: StoredReading, indexes: KeptIndexes, sorting: Sorting) -> ByPlace | None:
     column = sorting_column(reading, sorting)
     index = None if column is None else indexes.known([column])
-    if index is None or reading.reach is None or not indexes.is_placed_soon(reading.reach):
+    if index is None or reading.reach is None or not indexes.is_placed_soon(sorting, reading.reach):
         return None
-    return ByPlace(index, sorting)
+    return ByPlace(index, sorting, reading.reach)
 
 
 def _probe(reading: StoredReading, indexes: KeptIndexes | None, before: Collection[str]) -> ByProbe | None:

@@ -32,6 +32,7 @@ class Sorting:
     terms: tuple[OrderTerm, ...]
     place: str
     sql: str
+    has_condition: bool = False
 
     def __str__(self) -> str:
         return f"ORDER BY {', '.join(map(str, self.terms))}"
@@ -49,4 +50,4 @@ def sorting_in(query: exp.Expr, sources: Sources, place: str, write: Callable[[e
     unsorted = query.copy()
     unsorted.set("order", None)
     unsorted.append("expressions", exp.column(place))
-    return Sorting(known, place, write(unsorted))
+    return Sorting(known, place, write(unsorted), query.args.get("where") is not None)
