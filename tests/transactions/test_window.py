@@ -88,11 +88,12 @@ def test_an_answer_is_the_window_as_its_level_says(
         collected.update(part)
         return part
 
-    answer = watched.window.read(count, scan, undo=collected.subtract if undoes else None)
+    undo = collected.subtract if undoes else None
+    answer = watched.window.read(count, scan, undo=undo, restart=collected.clear)
     state = before if level == "ws" else watched.at_last_scan
     assert sorted(flat(answer.parts)) == sorted(flat(state[-count:]))
-    if undoes:
-        assert +collected == Counter(flat(state[-count:])) and answer.attempts == 1
+    assert +collected == Counter(flat(state[-count:])), "undone, or thrown away and begun again"
+    assert answer.attempts == 1 or not undoes
     verdict = classify(watched.recorder.history)
     assert verdict.ws and verdict.serializable and (level == "ws" or verdict.lws)
     numbers = [version.number for version in answer.state]
@@ -188,6 +189,19 @@ def test_versions_count_changes(level: str) -> None:
     assert window.slide((), inserts={1: "d"}) == ("a",)
     answer = window.read(2, list)
     assert answer.parts == [["c", "d"], []] and answer.state == [(1, 3), (2, 0)] and window.youngest == 2
+
+
+def test_what_came_while_it_was_read_is_counted() -> None:
+    """Of four sub-windows t3 and t2 are read, then two slides and an insertion come: t0 and t1 were never read."""
+    script: list[list[Event]] = [[], [("slide", 0), ("slide", 0), ("insert", 3)]]
+    watched = Watched(4, "ttu", script)
+    answer = watched.window.read(4, watched.scan)
+    assert answer.parts == [("t2",), ("i3",), ("t3",), ("s1",), ("s2",)]
+    assert (answer.attempts, answer.undone, answer.inserted) == (1, 0, 3)
+    again = Watched(4, "ttu", [[], [("slide", 0)] * 3])
+    answer = again.window.read(4, again.scan, undo=lambda _: None)
+    assert (answer.attempts, answer.undone, answer.inserted) == (1, 1, 3)
+    assert again.window.read(4, again.scan).inserted == 0
 
 
 def refusals() -> list[tuple[Callable[[SharedWindow[int]], object], str]]:

@@ -57,6 +57,8 @@ class Reading:
         self._rank = rank
         numbers = [each.version.number for each in window]
         self._oldest, self.count = numbers[0], len(numbers)
+        # The youngest at the beginning: what has a higher number came later.
+        self.begun = numbers[-1]
         self._to_do = [(rank(number), number) for number in numbers]
         heapq.heapify(self._to_do)
         self.read: dict[int, SubWindow] = {}

@@ -50,13 +50,15 @@ class Answer(Generic[Part]):
     """What a read has found: a part for each sub-window, the oldest first, and parts inserted later behind theirs.
 
     `state` has the versions that were read, the oldest first. `attempts` is 1 if nothing was aborted, `undone` is the
-    number of parts that were taken back.
+    number of parts that were taken back, `inserted` of those that came while it was read: sub-windows of slides, and
+    insertions.
     """
 
     parts: list[Part]
     state: list[Version]
     attempts: int = 1
     undone: int = 0
+    inserted: int = 0
 
 
 class SharedWindow(Generic[Content]):
@@ -118,12 +120,14 @@ class SharedWindow(Generic[Content]):
         scan: Callable[[Content], Part],
         *,
         undo: Callable[[Part], None] | None = None,
+        restart: Callable[[], None] | None = None,
         priority: int = 0,
     ) -> Answer[Part]:
         """Scan the youngest `count` sub-windows; `scan` is called without a lock, and all over after an abort.
 
-        With `undo` nothing is aborted: it is called for the parts that have left the window. An insertion is scanned
-        like a sub-window. Reads of a lower priority stop between two sub-windows; under serial they do not.
+        With `undo` nothing is aborted: it is called for the parts that have left the window. `restart` is called after
+        each abort, for a scan that has a state to throw away. An insertion is scanned like a sub-window. Reads of a
+        lower priority stop between two sub-windows; under serial they do not.
         It is an error if `scan` waits for a writer in another thread: that one may be waiting for this read.
         """
         if not 1 <= count <= len(self):
@@ -134,7 +138,7 @@ class SharedWindow(Generic[Content]):
         with self._gate.running(priority):
             if self.level == "ws":
                 return self._read_snapshot(count, scan, lambda: self._gate.stop(priority))
-            return self._read_latest(count, scan, undo, priority)
+            return self._read_latest(count, scan, undo, restart or _go_on, priority)
 
     def _writer(self) -> AbstractContextManager[None]:
         return self._serial.slide() if self.level == "serial" else nullcontext()
@@ -149,13 +153,20 @@ class SharedWindow(Generic[Content]):
         return Answer(parts, [each.version for each in taken])
 
     def _read_latest(
-        self, count: int, scan: Callable[[Content], Part], undo: Callable[[Part], None] | None, priority: int
+        self,
+        count: int,
+        scan: Callable[[Content], Part],
+        undo: Callable[[Part], None] | None,
+        restart: Callable[[], None],
+        priority: int,
     ) -> Answer[Part]:
         read, attempts = object(), 0
         answer: Answer[Part] | None = None
         try:
             while answer is None:
                 attempts += 1
+                if attempts > 1:
+                    restart()
                 if attempts > RESTARTS:
                     self._ring.prefer(read)
                 answer = self._attempt(count, scan, undo, lambda: self._stop(read, priority))
@@ -172,7 +183,7 @@ class SharedWindow(Generic[Content]):
     ) -> Answer[Part] | None:
         """The answer, or None if the attempt has been aborted."""
         found: dict[int, list[Part]] = {}
-        undone = 0
+        undone = inserted = 0
         reading = self._ring.begin(count, undoes=undo is not None)
         try:
             while True:
@@ -186,10 +197,12 @@ class SharedWindow(Generic[Content]):
                         undo(part)
                         undone += 1
                 for number, content in step.scan:
+                    inserted += number > reading.begun or number in found
                     found.setdefault(number, []).append(scan(content))
                 if step.is_last:
                     parts = [part for number in sorted(found) for part in found[number]]
-                    return Answer(parts, [reading.read[number].version for number in sorted(found)], undone=undone)
+                    state = [reading.read[number].version for number in sorted(found)]
+                    return Answer(parts, state, undone=undone, inserted=inserted)
         finally:
             self._ring.end(reading)
 
@@ -200,4 +213,4 @@ class SharedWindow(Generic[Content]):
 
 
 def _go_on() -> None:
-    """Under serial nobody stops for anybody."""
+    """Under serial nobody stops for anybody; and a scan without a state has nothing to throw away."""
