@@ -10,6 +10,7 @@ It is a small tree that the Sash process evaluates on Arrow arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -28,6 +29,24 @@ class RowExpression:
 
     def __str__(self) -> str:
         return self.sql
+
+    @property
+    def column(self) -> str | None:
+        """The column that it is, where it is nothing else: evaluating it cannot raise."""
+        return column_of(self.sql, self.columns) if len(self.columns) == 1 else None
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column_of(text: str, names: Iterable[str]) -> str | None:
+    """Which of these columns a canonical text is.
+
+    >>> column_of("`my column`", ["length", "my column"])
+    'my column'
+    """
+    return next((name for name in names if text in (name, quoted(name))), None)
 
 
 @dataclass(frozen=True)

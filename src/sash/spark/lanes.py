@@ -28,6 +28,7 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.time import EARLIEST, LATEST, Micros
 from sash.plan.expressions import RowExpression
+from sash.plan.expressions import quoted as quoted
 from sash.sharing.pane_tables import PaneTable
 from sash.synopses.partials import Lifted, Partial
 
@@ -233,8 +234,4 @@ def event_micros(stream: Stream) -> str:
 
 def is_column(expression: RowExpression) -> bool:
     """A bare column: evaluating it cannot raise."""
-    return len(expression.columns) == 1 and expression.sql in (expression.columns[0], quoted(expression.columns[0]))
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return expression.column is not None
