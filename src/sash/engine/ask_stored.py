@@ -1,6 +1,7 @@
-"""One-time questions answered from stored windows (KEEP): by Spark, over the rows as of one time.
+"""One-time questions answered from stored windows (KEEP), as of one time.
 
-aggregates of one window   the same pass, synopses and finishers as a registered query has, over the stored rows
+aggregates of one window   folded here, sub-window by sub-window (ask_folded.py); where that will not do, the same pass,
+                           synopses and finishers as a registered query has, over the stored rows
 everything else            Spark SQL over views of the rows (language/stored.py says what may go there)
 """
 
@@ -19,6 +20,7 @@ from sash.core.time import Micros, to_datetime
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.ask_counts import answer_from_counts, counting_index
 from sash.engine.ask_files import all_rows, window_frame, youngest
+from sash.engine.ask_folded import answer_folded, why_not_folded
 from sash.engine.compiler import CompiledQuery
 from sash.engine.kept import KeptWindow, Stored
 from sash.engine.kept_indexes import MOST_TEXT, IndexGoneError
@@ -51,6 +53,10 @@ def answer_from_rows(query: CompiledQuery, running: RunningStream, settings: Set
     counted = _from_counts(query, running, settings)
     if counted is not None:
         return counted
+    kept = running.kept
+    if kept is not None and kept.has_begun and why_not_folded(query, running.stream) is None:
+        table, as_of = answer_folded(query, kept)
+        return _told(table, as_of, _is_all(kept, query.windows[0].reach, as_of))
     with _reading([running]), asking(spark) as beside:
         return _from_pass(query, running, settings, beside)
 
@@ -98,7 +104,12 @@ def _from_counts(query: CompiledQuery, running: RunningStream, settings: Setting
         table, as_of = answer_from_counts(query, kept, index, settings)
     except IndexGoneError:
         return None
-    return _told(table, as_of, is_complete(kept.stored(kept.empty(), as_of, kept.extent), kept.extent, as_of))
+    return _told(table, as_of, _is_all(kept, kept.extent, as_of))
+
+
+def _is_all(kept: KeptWindow, reach: int, as_of: Micros) -> bool:
+    """Whether a window as of then begins after what is stored does."""
+    return is_complete(kept.stored(kept.empty(), as_of, reach), reach, as_of)
 
 
 def answer_by_spark(

@@ -9,12 +9,13 @@ from dataclasses import replace
 from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import format_duration
 from sash.core.window import pane_length
+from sash.engine.ask_folded import irreversible, why_not_folded
 from sash.engine.compiler import CompiledQuery, compile_select
 from sash.engine.explain_schedule import names, schedule_lines
 from sash.engine.filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
 from sash.engine.rulings import Synopses, computation_ruling, output_ruling, state_rulings
 from sash.engine.settings import Settings
-from sash.engine.sub_windows import why_not_stored
+from sash.engine.sub_windows import COLLECTED, why_not_stored
 from sash.language import Select, has_slide
 from sash.plan.nodes import tree
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
@@ -32,6 +33,8 @@ _SYNOPSES = {
     "landmark": "landmark (L-INT) over {panes} panes, two values per window",
     "cluster": "basic interval, {panes} panes{history}, in the cluster: one job reads all windows that are due",
 }
+
+_OVER_ROWS = "over the stored rows"
 
 
 def compile_for_explain(select: Select, catalog: Catalog, synopsis: str | None = None) -> CompiledQuery:
@@ -53,7 +56,8 @@ def explain(
         lines.append(_shed_line(stream))
     sites = [_Site(query, name, registered, settings, loads) for name in dict.fromkeys(r.table for r in query.readings)]
     if query.slide is None:
-        return "\n".join([*lines, *(_one_time_line(site, stream) for site in sites)])
+        told = [_one_time_line(site, stream) for site in sites]
+        return "\n".join([*lines, *told, *(_sliding_lines(query, stream) if any(map(_is_of_rows, told)) else ())])
     for site in sites:
         lines += _table_lines(site, stream)
         if site.name.label in unreduced:
@@ -177,7 +181,21 @@ def _without_panes(site: _Site, stream: Stream, reason: str) -> str:
         return f"One-time: refused, {reason}"
     assert stream.keep is not None
     kept = f"KEEP {format_duration(stream.keep)}{' STORED IN CLUSTER' if stream.keep_in == CLUSTER else ''}"
-    return f"One-time: by a pass on Spark over the stored rows ({kept}), as {reason}"
+    way = "by a pass on Spark" if why_not_folded(site.query, stream) is not None else "sub-window by sub-window"
+    return f"One-time: {way} {_OVER_ROWS} ({kept}), as {reason}"
+
+
+def _is_of_rows(line: str) -> bool:
+    return _OVER_ROWS in line
+
+
+def _sliding_lines(query: CompiledQuery, stream: Stream) -> list[str]:
+    """What becomes of a question over stored rows while the window slides; under serial and ws nothing does."""
+    if (why := why_not_folded(query, stream)) is not None:
+        return [f"  not sub-window by sub-window: {why}", f"  {COLLECTED}"]
+    if (word := irreversible(query)) is not None:
+        return [f"  if something that was read leaves the window: begun again, for {word} cannot be taken back"]
+    return ["  if something that was read leaves the window: taken back"]
 
 
 def _table_lines(site: _Site, stream: Stream) -> list[str]:

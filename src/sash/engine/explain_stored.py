@@ -17,7 +17,7 @@ from sash.engine.stored_access import (
     choose_access,
     sorting_column,
 )
-from sash.engine.sub_windows import sub_window_length
+from sash.engine.sub_windows import COLLECTED, sub_window_length
 from sash.language import ArchiveReading, Link, Sorting, StoredQuestion, StoredReading
 from sash.storage.archive import Facts
 
@@ -40,6 +40,8 @@ def _lines(question: StoredQuestion, indexes_of: IndexesOf, facts_of: Callable[[
     for view, reading in question.windows.items():
         yield f"  {view}: {_window(reading)}"
         yield f"    {_access(reading, access[view], indexes_of(reading.stream), question.sorting)}"
+    if any(way is None for way in access.values()):
+        yield f"  {COLLECTED}"
     for view, table in question.tables.items():
         yield f"  {view}: table {table.name}"
     for view, archived in question.archives.items():

@@ -5,14 +5,16 @@
                                       by anyone   passed its end
 
 Rows are kept as they came, with their event time in microseconds beside them (`TIME`). A tuple whose sub-window was
-attached before it came is late: left out, or, with LATE REVISE, merged into a new version of its sub-window.
+attached before it came is late: left out, or, with LATE REVISE, inserted into a new version of its sub-window.
 
 With STORED IN CLUSTER the rows are in files that Spark has written, one or a few for each sub-window and micro-batch,
 and the tables here have a row for each file: its name, its number of rows, and as its time the last instant of its
 sub-window. All that is said above holds for those, since every row of a file belongs to the same sub-window.
 
-A slide, a revision and a question are transactions (sash.transactions): which state of the window a question sees
-while it slides is a matter of the isolation level.
+A slide, an insertion of late tuples and a question are transactions (sash.transactions): which state of the window a
+question sees while it slides is a matter of the isolation level. A question that collects rows is never begun again:
+it drops those of sub-windows that have left, reads the new ones, and is handed what is late for those it has read
+(thesis 7.4.3). One that folds rows into groups (`fold`) takes back those that have left, if that is exact for it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +33,7 @@ from numpy.typing import NDArray
 from sash.catalog import StoredIndex, Stream
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.engine.kept_indexes import KeptIndexes
+from sash.engine.statistics import ReadStatistics
 from sash.engine.sub_windows import TIME, SubWindow, sub_window_length
 from sash.storage.window_files import WindowFiles
 from sash.transactions import Recorder, SharedWindow
@@ -55,6 +59,22 @@ class Stored:
     has_ended: bool = False
 
 
+class Folding(Protocol):
+    """What a question makes of the sub-windows of a window, in any order."""
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether rows can be taken back."""
+
+    def add(self, rows: pa.Table) -> None: ...
+
+    def take_back(self, rows: pa.Table) -> None:
+        """Rows that were added before."""
+
+    def restart(self) -> None:
+        """Forget everything."""
+
+
 class KeptWindow:
     """One thread takes rows, any thread reads; `level` is the isolation between them.
 
@@ -74,7 +94,8 @@ class KeptWindow:
         self.length = sub_window_length(stream)
         self._most = -(-stream.keep // self.length)
         nothing = SubWindow(_NEVER, self.empty())
-        self._window = SharedWindow([nothing] * self._most, level, recorder=recorder)
+        self._window = SharedWindow([nothing] * self._most, level, self._with_late, recorder)
+        self.reads = ReadStatistics()
         # The end of the youngest sub-window, attached or passed over, and since when everything is here.
         self.now: Micros | None = None
         self._since: Micros | None = None
@@ -168,14 +189,19 @@ class KeptWindow:
             yield SubWindow(end, rows.slice(start, stop - start))
 
     def _revise(self, rows: pa.Table) -> None:
+        """Late tuples come into all their sub-windows in one step, and abort no question."""
         assert self.now is not None
-        known = {sub.end: sub for sub in self._stored()}
-        for late in self._cut(rows):
-            if late.end in known:
-                (merged,) = self._cut(pa.concat_tables([known[late.end].rows, late.rows]))
-                self._window.revise(self._window.youngest - (self.now - late.end) // self.length, merged)
+        inside = [late for late in self._cut(rows) if late.end > self.oldest]
+        youngest = self._window.youngest
+        if inside:
+            self._window.insert({youngest - (self.now - late.end) // self.length: late for late in inside})
         if self.indexes is not None:
             self.indexes.fill(self._stored())
+
+    def _with_late(self, sub: SubWindow, late: SubWindow) -> SubWindow:
+        """A sub-window when late tuples have come into it."""
+        (merged,) = self._cut(pa.concat_tables([sub.rows, late.rows]))
+        return merged
 
     def _stored(self) -> list[SubWindow]:
         """All sub-windows that are attached, the oldest first. For the writer, who stops for no question."""
@@ -218,13 +244,41 @@ class KeptWindow:
         """
         if not self.has_begun:
             return None
-        count = self._most if reach is None else min(self._most, -(-reach // self.length))
+        count = self._most if reach is None else self._sub_windows(reach)
 
         def scan(sub: SubWindow) -> SubWindow:
             return sub if wanted is None else SubWindow(sub.end, wanted(sub.rows))
 
-        parts = self._window.read(count, scan, priority=ASKED).parts
-        return self.stored(pa.concat_tables([sub.rows for sub in parts]), parts[-1].end, reach)
+        answer = self._window.read(count, scan, undo=_forget, priority=ASKED)
+        self.reads.count(answer)
+        rows = pa.concat_tables([sub.rows for sub in answer.parts])
+        if len(answer.parts) > count:
+            # Late tuples came while it was read, and stand behind their sub-windows.
+            rows = rows.take(pa.array(np.argsort(np.asarray(rows[TIME]), kind="stable")))
+        return self.stored(rows, answer.parts[-1].end, reach)
+
+    def fold(self, reach: int, folding: Folding) -> Micros:
+        """Sub-window by sub-window, what the last `reach` microseconds hold; as of when. Something must be stored."""
+
+        def scan(sub: SubWindow) -> SubWindow:
+            folding.add(sub.rows)
+            return sub
+
+        def undo(sub: SubWindow) -> None:
+            folding.take_back(sub.rows)
+
+        answer = self._window.read(
+            self._sub_windows(reach),
+            scan,
+            undo=undo if folding.is_reversible else None,
+            restart=folding.restart,
+            priority=ASKED,
+        )
+        self.reads.count(answer)
+        return answer.parts[-1].end
+
+    def _sub_windows(self, reach: int) -> int:
+        return min(self._most, -(-reach // self.length))
 
     def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> Stored:
         """Rows that were found as of a time, without those before the window."""
@@ -287,3 +341,7 @@ class KeptWindow:
         stored = {sub.end: sub for sub in self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest))))}
         for end in range(self.oldest + self.length, self.now + 1, self.length):
             self._window.slide(stored.get(end) or SubWindow(end, self.empty()))
+
+
+def _forget(sub: SubWindow) -> None:
+    """Rows that were collected are not there any more when their sub-window is not."""

@@ -35,6 +35,10 @@ _COUNTERS = {
     "answers_forgotten": "Answers given up for want of memory",
     "subscriber_errors": "Calls of subscribers that raised",
     "written": "Answers written",
+    "stored_reads": "Reads of the stored window by questions",
+    "read_restarts": "Reads of the stored window begun again because it slid",
+    "read_undone": "Sub-windows that reads took back because they had left the window",
+    "read_inserted": "Sub-windows and late tuples that reads took in while they were under way",
 }
 _GAUGES = {
     "tuples_per_s": "Tuples per second of work",

@@ -132,7 +132,7 @@ class Questions:
         index = None if kept is None else counting_index(question, kept)
         if index is None:
             return explanation
-        return f"{explanation}\nRather than by a pass: from the {index.kind} index on {index.column}"
+        return f"{explanation}\nRather than over the rows: from the {index.kind} index on {index.column}"
 
     def _indexes_of(self, stream: Stream) -> KeptIndexes | None:
         kept = self._shared.running(stream.name).kept

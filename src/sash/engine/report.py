@@ -13,7 +13,7 @@ from sash.engine.continuous import ContinuousQueries
 from sash.engine.group import PaneGroup
 from sash.engine.query import Query
 from sash.engine.running import RunningStream
-from sash.engine.statistics import GroupStatistics
+from sash.engine.statistics import GroupStatistics, ReadStatistics
 from sash.language.types import spark_name
 
 
@@ -128,6 +128,7 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
     seconds = counted.seconds_in_spark + counted.seconds_in_sash
     return {
         **vars(counted),
+        **(ReadStatistics() if running.kept is None else running.kept.reads).counts(),
         "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
         "overloaded": running.load.is_over,
         "kept_part": 1 / running.keeps_one_in,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sash.core.window import Window
 from sash.scheduling import joint_cost, separate_cost
+from sash.transactions import Answer
 
 
 @dataclass
@@ -44,3 +47,22 @@ class StreamStatistics:
     jumped_tuples: int = 0
     seconds_in_spark: float = 0.0
     seconds_in_sash: float = 0.0
+
+
+class ReadStatistics:
+    """What happened to reads of a stored window while it slid; threads read at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("stored_reads", "read_restarts", "read_undone", "read_inserted"), 0)
+
+    def count(self, answer: Answer[Any]) -> None:
+        with self._lock:
+            self._counts["stored_reads"] += 1
+            self._counts["read_restarts"] += answer.attempts - 1
+            self._counts["read_undone"] += answer.undone
+            self._counts["read_inserted"] += answer.inserted
+
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)

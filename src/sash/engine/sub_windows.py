@@ -11,6 +11,8 @@ from sash.core.time import Micros, format_duration
 
 # The column of stored rows that tells when a row's tuple happened.
 TIME = "_t"
+# What EXPLAIN says of a question that collects rows.
+COLLECTED = "if something that was read leaves the window: dropped before Spark has the rows"
 # More sub-windows make answers younger by less than anybody notices, and slides more expensive.
 _MOST_SUB_WINDOWS = 600
 
