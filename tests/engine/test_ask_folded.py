@@ -6,7 +6,7 @@ Threads meet at events, never at times. What happened to the window is written d
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,8 +164,11 @@ class Sliding:
         return found["read_restarts"], found["read_undone"], found["read_inserted"]
 
 
+Event = Callable[[int, Callable[[], None]], None]
+
+
 @pytest.fixture
-def after_adds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Callable[[], None]], None]]:
+def after_adds(monkeypatch: pytest.MonkeyPatch) -> Event:
     """Something that happens on another thread, and is over, when so many sub-windows have been added."""
     add, due = RowFold.add, list[list[Any]]()
 
@@ -177,10 +180,7 @@ def after_adds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Calla
                 join(start(event[1]))
 
     monkeypatch.setattr(RowFold, "add", watched)
-    yield lambda adds, work: due.append([adds, work])
-
-
-Event = Callable[[int, Callable[[], None]], None]
+    return lambda adds, work: due.append([adds, work])
 
 
 @pytest.mark.parametrize("level", LATEST)

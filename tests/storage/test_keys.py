@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.storage.keys import KeyDictionary, ValueDictionary
+from sash.storage.keys import KeyDictionary, ValueDictionary, encode_alone
 
 DECIMAL = pa.decimal128(38, 4)
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -134,3 +134,18 @@ def test_slices_are_encoded_by_their_own_values() -> None:
     column = pa.array([1.5, math.nan, None, 2.5])[1:]
     dictionary = ValueDictionary(pa.float64())
     assert dictionary.decode(dictionary.encode(column)).to_pylist()[1:] == [None, 2.5]
+
+
+@given(types=st.lists(st.sampled_from(TYPES), max_size=3), rows=st.integers(0, 10), data=st.data())
+def test_rows_alone_are_grouped_as_by_a_dictionary(types: list[pa.DataType], rows: int, data: st.DataObject) -> None:
+    lists = [data.draw(st.lists(st.one_of(st.none(), VALUES[type]), min_size=rows, max_size=rows)) for type in types]
+    columns = [pa.array([None, *values], type).slice(1) for type, values in zip(types, lists, strict=True)]
+    codes, values = encode_alone(columns, rows)
+    kept = KeyDictionary(types)
+    remembered = kept.encode(columns, rows)
+    assert codes.dtype == np.int32 and len(codes) == rows
+    assert len(set(zip(codes.tolist(), remembered.tolist(), strict=True))) == len(set(codes.tolist()))
+    assert len(set(codes.tolist())) == len(set(remembered.tolist()))
+    if types:
+        assert set(codes.tolist()) == set(range(len(values[0])))
+        assert rows_of([column.take(pa.array(codes)) for column in values]) == rows_of(kept.decode(remembered))

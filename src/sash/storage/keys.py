@@ -71,6 +71,27 @@ def _canonical(column: pa.Array) -> pa.Array:
     return pa.array(numbers, column.type, mask=np.asarray(column.is_null()))
 
 
+def encode_alone(columns: list[pa.Array], rows: int) -> tuple[Codes, list[pa.Array]]:
+    """The codes of rows among themselves, and the key values by code: a dictionary that nobody will need again.
+
+    >>> codes, values = encode_alone([pa.array(["x", "y", "x"]), pa.array([1, None, 1])], 3)
+    >>> codes.tolist(), [column.to_pylist() for column in values]
+    ([0, 1, 0], [['x', 'y'], [1, None]])
+    """
+    if not columns:
+        return np.zeros(rows, dtype=np.int32), []
+    first, *others = (_canonical(column).dictionary_encode(null_encoding="encode") for column in columns)
+    codes, values = first.indices, [first.dictionary]
+    for other in others:
+        size = max(1, len(other.dictionary))
+        joined = np.asarray(codes, dtype=np.int64) * size + np.asarray(other.indices)
+        pairs = pa.array(joined).dictionary_encode()
+        known = np.asarray(pairs.dictionary)
+        before, here = pa.array(known // size), pa.array(known % size)
+        codes, values = pairs.indices, [*(column.take(before) for column in values), other.dictionary.take(here)]
+    return np.asarray(codes, dtype=np.int32), values
+
+
 class KeyDictionary:
     """Rows of key values by code; with no key columns there is one group, code 0.
 

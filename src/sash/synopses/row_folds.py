@@ -18,7 +18,7 @@ looked up a few times, however many sub-windows there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sash.plan.expressions import RowExpression
-from sash.storage.keys import KeyDictionary
+from sash.storage.keys import KeyDictionary, encode_alone
 from sash.synopses.accumulator import Accumulator, Slot
 from sash.synopses.basic_interval import WindowView
 from sash.synopses.partials import Component, Partial
@@ -104,6 +104,7 @@ class RowFold:
         self._keys = KeyDictionary([key.type for key in reading.table.keys])
         self._folded = Accumulator(len(self._keys), reading.partials, {})
         self._waiting: list[_Groups] = []
+        self._waits = 0
 
     def add(self, rows: pa.Table) -> None:
         self._wait(self._groups(rows))
@@ -126,27 +127,31 @@ class RowFold:
         return WindowView(window, False, self._folded, self._keys, 0, since, lambda _: self._folded)
 
     def _groups(self, rows: pa.Table) -> _Groups:
-        """The groups of these rows alone: their dictionary is a small one."""
-        if self._where is not None:
-            rows = rows.filter(self._where.kept(rows))
-        rows = rows.select(self._columns)
-        keys = KeyDictionary(self._keys.types)
-        codes = keys.encode([rows[name].combine_chunks() for name in self._names], len(rows))
-        folded = Accumulator(len(keys), self._reading.partials, {})
-        folded.fold(self._reading.partials, codes, _components(self._reading.partials, rows))
-        return _Groups(keys.decode_all(), folded.slots, len(keys))
+        """The groups of these rows alone."""
+        kept = None if self._where is None else self._where.kept(rows)
+        size = len(rows) if kept is None else kept.true_count
+        columns = {name: rows[name].combine_chunks() for name in self._columns}
+        if kept is not None:
+            columns = {name: column.filter(kept) for name, column in columns.items()}
+        codes, keys = encode_alone([columns[name] for name in self._names], size)
+        count = len(keys[0]) if keys else 1
+        folded = Accumulator(count, self._reading.partials, {})
+        folded.fold(self._reading.partials, codes, _components(self._reading.partials, columns, size))
+        return _Groups(keys, folded.slots, count)
 
     def _wait(self, groups: _Groups) -> None:
         self._waiting.append(groups)
-        if sum(each.count for each in self._waiting) > max(_LEAST_WAITING, len(self._keys)):
+        self._waits += groups.count
+        if self._waits > max(_LEAST_WAITING, len(self._keys)):
             self._put_together()
 
     def _put_together(self) -> None:
         waiting, self._waiting = self._waiting, []
+        rows, self._waits = self._waits, 0
         if not waiting:
             return
         keys = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in waiting), strict=True)]
-        codes = self._keys.encode(keys, sum(each.count for each in waiting))
+        codes = self._keys.encode(keys, rows)
         folded = Accumulator(len(self._keys), self._reading.partials, {})
         for slot, component in self._folded.slots.items():
             folded.slots[slot][: len(component)] = component
@@ -158,19 +163,21 @@ class RowFold:
         self._folded = folded
 
 
-def _components(partials: tuple[Partial, ...], rows: pa.Table) -> Callable[[Slot], Component]:
+def _components(
+    partials: tuple[Partial, ...], columns: Mapping[str, pa.Array], size: int
+) -> Callable[[Slot], Component]:
     """The components of single rows: each is what a group of one row would have."""
-    columns: dict[Slot, Component] = {}
+    found: dict[Slot, Component] = {}
     for partial in partials:
-        for i, component in enumerate(_of_rows(partial, rows)):
-            columns[partial, i] = component
-    return columns.__getitem__
+        for i, component in enumerate(_of_rows(partial, columns, size)):
+            found[partial, i] = component
+    return found.__getitem__
 
 
-def _of_rows(partial: Partial, rows: pa.Table) -> list[Component]:
+def _of_rows(partial: Partial, columns: Mapping[str, pa.Array], size: int) -> list[Component]:
     if partial.argument is None:
-        return [np.ones(len(rows), dtype=np.int64)]
-    values = rows[partial.argument.column].combine_chunks()
+        return [np.ones(size, dtype=np.int64)]
+    values = columns[str(partial.argument.column)]
     if partial.kind == "count":
         return [np.asarray(values.is_valid()).astype(np.int64)]
     if partial.kind == "sum" and pt.is_int64(values.type):
