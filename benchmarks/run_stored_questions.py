@@ -1,13 +1,16 @@
-"""When an index of a stored window helps a question that Spark answers: probes of joins, the first rows, a whole sort.
+"""How questions over a stored window are answered best: by an index or not, folded here or by Spark, while it slides.
 
-    python -m benchmarks.run_stored_questions [--rows 200000] [--rounds 5] [--kinds probe first sort]
+    python -m benchmarks.run_stored_questions [--rows 200000] [--rounds 5] [--kinds probe first sort fold slides]
 
-A window of so many rows with a tenth as many values of k. Each question is asked with and without the index by turns;
-the shortest times of the rounds, in seconds, go to benchmarks/out/stored_questions.json:
+A window of so many rows with a tenth as many values of k. Each question is asked both ways by turns; the shortest times
+of the rounds, in seconds, go to benchmarks/out/stored_questions.json:
 
     probe    a join with the last n rows: the index is probed with their values; or Spark is given all rows
     first    ORDER BY k LIMIT n: the rows of the first values; or all rows
     sort     a window of so many rows, ORDER BY ..: places by the index for all stored rows; or Spark sorts the window
+    fold     aggregates of the last rows: sub-window by sub-window in this process; or by a pass of Spark's
+    slides   an aggregate while the window slides: what has left is taken back; or it is begun again (stored_slides.py),
+             without Spark
 """
 
 from __future__ import annotations
@@ -24,13 +27,18 @@ from unittest import mock
 import pyarrow as pa
 
 import sash
-from sash.engine import kept_indexes
+from benchmarks import stored_slides
+from sash.engine import ask_stored, kept_indexes
 from sash.spark.session import acquire_local_session, release_local_session
 
 OUT = Path(__file__).parent / "out"
 PARTS = (1_000, 100, 20, 10, 5, 3, 2)
-KINDS = ["probe", "first", "sort"]
+KINDS = ["probe", "first", "sort", "fold", "slides"]
 NEVER = 1 << 40
+AGGREGATES = {
+    "no groups": "SELECT COUNT(*) AS n, SUM(k) AS total FROM s [WINDOW {} sec]",
+    "by k": "SELECT k, COUNT(*) AS n, SUM(id) AS total FROM s [WINDOW {} sec] WHERE id > 0 GROUP BY k ORDER BY k",
+}
 
 
 def best(rounds: int, ways: dict[str, Callable[[], pa.Table]]) -> dict[str, float]:
@@ -82,7 +90,28 @@ def questions(rows: int) -> dict[str, dict[str, str]]:
             for where in ("", " WHERE id % 100 = 7")
             for seconds in (1, 3, 10)
         },
+        "fold": {
+            f"{name}, {seconds} sec": text.format(seconds)
+            for name, text in AGGREGATES.items()
+            for seconds in (1, 10, 60)
+        },
     }
+
+
+def folded(session: sash.Session, text: str, here: bool) -> Callable[[], Any]:
+    """An aggregate in this process, or by Spark."""
+
+    def ask() -> Any:
+        if here:
+            return session.query(text)
+        with mock.patch.object(ask_stored, "why_not_folded", return_value="as if it took Spark"):
+            return session.query(text)
+
+    return ask
+
+
+def folded_or_not(rounds: int, session: sash.Session, text: str) -> dict[str, float]:
+    return best(rounds, {"folded": folded(session, text, True), "pass": folded(session, text, False)})
 
 
 def measure(spark: Any, rows: int, rounds: int, kinds: list[str]) -> dict[str, Any]:
@@ -98,7 +127,8 @@ def measure(spark: Any, rows: int, rounds: int, kinds: list[str]) -> dict[str, A
         session.sql("CREATE INDEX ON s (k) USING db")
         session.run()
         for kind in kinds:
-            found[kind] = {name: both(rounds, session, text) for name, text in questions(rows)[kind].items()}
+            asking = both if kind != "fold" else folded_or_not
+            found[kind] = {name: asking(rounds, session, text) for name, text in questions(rows)[kind].items()}
     return found
 
 
@@ -108,11 +138,16 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args(arguments)
-    spark = acquire_local_session()
-    try:
-        found = measure(spark, options.rows, options.rounds, options.kinds)
-    finally:
-        release_local_session()
+    found: dict[str, Any] = {}
+    if "slides" in options.kinds:
+        asked = 20 * options.rounds
+        found["slides"] = stored_slides.measure(sub_windows=60, rows=500, burst=12, pause=0.01, questions=asked)
+    if kinds := [kind for kind in options.kinds if kind != "slides"]:
+        spark = acquire_local_session()
+        try:
+            found |= measure(spark, options.rows, options.rounds, kinds)
+        finally:
+            release_local_session()
     OUT.mkdir(exist_ok=True)
     (OUT / "stored_questions.json").write_text(json.dumps(found, indent=2))
     print(json.dumps(found, indent=2))
