@@ -1,4 +1,4 @@
-"""Questions that a session folds itself, on Spark: the answers of a pass, whatever the types, and while windows slide."""
+"""Questions that a session folds itself, on Spark: the answers of a pass, whatever the types, and while it slides."""
 
 from __future__ import annotations
 
