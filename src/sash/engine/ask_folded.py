@@ -9,6 +9,8 @@ question has its answer, its rows, which are there still, are folded once more a
 (MIN, MAX, sums of floating-point numbers), the question is begun again, as the isolation level says.
 
 Late tuples come as insertions: only they are folded, whatever the aggregate.
+
+However large a window is, that is faster than a pass: Spark would have to be given the rows first.
 """
 
 from __future__ import annotations
