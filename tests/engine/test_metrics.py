@@ -108,7 +108,8 @@ def test_metrics_are_the_numbers_of_stats(spark: Any, tmp_path: Path) -> None:
     ten_files(tmp_path / "data")
     with sash.connect(spark=spark) as session:
         create(session, tmp_path / "data", "KEEP 10 sec")
-        session.sql("CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec")
+        clauses = f"KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec IN '{tmp_path / 'archive'}'"
+        session.sql(f"CREATE ARCHIVE old FROM s {clauses}")
         session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 2 sec] GROUP BY k", name="q")
         session.register("SELECT COUNT(*) AS n FROM s [ROWS 5 SLIDE 5]", name="rows")
         session.register("SELECT DISTINCT k FROM s [RANGE 4 sec]", name="c").write_to("noop")
