@@ -1,8 +1,9 @@
-"""max_lag: at a start, the source is limited by what earlier micro-batches took."""
+"""max_lag: the source is limited by what earlier micro-batches took, at a start and while the stream runs."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,26 @@ from tests.engine.test_log_events import events
 from tests.engine.test_session import write
 
 
-class SlowReader:
-    """A clock on which every look at it costs a second."""
+class ClockOfTuples:
+    """A clock on which only tuples take time, `each` seconds: a micro-batch takes what its size says."""
 
     def __init__(self) -> None:
+        self.each = 1.0
+        self.batches: list[int] = []
+        self._count: Callable[[], int] = lambda: 0
         self._now = 0.0
+        self._seen = 0
+
+    def follow(self, session: sash.Session) -> None:
+        self._count = lambda: session._streams["s"].runtime.statistics.tuples
+        self._seen = self._count()
 
     def now(self) -> float:
-        self._now += 1.0
+        came = self._count() - self._seen
+        if came > 0:
+            self._seen += came
+            self.batches.append(came)
+            self._now += came * self.each
         return self._now
 
 
@@ -82,16 +95,19 @@ def test_a_backlog_is_taken_in_bites_after_a_restart(
     data, options = tmp_path / "data", {"spark": spark, "checkpoint": tmp_path / "c"}
     write(data, 0, [(1.0, 0, 0)])
     write(data, 1, [(2.0, 0, 0)])
-    with sash.connect(**options, clock=SlowReader(), max_lag="30 sec") as session:
+    clock = ClockOfTuples()
+    with sash.connect(**options, clock=clock, max_lag="30 sec") as session:
         declare(session, data)
+        clock.follow(session)
         assert live(session, 2) == 1, "nothing is known yet: everything at once"
         meter, size = session._streams["s"].input, sum(path.stat().st_size for path in data.iterdir())
         assert meter.units == size and meter.seconds > 0
     lag = f"{1.25 * meter.seconds} sec"
     for number in range(2, 10):
         write(data, number, [(number + 1.0, 0, 0)])
-    with caplog.at_level(logging.INFO, "sash"), sash.connect(**options, clock=SlowReader(), max_lag=lag) as session:
+    with caplog.at_level(logging.INFO, "sash"), sash.connect(**options, clock=clock, max_lag=lag) as session:
         declare(session, data)
+        clock.follow(session)
         assert live(session, 10) == 4, "two files took so long, and a half more is none"
     (started,) = (event for event in events(caplog) if event["event"] == "stream.started")
     assert started["most"] == pytest.approx(1.25 * size, abs=1)
@@ -113,3 +129,81 @@ def test_a_source_that_cannot_be_limited_says_so(spark: Any, caplog: pytest.LogC
     assert [event["event"] for event in events(caplog)] == ["lag.unbounded"]
     with pytest.raises(sash.SashError, match="max_lag"):
         sash.connect(spark=spark, max_lag="soon")
+
+
+class Inbox:
+    """Files of one tuple that come into a directory as a whole."""
+
+    def __init__(self, directory: Path) -> None:
+        self.data = directory / "data"
+        self.data.mkdir()
+        self._drafts = directory / "drafts"
+        self.written = 0
+
+    def add(self, files: int) -> None:
+        for number in range(self.written, self.written + files):
+            write(self._drafts, number, [(number + 1.0, number % 3, 100 + number)])
+        for path in sorted(self._drafts.iterdir()):
+            path.rename(self.data / path.name)
+        self.written += files
+
+
+def until(session: sash.Session, holds: Callable[[dict[str, Any]], bool]) -> None:
+    while not holds(session.stats()["streams"]["s"]):
+        assert not session.wait(0.05)
+
+
+@pytest.mark.spark
+def test_a_backlog_that_comes_while_the_stream_runs(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark's query is stopped and started under other limits; each bite keeps to the lag, and every tuple counts once.
+
+    A file has one tuple, so that a lag of 4.5 s is four files, as long as a tuple takes a second.
+    """
+    inbox, clock, options = Inbox(tmp_path), ClockOfTuples(), {"spark": spark, "checkpoint": tmp_path / "c"}
+    query = "SELECT COUNT(*) AS n, SUM(v) AS total, MAX(v) AS most FROM s [UNBOUNDED SLIDE 1 min]"
+    with caplog.at_level(logging.INFO, "sash"), sash.connect(**options, clock=clock, max_lag="4.5 sec") as session:
+        session.sql(
+            f"CREATE STREAM s (ts TIMESTAMP, k INT, v INT) FROM parquet OPTIONS (path '{inbox.data}') "
+            "TIMESTAMP ts DELAY 10 min"
+        )
+        session.register(query, name="q")
+        clock.follow(session)
+        inbox.add(2)
+        session.start(trigger="100 ms")
+        until(session, lambda stats: stats["limit_changes"] == 1)
+        assert clock.batches == [2], "nothing was known yet"
+
+        inbox.add(20)
+        until(session, lambda stats: stats["tuples"] == 22)
+        assert max(clock.batches[1:]) == 4 and session.stats()["streams"]["s"]["limit_changes"] == 1
+
+        begun, clock.each = len(clock.batches), 2.0
+        inbox.add(16)
+        until(session, lambda stats: stats["tuples"] == 38)
+        slower = clock.batches[begun:]
+        assert max(slower) == 4
+        after = slower[slower.index(4) + 1 :] if 4 in slower else []
+        assert after and max(after) <= 2, "one was too long, and the next had half of it"
+        until(session, lambda stats: stats["limit_changes"] == 2)
+
+        begun, clock.each = len(clock.batches), 0.25
+        inbox.add(60)
+        until(session, lambda stats: stats["tuples"] == 98)
+        faster = clock.batches[begun:]
+        assert max(faster) > 4 and all(files * clock.each <= 4.5 for files in faster), "there is room again"
+        session.stop()
+        stats = session.stats()["streams"]["s"]
+        assert stats["limit_changes"] > 2 and stats["input_limit"] is not None
+        assert sum(clock.batches) == inbox.written == 98
+    changes = [event for event in events(caplog) if event["event"] == "limit.changed"]
+    assert len(changes) == stats["limit_changes"]
+    assert [change["before"] for change in changes] == [None, *(change["most"] for change in changes[:-1])]
+    assert all(change["option"] == "maxBytesPerTrigger" for change in changes)
+    inbox.add(2)
+    with sash.connect(**options) as session:
+        session.run()
+        (row,) = session.queries["q"].latest().table.to_pylist()  # type: ignore[union-attr]
+        assert session.stats()["streams"]["s"]["tuples"] == 100 and session.stats()["late_tuples"] == 0
+    assert row == {"n": 100, "total": sum(range(100, 200)), "most": 199}

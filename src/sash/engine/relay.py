@@ -20,13 +20,14 @@ class Relay:
     session, its panes and its answers alive. It also remembers our own error: Spark hands back only a wrapped one.
     """
 
-    def __init__(self, running: RunningStream, version: Callable[[], int]) -> None:
-        self._target: tuple[RunningStream, Callable[[], int]] | None = (running, version)
+    def __init__(self, running: RunningStream, version: Callable[[], int], after: Callable[[], None]) -> None:
+        """`after` is called when a micro-batch is committed, before Spark plans the next one."""
+        self._target: tuple[RunningStream, Callable[[], int], Callable[[], None]] | None = (running, version, after)
 
     def __call__(self, rows: DataFrame, epoch: int) -> None:
         if self._target is None:
             raise SashError("the stream has been stopped")
-        running, version = self._target
+        running, version, after = self._target
         try:
             running.on_batch(version, rows, epoch)
         except Exception as error:
@@ -35,6 +36,7 @@ class Relay:
             if isinstance(error, SashError):
                 running.error = error
             raise
+        after()
 
     def cut(self) -> None:
         self._target = None

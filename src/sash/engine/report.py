@@ -130,8 +130,9 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
         **vars(counted),
         **(ReadStatistics() if running.kept is None else running.kept.reads).counts(),
         "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
-        "overloaded": running.load.is_over,
+        "overloaded": running.is_overloaded,
         "kept_part": 1 / running.keeps_one_in,
+        "input_limit": None if running.input_limit is None else running.input_limit.most,
         "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
         "unreduced": dict(runtime.unreduced),
         "pane_tables": [

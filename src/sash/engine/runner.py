@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sash.catalog import Stream
 from sash.core.clock import Clock
-from sash.core.errors import CheckpointError, SashError, SourceError
+from sash.core.errors import CheckpointError, SashError
 from sash.core.events import report
 from sash.core.time import SECOND, Micros
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.declare import duration
+from sash.engine.input_limit import InputLimit
+from sash.engine.intake import Intake, progress
 from sash.engine.live import IdleWatch
-from sash.engine.relay import Relay
 from sash.engine.running import RunningStream
-from sash.spark.faults import first_line
 from sash.spark.kept import is_local
 from sash.spark.limits import limit_option
 
@@ -44,8 +44,7 @@ class Runner:
         self._checkpoint = checkpoint
         self._clock = clock
         self._version = version
-        self._live: dict[str, tuple[RunningStream, Any]] = {}
-        self._relays: dict[str, Relay] = {}
+        self._live: dict[str, Intake] = {}
         self._idle: IdleWatch | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
@@ -96,29 +95,26 @@ class Runner:
             running.pipeline.read_once(partial(running.on_batch, self._version))
 
     def _start(self, running: RunningStream, trigger: str | None) -> None:
-        running.error = None
-        running.refuse_batches(False)
-        relay = Relay(running, self._version)
         self._check_offsets(running)
-        most = None if trigger is None else self._most_input(running)
-        query = running.pipeline.start(relay, self._directory(running.stream), trigger, most)
-        self._live[running.stream.name] = (running, query)
-        self._relays[running.stream.name] = relay
+        running.input_limit = None if trigger is None else self._limit_of(running)
+        intake = Intake(running, self._version, self._directory(running.stream), trigger, self._clock)
+        most = intake.start()
+        self._live[running.stream.name] = intake
         how = "what is there now" if trigger is None else f"a micro-batch every {trigger}"
         report(
             logger, logging.INFO, "stream.started", "stream %(stream)s has started: %(how)s",
             stream=running.stream.name, how=how, interval=running.interval, most=most,
         )  # fmt: skip
 
-    def _most_input(self, running: RunningStream) -> int | None:
-        """What a micro-batch may have at most to keep to `max_lag`, by what earlier ones took."""
+    def _limit_of(self, running: RunningStream) -> InputLimit | None:
+        """What keeps micro-batches to `max_lag`, where the user wants that and the source can be limited."""
         if self._max_lag is None:
             return None
         if limit_option(running.stream.source) is None:
             told = "stream %(stream)s: its source has no limit that max_lag could set; it is taken as it comes"
             report(logger, logging.WARNING, "lag.unbounded", told, stream=running.stream.name)
             return None
-        return running.input.most_within(self._max_lag / SECOND)
+        return InputLimit(running.stream.name, running.input, self._max_lag / SECOND, self._clock)
 
     def _check_offsets(self, running: RunningStream) -> None:
         """Without Spark's offsets it would begin anew, and what it reads then counts as taken already."""
@@ -149,29 +145,18 @@ class Runner:
         return Path(self._scratch.name)
 
     def _await(self, stream: str) -> None:
-        running, query = self._live.get(stream, (None, None))
-        if running is None or query is None:
-            return
-        try:
-            query.awaitTermination()
-        except Exception as error:
-            if running.stopping:
-                return
-            failure = running.error or SourceError(f"stream '{stream}' stopped: {first_line(error)}")
-            told = "stream %(stream)s has failed: %(why)s"
-            report(logger, logging.ERROR, "stream.failed", told, stream=stream, why=str(failure))
-            raise failure from error
-        else:
-            if not running.stopping:
-                report(logger, logging.INFO, "stream.ended", "stream %(stream)s has ended", **_progress(running))
-        finally:
-            self._ended(stream)
+        intake = self._live.get(stream)
+        if intake is not None:
+            try:
+                intake.wait()
+            finally:
+                self._live.pop(stream, None)
 
     def wait(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while any(query.isActive for _, query in list(self._live.values())):
-            for stream, (_, query) in list(self._live.items()):
-                if not query.isActive:
+        while any(intake.is_active for intake in list(self._live.values())):
+            for stream, intake in list(self._live.items()):
+                if not intake.is_active:
                     self._await(stream)
             if deadline is not None and time.monotonic() >= deadline:
                 return False
@@ -182,29 +167,18 @@ class Runner:
 
     def stop(self) -> None:
         """After the micro-batch in flight. From inside one (a subscriber's callback) it is only asked for."""
-        if any(running.in_batch for running, _ in list(self._live.values())):
+        if any(intake.running.in_batch for intake in list(self._live.values())):
             threading.Thread(target=self.stop, name="sash-stop", daemon=True).start()
             return
         if self._idle is not None:
             self._idle.stop()
             self._idle = None
-        for running, query in list(self._live.values()):
-            running.refuse_batches(True)
-            query.stop()
-            self._ended(running.stream.name)
-            report(logger, logging.INFO, "stream.stopped", "stream %(stream)s has stopped", **_progress(running))
-
-    def _ended(self, stream: str) -> None:
-        self._live.pop(stream, None)
-        if (relay := self._relays.pop(stream, None)) is not None:
-            relay.cut()
+        for stream, intake in list(self._live.items()):
+            intake.stop()
+            self._live.pop(stream, None)
+            report(logger, logging.INFO, "stream.stopped", "stream %(stream)s has stopped", **progress(intake.running))
 
     def close(self) -> None:
         self.stop()
         if self._scratch is not None:
             self._scratch.cleanup()
-
-
-def _progress(running: RunningStream) -> dict[str, Any]:
-    counted = running.runtime.statistics
-    return {"stream": running.stream.name, "tuples": counted.tuples, "micro_batches": counted.micro_batches}

@@ -38,6 +38,7 @@ from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
 from sash.engine.cluster_tables import ClusterTables
 from sash.engine.compiler import CompiledQuery
+from sash.engine.input_limit import InputLimit
 from sash.engine.input_meter import InputMeter
 from sash.engine.jumped import Jumped, without_jumps
 from sash.engine.keep_batch import Brought, rows_of_batch
@@ -107,6 +108,8 @@ class RunningStream:
         self.runtime = StreamRuntime(stream, settings, isolation.give_way)
         self.cluster = ClusterTables(stream.name, self.runtime, lambda: self.pipeline, panes, log is not None)
         self.input = InputMeter()
+        # Live, where there is a `max_lag` and the source can be limited.
+        self.input_limit: InputLimit | None = None
         self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
         # The stored window, for one-time questions.
         self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
@@ -141,7 +144,15 @@ class RunningStream:
     @property
     def keeps_one_in(self) -> int:
         """How the next micro-batch is sampled; `run()` has all the time that it needs for all tuples."""
-        return 1 if self.interval is None else self.load.keeps_one_in
+        return self.load.keeps_one_in if self.is_overloaded else 1
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Live. A stream that has had nothing to do for a while is not, though no micro-batch has come to say so."""
+        if self.interval is None or not self.load.is_over:
+            return False
+        is_waiting = self._batch_thread is None and not self.stopping
+        return not (is_waiting and self.load.has_rested(self._clock.now(), self.interval))
 
     @property
     def at_start(self) -> bool:
@@ -264,6 +275,8 @@ class RunningStream:
 
     def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
         began = self._clock.now()
+        if self.interval is not None:
+            self.load.begin(began, self.interval)
         seen = current if self._log is None else self._log.intend(epoch, current)
         failed_before = set(self._failed)
         with self._isolation.slide():
@@ -313,8 +326,9 @@ class RunningStream:
             self._commit(Entry("batch", epoch, seen, facts, tables), progress)
         self.advance_feeds()
         if self.interval is not None:
-            came = self.runtime.statistics.tuples - before
-            self.load.take(epoch, self._clock.now() - began, self.interval, came)
+            came, now = self.runtime.statistics.tuples - before, self._clock.now()
+            self.load.take(epoch, now - began, self.interval, came, now)
+            self.input.end(now - began)
 
     def advance_feeds(self, *, ended: bool = False) -> None:
         """Archives follow time: everything before the watermark has come, and at the end everything has."""

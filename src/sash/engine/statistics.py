@@ -39,6 +39,8 @@ class StreamStatistics:
     micro_batches: int = 0
     # Live: those that took longer than the time between two of them.
     slow_batches: int = 0
+    # Live: how often the source was given another limit to keep to `max_lag`.
+    limit_changes: int = 0
     late_tuples: int = 0
     # About how many were dropped under overload (SHED); they are in `tuples`.
     shed_tuples: int = 0
