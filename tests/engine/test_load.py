@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine.load import IN_A_ROW, Load
+from sash.engine.load import IN_A_ROW, REST_SECONDS, Load
 from sash.engine.statistics import StreamStatistics
 
 
@@ -49,6 +49,23 @@ def test_the_log_says_when_overload_begins_and_ends(caplog: pytest.LogCaptureFix
     events = [(record.__dict__["sash"]["event"], record.__dict__["sash"]["epoch"]) for record in caplog.records]
     slow = [("batch.slow", epoch) for epoch in range(3)]
     assert events == [*slow, ("overload.began", 2), ("overload.ended", 8)]
+
+
+@given(interval=st.sampled_from([0.1, 2.0, 60.0]), rest=st.floats(0, 300), slow=st.integers(0, 5))
+def test_a_rest_ends_overload(interval: float, rest: float, slow: int) -> None:
+    load, now = Load("s", StreamStatistics(), one_in=10), 0.0
+    for epoch in range(slow):
+        load.begin(now, interval)
+        now += 2 * interval
+        load.take(epoch, 2 * interval, interval, 1_000, now)
+    assert load.is_over == (slow >= IN_A_ROW)
+    is_long = slow > 0 and (now + rest) - now > max(REST_SECONDS, 3 * interval)
+    load.begin(now + rest, interval)
+    assert load.keeps_one_in == (10 if slow >= IN_A_ROW and not is_long else 1)
+    for epoch in range(IN_A_ROW):
+        assert not load.is_over or not is_long, "it takes as many slow ones to begin again"
+        load.take(epoch, 2 * interval, interval, 1_000, now + rest)
+    assert load.is_over
 
 
 def test_shedding_ends_when_all_tuples_would_be_in_time() -> None:

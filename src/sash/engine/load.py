@@ -1,9 +1,9 @@
 """How a stream fares: whether it keeps up, and what the log tells of its micro-batches and its state.
 
 A live stream keeps up while its micro-batches take less than the time between two of them. One long micro-batch is an
-accident; several in a row are overload, and as many short ones in a row end it. A stream that may shed load keeps a
-part of its tuples then. A stream whose trigger is 0 takes whatever has come as soon as it can: nothing tells what would
-be too long there.
+accident; several in a row are overload, and as many short ones in a row end it, or a rest in which as many had time and
+none was needed. A stream that may shed load keeps a part of its tuples then. A stream whose trigger is 0 takes whatever
+has come as soon as it can: nothing tells what would be too long there.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ logger = logging.getLogger("sash.engine")
 
 # So many micro-batches in a row make a judgement.
 IN_A_ROW = 3
+# A rest is longer than this: Spark takes a while between two micro-batches, whatever the trigger.
+REST_SECONDS = 10.0
 
 
 class Load:
-    """`take` is told of every live micro-batch; `is_over` says how things stand."""
+    """`begin` and `take` are told of every live micro-batch; `is_over` says how things stand."""
 
     def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1) -> None:
         """`one_in`: while there is overload, one tuple in so many is kept."""
@@ -35,17 +37,32 @@ class Load:
         self._cost = 0.0
         self.is_over = False
         self._against = 0
+        # When the last micro-batch was done, and what was said of it.
+        self._done = float("inf")
+        self._facts: dict[str, Any] = {}
 
     @property
     def keeps_one_in(self) -> int:
         """The next micro-batch keeps one tuple in so many; 1: all of them."""
         return self._one_in if self.is_over else 1
 
-    def take(self, epoch: int, seconds: float, interval: float, tuples: int = 0) -> None:
-        """A micro-batch to which so many tuples came, kept or not, took so long."""
+    def has_rested(self, now: float, interval: float) -> bool:
+        """Nothing was there to do for so long that there is no overload any more."""
+        return now - self._done > max(IN_A_ROW * interval, REST_SECONDS)
+
+    def begin(self, now: float, interval: float) -> None:
+        """A micro-batch begins. Those before a rest and those after it are not in a row."""
+        if self.has_rested(now, interval):
+            was_over, self.is_over, self._against = self.is_over, False, 0
+            if was_over:
+                self._tell_overload(self._facts)
+
+    def take(self, epoch: int, seconds: float, interval: float, tuples: int = 0, now: float = float("inf")) -> None:
+        """A micro-batch to which so many tuples came, kept or not, took so long and is done now."""
         if interval <= 0:
             return
         facts = {"stream": self._stream, "epoch": epoch, "seconds": round(seconds, 3), "interval": interval}
+        self._done, self._facts = now, facts
         if seconds > interval:
             self._statistics.slow_batches += 1
             self._tell_slow(facts)
