@@ -8,7 +8,8 @@ The join is a continuous plan as any other (`plan`); its changes of an epoch are
 bucket, and taken in by `absorb`. `advance` closes the panes that the watermark has passed, one after the other, and
 gives the answers that the scheduler finds due at the end of each: a scan of a synopsis is shared by all of them (CS5).
 
-Queries come and go; what is kept does not change with them (`join_layout`).
+Queries come and go; what is kept does not change with them (`join_layout`). Where results have more groups than may be
+kept, the queries by these groups fail, nothing more is kept for them, and the others go on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
 from sash.core.time import Micros, multiple_at_or_after
 from sash.engine.join_layout import JoinLayout, Place
+from sash.engine.overfull import too_many_results
+from sash.engine.settings import DEFAULT_MAX_GROUPS
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
 from sash.plan.reach import Reach
@@ -86,6 +89,7 @@ class JoinGroup:
         load: JoinLoad | None = None,
         policy: Policy | None = None,
         layout: JoinLayout | None = None,
+        most_groups: int = DEFAULT_MAX_GROUPS,
     ) -> None:
         self.layout = layout or JoinLayout(list(founders.values()), load)
         self.cut = self.layout.cut
@@ -98,6 +102,9 @@ class JoinGroup:
         # By then every query has looked at the last results.
         self._looked_at: Micros = 0
         self.failed: dict[str, QueryFailedError] = {}
+        self.most_groups = most_groups
+        # Of which there were too many groups: nothing is kept.
+        self._crowded: set[TableName] = set()
         for name, query in founders.items():
             self.enter(name, query)
 
@@ -153,13 +160,36 @@ class JoinGroup:
     def absorb(self, tables: Sequence[pa.Table]) -> None:
         """What `rows` made of the results of some buckets."""
         rows, firsts = self.layout.fold.read(tables)
-        for synopses, brought in zip(self._synopses.values(), rows, strict=True):
-            for synopsis in synopses:
+        for (name, synopses), brought in zip(self._synopses.items(), rows, strict=True):
+            for synopsis in synopses if name not in self._crowded else ():
                 synopsis.absorb(brought)
+        self._fail_crowded()
         for each in self._asked.values():
             first = firsts.get(each.query.windows)
             if first is not None and not each.query.query.keys:
                 each.begins = first if each.begins is None else min(first, each.begins)
+
+    def _fail_crowded(self) -> None:
+        for name, synopses in self._synopses.items():
+            known = max((synopsis.groups for synopsis in synopses), default=0)
+            if known <= self.most_groups:
+                continue
+            groups = max(synopsis.live_groups() for synopsis in synopses)
+            if groups > self.most_groups:
+                self._crowd(name, too_many_results(groups, name.label, self.most_groups))
+
+    def _crowd(self, name: TableName, why: str) -> None:
+        self._crowded.add(name)
+        self._synopses[name] = self.layout.synopses()[name]
+        for each in self._asked.values():
+            if each.place.table == name and each.name not in self.failed:
+                self.failed[each.name] = QueryFailedError(why)
+                each.is_awake = False
+
+    def is_crowded(self, query: JoinedAggregate) -> bool:
+        """Whether a query would be answered from what is not kept any more."""
+        place = self.layout.place_of(query)
+        return place is not None and place.table in self._crowded
 
     # -- time goes on --------------------------------------------------------------------------------
 
@@ -291,6 +321,7 @@ class JoinGroup:
             "schedule": self._scheduler.snapshot(),
             "panes": [synopsis.now for synopsis in synopses],
             "failed": {name: str(error) for name, error in self.failed.items()},
+            "crowded": [place for place, name in enumerate(self._synopses) if name in self._crowded],
         }
         return state, [synopsis.to_table() for synopsis in synopses]
 
@@ -301,6 +332,8 @@ class JoinGroup:
             each.state = state["queries"][each.name]
         self._scheduler = LocalScheduler.restore(state["schedule"], self._policy)
         self.failed = {name: QueryFailedError(text) for name, text in state["failed"].items()}
+        names = list(self._synopses)
+        self._crowded = {names[place] for place in state.get("crowded", ())}
         synopses = (synopsis for each in self._synopses.values() for synopsis in each)
         for synopsis, table, pane in zip(synopses, tables, state["panes"], strict=True):
             synopsis.load(table, pane)

@@ -69,7 +69,8 @@ class JoinGroups:
         """What a group would keep with one query more; None if it cannot join."""
         layout = runtime.layout
         if not runtime.is_open:
-            return None if runtime.failed is not None or layout.place_of(asked) is None else layout
+            can_join = runtime.failed is None and layout.place_of(asked) is not None and not runtime.is_crowded(asked)
+            return layout if can_join else None
         founders = [*layout.founders, asked]
         load = JoinLoad(groups=max(groups, layout.load.groups))
         return JoinLayout(founders, load) if shared_rows(founders) is not None else None
@@ -80,6 +81,8 @@ class JoinGroups:
             return "their join has failed"
         if runtime.is_open:
             return "one name would stand for two columns"
+        if runtime.is_crowded(asked):
+            return "their groups were too many"
         return runtime.layout.why_not(asked) or "it can"
 
     def check(self, runtime: JoinRuntime, asked: JoinedAggregate) -> None:

@@ -26,6 +26,7 @@ from sash.engine.answer import Answer
 from sash.engine.beginnings import PlanPanes
 from sash.engine.join_group import JoinAnswer, JoinGroup
 from sash.engine.join_layout import JoinLayout
+from sash.engine.overfull import USUAL, Most
 from sash.engine.plan_runtime import Instants, PlanProgress, PlanRuntime, Reader
 from sash.engine.query import Query
 from sash.operators.join_partials import Fold
@@ -72,8 +73,9 @@ class JoinRuntime(PlanRuntime):
         log: EpochLog | None,
         tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
         around: Surroundings,
+        most: Most = USUAL,
     ) -> None:
-        super().__init__(layout.plan, streams, bucketed, directory, log, tables)
+        super().__init__(layout.plan, streams, bucketed, directory, log, tables, most)
         self._panes = PlanPanes(layout.cut.length, layout.cut.offset)
         self.founders, self.layout = tuple(founders), layout
         self._around = around
@@ -89,7 +91,7 @@ class JoinRuntime(PlanRuntime):
 
     def _new_group(self) -> JoinGroup:
         self._policy = self._around.policy
-        return JoinGroup({}, policy=policy_named(self._policy), layout=self.layout)
+        return JoinGroup({}, policy=policy_named(self._policy), layout=self.layout, most_groups=self._most.groups)
 
     def _use(self, policy: str) -> None:
         """What was answered is replayed by the policy of then, whatever the user wants from now on."""
@@ -146,6 +148,14 @@ class JoinRuntime(PlanRuntime):
         self._last.pop(serial, None)
         with self._state:
             self._members.pop(serial, None)
+
+    def is_crowded(self, query: JoinedAggregate) -> bool:
+        """Whether the groups of a query were too many to go on with."""
+        return self._group.is_crowded(query)
+
+    def _release(self) -> None:
+        super()._release()
+        self._group = self._new_group()
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -206,7 +216,7 @@ class JoinRuntime(PlanRuntime):
     def _commit(self, after: PlanProgress, changes: Changes, tables: Sequence[pa.Table] = ()) -> None:
         if self._log is not None:
             moved = {"entered": self._entered, "left": self._left, "policy": self._around.policy}
-            facts = {"progress": vars(after).copy(), **moved}
+            facts = {"progress": vars(after).copy(), "most_groups": self._most.groups, **moved}
             named = {str(place): table for place, table in enumerate(tables)}
             self._log.append(Entry("batch", after.number, 0, facts, named))
         self._progress = after
@@ -230,6 +240,8 @@ class JoinRuntime(PlanRuntime):
         """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
         if self._log is not None:
             self._load(delivered=True)
+            if self.failed is not None:
+                self._release()
             self._remove_files(None, self._progress)
 
     def _load(self, delivered: bool | None) -> None:
@@ -242,6 +254,7 @@ class JoinRuntime(PlanRuntime):
             self._restore(snapshot)
         for entry in self._log.entries():
             self._use(entry.facts["policy"])
+            self._group.most_groups = entry.facts.get("most_groups", self._most.groups)
             self._progress = PlanProgress(**entry.facts["progress"])
             for serial in entry.facts["left"]:
                 self._leave(serial)
@@ -251,6 +264,7 @@ class JoinRuntime(PlanRuntime):
             tables = [entry.tables[name] for name in sorted(entry.tables, key=int)]
             self._give(self._answers(tables, self._progress), self._progress, delivered)
         self._use(self._around.policy)
+        self._group.most_groups = self._most.groups
 
     def _restore(self, snapshot: Snapshot) -> None:
         state, tables = snapshot.state, list(snapshot.tables)

@@ -20,6 +20,8 @@ Brought = tuple[pa.Table | None, int]
 
 def rows_of_batch(kept: KeptWindow, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
     """The part of a micro-batch, which brings a watermark, that is stored."""
+    if kept.gave_up_at is not None:
+        return None, 0
     oldest, files = kept.oldest_by(reached), kept.files
     if files is None:
         came = rows_to_keep(rows, kept.stream, TIME, oldest)

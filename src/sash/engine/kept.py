@@ -11,6 +11,9 @@ With STORED IN CLUSTER the rows are in files that Spark has written, one or a fe
 and the tables here have a row for each file: its name, its number of rows, and as its time the last instant of its
 sub-window. All that is said above holds for those, since every row of a file belongs to the same sub-window.
 
+Rows in memory have a limit. A window that has more gives up: it lets all go, takes nothing more, and whoever asks is
+told why. A session that allows more goes on with it, from the next sub-window of which nothing was lost.
+
 A slide, an insertion of late tuples and a question are transactions (sash.transactions): which state of the window a
 question sees while it slides is a matter of the isolation level. A question that collects rows is never begun again:
 it drops those of sub-windows that have left, reads the new ones, and is handed what is late for those it has read
@@ -19,6 +22,7 @@ it drops those of sub-windows that have left, reads the new ones, and is handed 
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -31,12 +35,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sash.catalog import StoredIndex, Stream
+from sash.core.errors import SashError
+from sash.core.events import report
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.engine.kept_indexes import KeptIndexes
+from sash.engine.overfull import too_much_stored
+from sash.engine.settings import DEFAULT_MAX_ROWS
 from sash.engine.statistics import ReadStatistics
 from sash.engine.sub_windows import TIME, SubWindow, sub_window_length
 from sash.storage.window_files import WindowFiles
 from sash.transactions import Recorder, SharedWindow
+
+logger = logging.getLogger("sash.engine")
 
 # The priority of a question: higher than that of anything that is executed again and again.
 ASKED = 1
@@ -78,7 +88,8 @@ class Folding(Protocol):
 class KeptWindow:
     """One thread takes rows, any thread reads; `level` is the isolation between them.
 
-    With `files`, the rows are there, and what is taken and read are descriptions of files (`of_files`).
+    With `files`, the rows are there, and what is taken and read are descriptions of files (`of_files`); else there are
+    `most_rows` at most.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class KeptWindow:
         level: str = "ttu",
         recorder: Recorder | None = None,
         files: WindowFiles | None = None,
+        most_rows: int = DEFAULT_MAX_ROWS,
     ) -> None:
         assert stream.keep is not None
         self.stream = stream
@@ -103,6 +115,12 @@ class KeptWindow:
         # Nothing more is expected for now: whoever asks about several streams does not wait for this one.
         self.has_ended = False
         self.indexes: KeptIndexes | None = None
+        # It had so many rows that it gave up; what is in sub-windows that end by `_lost` may be a part of them only.
+        self.gave_up_at: int | None = None
+        self._lost: Micros = _NEVER
+        self._most_rows = most_rows
+        # Not less than there are: rows that have left are found to have when it seems too many.
+        self._rows_about = 0
         # One at a time changes the window and its indexes.
         self._writing = threading.RLock()
 
@@ -130,6 +148,10 @@ class KeptWindow:
             self._take(rows, watermark)
 
     def _take(self, rows: pa.Table, watermark: Micros | None) -> None:
+        if len(rows) and (self.gave_up_at is not None or self._lost > _NEVER):
+            whole = self._ends(rows) > self._lost if self.gave_up_at is None else np.zeros(len(rows), dtype=np.bool_)
+            rows = rows.filter(pa.array(whole))
+        self._rows_about += len(rows)
         if len(rows):
             self.has_ended = False
             ends = self._ends(rows)
@@ -144,13 +166,52 @@ class KeptWindow:
         if watermark is not None:
             ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
             self._attach(ahead(watermark, self.length, self.stream.offset) - self.length)
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        if self.files is not None or self._rows_about <= self._most_rows:
+            return
+        self._rows_about = sum(len(sub.rows) for sub in self._stored()) + sum(map(len, self._buffer))
+        if self._rows_about > self._most_rows:
+            self._give_up(self._rows_about)
+
+    def _give_up(self, rows: int) -> None:
+        """Time goes on, with empty sub-windows."""
+        self.gave_up_at, self._rows_about = rows, 0
+        self._buffer, self._since = [], None
+        for place, sub in enumerate(reversed(self._stored())):
+            if len(sub.rows):
+                self._window.revise(self._window.youngest - place, SubWindow(sub.end, self.empty()))
+        if self.indexes is not None:
+            self.indexes.fill(self._stored())
+        name, why = self.stream.name, self.why_not
+        report(logger, logging.ERROR, "window.overfull", "%(why)s", stream=name, rows=rows, why=why)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why nobody can ask, or None if they can."""
+        if self.gave_up_at is None:
+            return None
+        return too_much_stored(self.stream.name, self.gave_up_at, self._most_rows)
+
+    def allow(self, most_rows: int, latest: Micros | None) -> None:
+        """From now on there may be so many; the youngest tuple that the stream has had is at `latest`."""
+        with self._writing:
+            self._most_rows = most_rows
+            if self.gave_up_at is not None and self.gave_up_at <= most_rows:
+                self.gave_up_at = None
+                self._lost = _NEVER if latest is None else self._end_of(latest)
 
     def finish(self, latest: Micros) -> None:
         """The stream has ended, or is idle: what is in the buffer is all there is."""
-        ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
         with self._writing:
-            self._attach(ahead(latest, self.length, self.stream.offset))
+            self._attach(self._end_of(latest))
             self.has_ended = True
+
+    def _end_of(self, time: Micros) -> Micros:
+        """The end of the sub-window that a time belongs to."""
+        ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
+        return ahead(time, self.length, self.stream.offset)
 
     def _ends(self, rows: pa.Table) -> NDArray[np.int64]:
         """The ends of the sub-windows that rows belong to."""
@@ -235,13 +296,21 @@ class KeptWindow:
 
     def reading(self) -> AbstractContextManager[None]:
         """What is read inside can be used inside: files stay where they are."""
+        self.check()
         return nullcontext() if self.files is None else self.files.reading()
+
+    def check(self) -> None:
+        """Whoever is about to ask is told if there is nothing to ask any more."""
+        why = self.why_not
+        if why is not None:
+            raise SashError(why)
 
     def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored | None:
         """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
 
         `wanted` picks rows out of those of a sub-window.
         """
+        self.check()
         if not self.has_begun:
             return None
         count = self._most if reach is None else self._sub_windows(reach)
@@ -259,6 +328,7 @@ class KeptWindow:
 
     def fold(self, reach: int, folding: Folding) -> Micros:
         """Sub-window by sub-window, what the last `reach` microseconds hold; as of when. Something must be stored."""
+        self.check()
 
         def scan(sub: SubWindow) -> SubWindow:
             folding.add(sub.rows)
@@ -327,13 +397,16 @@ class KeptWindow:
     # -- recovery ------------------------------------------------------------------------------------
 
     def save(self) -> dict[str, Micros | None]:
-        return {"now": self.now, "since": self._since}
+        return {"now": self.now, "since": self._since, "gave_up_at": self.gave_up_at, "lost": self._lost}
 
     def load(self, state: dict[str, Micros | None], rows: list[pa.Table]) -> None:
         """As it was saved, from the rows that it had accepted by then and not let go."""
         self.now, self._since = state["now"], state["since"]
-        every = pa.concat_tables([self.empty(), *rows])
+        self.gave_up_at, self._lost = state.get("gave_up_at"), state.get("lost") or _NEVER
+        every = pa.concat_tables([self.empty(), *(rows if self.gave_up_at is None else [])])
+        every = every.filter(pa.array(self._ends(every) > self._lost))
         ends = self._ends(every)
+        self._rows_about = len(every)
         edge = _NEVER if self.now is None else self.now
         self._buffer = [every.filter(pa.array(ends > edge))]
         if self.now is None:

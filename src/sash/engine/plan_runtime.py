@@ -3,7 +3,8 @@
     stream S, micro-batch e ──┐
     stream T, micro-batch f ──┴─► take: 1  taken already? skip: Spark replays what it is not sure about
                                         2  the least watermark of the streams says how far time goes
-                                        3  Spark's job: buckets step from `low` to `high`, write their state
+                                        3  Spark's job: buckets step from `low` to `high`, write their state;
+                                           what is too much to keep fails the plan
                                         4  hand the changes to the queries that have this plan
                                         5  append to the log: changes, manifests, what was taken from whom
 
@@ -35,10 +36,12 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.changes import Changes
+from sash.core.errors import QueryFailedError
 from sash.core.time import Micros
 from sash.core.versions import RowVersions
 from sash.engine.beginnings import Beginning, PlanPanes, Seen
 from sash.engine.observed import Observed
+from sash.engine.overfull import USUAL, Most, too_many_rows
 from sash.engine.view import Passing, View
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node, windows
@@ -130,7 +133,8 @@ def no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
 class PlanRuntime:
     """One plan with all the queries that have it, its readers by their serial numbers.
 
-    `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process.
+    `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process; `most` is
+    what it may keep.
     """
 
     # Whether the tuples of small epochs are brought to the Sash process.
@@ -144,6 +148,7 @@ class PlanRuntime:
         directory: Path,
         log: EpochLog | None,
         tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
+        most: Most = USUAL,
     ) -> None:
         self.plan = plan
         self.streams = {stream.name.lower(): stream for stream in streams}
@@ -155,6 +160,7 @@ class PlanRuntime:
         self._directory = directory
         self._log = log
         self._tables = tables
+        self._most = most
         self._progress = PlanProgress()
         self._turn = threading.Lock()
         self._state = threading.Lock()
@@ -351,6 +357,7 @@ class PlanRuntime:
         tables = self._tables(before.low, high)
         epoch = Epoch(after.number, before.low, high, late)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
+        self._check_size(outcome, high - 1)
         if self._log is not None:
             # The commit names files that buckets have renamed into place.
             sync_directory(self._directory)
@@ -359,6 +366,14 @@ class PlanRuntime:
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
         self._tell_and_commit(outcome, self._instants(before.low, after), after)
         self._remove_files(before, after)
+
+    def _check_size(self, outcome: Outcome, now: Micros) -> None:
+        """Before anybody is told of the epoch; the answer is added up only where it may matter."""
+        if outcome.rows + len(self.view) + len(outcome.changes) <= self._most.rows:
+            return
+        rows = outcome.rows + self.view.size_with(outcome.changes, now)
+        if rows > self._most.rows:
+            raise QueryFailedError(too_many_rows(rows, self._most.rows))
 
     @property
     def _late_before(self) -> tuple[Micros, ...]:
@@ -396,15 +411,21 @@ class PlanRuntime:
                 after.late += max(mine)
 
     def fail(self, why: str) -> None:
-        """The plan cannot go on: one of its own expressions raised."""
+        """The plan cannot go on: one of its own expressions raised, or it keeps too much. Its state is let go."""
         with self._in_turn():
             after = self._moved("", None, None)
-            after.failed = why
+            after.failed, after.manifests = why, {}
             with self._state:
                 self._commit(after, Changes.none(self.plan.schema))
                 readers = list(self._readers.values())
+            self._release()
             for reader in readers:
                 reader.fail(why, reported=False)
+
+    def _release(self) -> None:
+        """What is kept of a plan that has failed is nobody's any more; its view stays to be looked at."""
+        files.forget(self._directory)
+        self._remove_files(None, self._progress)
 
     # -- commit and recovery ---------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from sash.engine.join_groups import JoinGroups
 from sash.engine.join_layout import JoinLayout
 from sash.engine.join_runtime import JoinRuntime, Member, Surroundings
 from sash.engine.observed import Observed
+from sash.engine.overfull import USUAL, Most
 from sash.engine.plan_reader import PlanReader
 from sash.engine.plan_runtime import Batch, PlanRuntime, no_tables
 from sash.engine.query import Query
@@ -118,7 +119,7 @@ class Plans:
     """`handle` finds the query that a registration became, if it is still there; `root` is the checkpoint's part.
 
     Epochs of more than `near` tuples run on Spark's executors, where a bucket of a join with more than `share_results`
-    may be divided; `partitions` are those of state buffers.
+    may be divided; `partitions` are those of state buffers. A plan that keeps more than `most` fails.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Plans:
         partitions: int | None,
         bind: Callable[[str], JoinedAggregate],
         policy: str,
+        most: Most = USUAL,
     ) -> None:
         self._spark = spark
         self._stream = stream
@@ -142,6 +144,7 @@ class Plans:
         self._near = near
         self._share_results = share_results
         self._partitions = partitions
+        self._most = most
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._running: dict[str, PlanRuntime] = {}
         self._is_closed = False
@@ -313,16 +316,16 @@ class Plans:
         streams = [self._stream(name) for name in query.streams]
         if query.indexed is not None:
             bucketed, log = self._opened(query.indexed.tuples, directory, query.execution)
-            return SetRuntime(query.indexed, query.plan, streams, bucketed, directory / "state", log)
+            return SetRuntime(query.indexed, query.plan, streams, bucketed, directory / "state", log, self._most)
         bucketed, log = self._opened(query.plan, directory, query.execution)
         read = partial(self._tables.read, columns_of_tables(query.plan))
-        return PlanRuntime(query.plan, streams, bucketed, directory / "state", log, read)
+        return PlanRuntime(query.plan, streams, bucketed, directory / "state", log, read, self._most)
 
     def _open_group(self, founders: Sequence[Member], layout: JoinLayout, directory: Path) -> JoinRuntime:
         bucketed, log = self._opened(layout.plan, directory, UPA)
         streams = [self._stream(name) for name in streams_of(layout.plan)]
         around = self._groups.around
-        return JoinRuntime(founders, layout, streams, bucketed, directory / "state", log, no_tables, around)
+        return JoinRuntime(founders, layout, streams, bucketed, directory / "state", log, no_tables, around, self._most)
 
     def _opened(self, plan: Node, directory: Path, strategy: str) -> tuple[BucketedPlan, EpochLog | None]:
         from sash.spark.buckets import BucketedPlan

@@ -112,7 +112,9 @@ class RunningStream:
         self.input_limit: InputLimit | None = None
         self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
         # The stored window, for one-time questions.
-        self.kept = KeptWindow(stream, level, files=files) if stream.keep is not None else None
+        self.kept: KeptWindow | None = None
+        if stream.keep is not None:
+            self.kept = KeptWindow(stream, level, files=files, most_rows=settings.max_rows)
         # The archives that its rows go to.
         self.feeds: list[ArchiveFeed] = []
         # By the query's serial number, as text: a later query of the same name is another one.
@@ -187,7 +189,7 @@ class RunningStream:
             return
         settings, snapshot = self.runtime.settings, self._log.snapshot()
         if snapshot is not None:
-            self.runtime.use(replace(settings, **snapshot.state["settings"]))
+            self._use(replace(settings, **snapshot.state["settings"]))
             self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
             self._synchronise(snapshot.version)
             tables = list(snapshot.tables)
@@ -200,19 +202,24 @@ class RunningStream:
         applied = 0
         for entry in self._log.entries():
             # What is stored and who is answered must be as it was then, whatever the user wants from now on.
-            self.runtime.use(replace(settings, **entry.facts["settings"]))
+            self._use(replace(settings, **entry.facts["settings"]))
             self._synchronise(entry.version)
             self._fail(entry.facts.get("failed", {}))
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
             applied += 1
-        self.runtime.use(settings)
+        self._use(settings)
         if self.kept is not None:
             self.kept.keep_only_files()
         self.cluster.recovered()
         self._report_failures(self._failed, reported=True)
         if snapshot is not None or applied:
             report_recovery(self.stream.name, snapshot, applied, self._epoch)
+
+    def _use(self, settings: Settings) -> None:
+        self.runtime.use(settings)
+        if self.kept is not None:
+            self.kept.allow(settings.max_rows, self.runtime.latest)
 
     def _replay(self, entry: Entry) -> Progress:
         self.cluster.replay(entry.facts, entry.tables)
@@ -520,9 +527,8 @@ class RunningStream:
 
     def _write(self, log: EpochLog, entry: Entry) -> None:
         settings = self.runtime.settings
-        chosen = {
-            name: getattr(settings, name) for name in ("policy", "share_predicates", "max_groups", "cluster_groups")
-        }
+        names = ("policy", "share_predicates", "max_groups", "max_rows", "cluster_groups")
+        chosen = {name: getattr(settings, name) for name in names}
         entry.facts["settings"] = chosen
         log.append(entry)
         if log.wants_snapshot:

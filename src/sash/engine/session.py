@@ -32,6 +32,7 @@ from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
 from sash.engine.metrics import exposition
 from sash.engine.observed import measured
+from sash.engine.overfull import Most
 from sash.engine.plans import Plans, StreamPlans
 from sash.engine.query import AnswerMemory, Query
 from sash.engine.query_commands import QueryCommands
@@ -39,7 +40,13 @@ from sash.engine.questions import Questions
 from sash.engine.report import describe, session_statistics, show_queries, show_tables
 from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
-from sash.engine.settings import DEFAULT_CLUSTER_GROUPS, DEFAULT_MAX_GROUPS, DEFAULT_POLICY, Settings
+from sash.engine.settings import (
+    DEFAULT_CLUSTER_GROUPS,
+    DEFAULT_MAX_GROUPS,
+    DEFAULT_MAX_ROWS,
+    DEFAULT_POLICY,
+    Settings,
+)
 from sash.engine.shared import Shared
 from sash.engine.spark_home import SparkHome
 from sash.engine.stream_commands import StreamCommands
@@ -111,9 +118,10 @@ class Session:
         clock: Clock | None = None,
         max_groups: int = DEFAULT_MAX_GROUPS,
         cluster_groups: int = DEFAULT_CLUSTER_GROUPS,
+        max_rows: int = DEFAULT_MAX_ROWS,
     ) -> None:
         self._settings = Settings(
-            policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups
+            policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups, max_rows
         )
         self._isolation, self._level = isolation_named(isolation), isolation
         execution = checked_execution(execution)
@@ -136,7 +144,7 @@ class Session:
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
             lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows,
-            share_results, partitions, partial(joined_query, self._catalog), policy,
+            share_results, partitions, partial(joined_query, self._catalog), policy, Most(max_rows, max_groups),
         )  # fmt: skip
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from sash.catalog import Stream
 from sash.core.changes import Changes
-from sash.core.errors import CheckpointError
+from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import Micros
+from sash.engine.overfull import USUAL, Most, too_many_values
 from sash.engine.plan_runtime import PlanProgress, PlanRuntime, no_tables
 from sash.operators.set_windows import SetWindows
 from sash.plan.continuous import Node
@@ -49,8 +50,9 @@ class SetRuntime(PlanRuntime):
         bucketed: BucketedPlan,
         directory: Path,
         log: EpochLog | None,
+        most: Most = USUAL,
     ) -> None:
-        super().__init__(plan, streams, bucketed, directory, log, no_tables)
+        super().__init__(plan, streams, bucketed, directory, log, no_tables, most)
         self._asked = asked
         self._sets = SetWindows(asked)
         self._last: pa.Table = asked.schema.empty_table()
@@ -67,6 +69,7 @@ class SetRuntime(PlanRuntime):
             self._load(delivered=None)
             self._is_whole = True
         late, counts = self._counted(tuples)
+        self._check_values(counts)
         after.low = self._reached(after)
         self._count_late(late, after)
         self._is_whole = False
@@ -74,6 +77,15 @@ class SetRuntime(PlanRuntime):
         with self._state:
             self._commit(after, Changes.none(self.plan.schema), counts)
         self._is_whole = True
+
+    def _check_values(self, counts: pa.Table | None) -> None:
+        rows = self._sets.rows + (0 if counts is None else len(counts))
+        if rows > self._most.rows:
+            raise QueryFailedError(too_many_values(rows, self._most.rows))
+
+    def _release(self) -> None:
+        super()._release()
+        self._sets = SetWindows(self._asked)
 
     def _counted(self, tuples: DataFrame | pa.Table | None) -> tuple[tuple[int, ...], pa.Table | None]:
         """How many tuples of each window came too late, and the others, counted."""
@@ -129,6 +141,7 @@ class SetRuntime(PlanRuntime):
             return
         self._load(delivered=True)
         if self.failed is not None:
+            self._release()
             for reader in self._present():
                 reader.fail(self.failed, reported=True)
 

@@ -12,6 +12,8 @@ DEFAULT_POLICY = "hybrid-late-pending"
 # About as many as a process of a few gigabytes keeps with some aggregates and panes each.
 DEFAULT_MAX_GROUPS = 5_000_000
 DEFAULT_CLUSTER_GROUPS = 2_000_000
+# About as many as take two gigabytes, with some columns each.
+DEFAULT_MAX_ROWS = 20_000_000
 PREDICATE_SHARING = ("auto", "always", "never")
 
 
@@ -23,7 +25,8 @@ class Settings:
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
     `workers`: how many threads execute the queries that are due; answers are the same with any number.
     `cluster_groups`: a pane table with more groups than this goes to the cluster, if it can.
-    `max_groups`: the most groups that the windows of one pane table may have in this process.
+    `max_groups`: the most groups that the windows of one pane table, or a synopsis of a join, may have in this process.
+    `max_rows`: the most rows that one continuous plan, or one stored window in memory, may keep.
     """
 
     policy: str = DEFAULT_POLICY
@@ -33,6 +36,7 @@ class Settings:
     workers: int = 1
     max_groups: int = DEFAULT_MAX_GROUPS
     cluster_groups: int = DEFAULT_CLUSTER_GROUPS
+    max_rows: int = DEFAULT_MAX_ROWS
 
     def __post_init__(self) -> None:
         self.make_policy()
@@ -48,6 +52,8 @@ class Settings:
             raise SashError(f"max_groups must be 1 or more, not {self.max_groups}")
         if self.cluster_groups < 1:
             raise SashError(f"cluster_groups must be 1 or more, not {self.cluster_groups}")
+        if self.max_rows < 1:
+            raise SashError(f"max_rows must be 1 or more, not {self.max_rows}")
 
     @property
     def share_in_questions(self) -> str:

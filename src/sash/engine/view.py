@@ -34,12 +34,20 @@ class View:
         self._settled = len(self._parts[0])
         return self._parts[0]
 
+    def size_with(self, changes: Changes, now: int) -> int:
+        """How many rows the answer would have at an instant after some changes more."""
+        every = in_sequence([*self._parts, changes])
+        return len(_standing(every.where(every.exp > now)))
+
 
 class Passing(View):
     """Of a stream: its results never end, and nobody keeps them all."""
 
     def add(self, changes: Changes, now: int) -> None:
         pass
+
+    def size_with(self, changes: Changes, now: int) -> int:
+        return 0
 
 
 def _standing(changes: Changes) -> Changes:

@@ -57,6 +57,12 @@ class SetWindows:
     def index(self) -> SetIndex | GrowingGroupIndex:
         return self._index
 
+    @property
+    def rows(self) -> int:
+        """How many values are kept, by side and pane."""
+        waiting = (table for sides in self._waiting.values() for tables in sides.values() for table in tables)
+        return self._index.links + sum(map(len, waiting))
+
     # -- counts come ---------------------------------------------------------------------------------
 
     def counts(self, side: int, panes: pa.Array, column: pa.Array, counts: pa.Array) -> pa.Table:

@@ -45,13 +45,15 @@ NEAR = 500_000
 class Outcome:
     """What an epoch gave: changes, the buckets' new manifests, and how many tuples of each window were too late.
 
-    `folded` are the tables that changes were put together to, where that was asked for.
+    `folded` are the tables that changes were put together to, where that was asked for; `rows` is how many the state of
+    all buckets has.
     """
 
     changes: Changes
     manifests: dict[int, Manifest]
     late: tuple[int, ...]
     folded: list[pa.Table] = field(default_factory=list)
+    rows: int = 0
 
 
 class BucketedPlan:
@@ -136,6 +138,7 @@ class BucketedPlan:
         whole = [report for report in reports if "manifest" in report]
         manifests = manifests_of(reports)
         late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))
+        rows = sum(report["rows"] for report in reports)
         if isinstance(found, Changes):
-            return Outcome(found, manifests, late)
-        return Outcome(Changes.none(self._plan.schema), manifests, late, found)
+            return Outcome(found, manifests, late, rows=rows)
+        return Outcome(Changes.none(self._plan.schema), manifests, late, found, rows)

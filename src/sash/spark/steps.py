@@ -31,9 +31,9 @@ from sash.state import files
 from sash.state.files import Manifest
 
 BUCKET = "_bucket"
-# Of a bucket: its number, how many results its join gave, how many tuples of each of the plan's windows were too late,
-# and its new manifest. Of a divided bucket the first share reports; the others have its number, their own, the results,
-# and where the chunks are that they have added to its state.
+# Of a bucket: its number, how many results its join gave, how many rows its state has, how many tuples of each of the
+# plan's windows were too late, and its new manifest. Of a divided bucket the first share reports; the others have its
+# number, their own, the results, and the rows that they have added to its state and where their chunks are.
 Report = dict[str, Any]
 
 
@@ -107,9 +107,9 @@ class Job:
         name = f"{epoch.number:09d}-{number}{divided}.arrow"
         if share.number > 0:
             own = files.store_own(directory, number, name, after, durable=self.durable)
-            return changes, {**report, "share": share.number, "own": own}
+            return changes, {**report, "rows": after.own_tuples, "share": share.number, "own": own}
         _, manifest = files.store(directory, number, name, after.with_own([after.own]), durable=self.durable)
-        return changes, {**report, "late": late, "manifest": manifest}
+        return changes, {**report, "rows": after.tuples + after.own_tuples, "late": late, "manifest": manifest}
 
     def _first(self, place: int) -> int:
         """The number of the first bucket of the stage at a place."""

@@ -40,7 +40,15 @@ class State:
 
     @property
     def tuples(self) -> int:
-        return sum(len(chunk) for chunks in self.buffers.values() for chunk in chunks)
+        return _number(self.buffers)
+
+    @property
+    def own_tuples(self) -> int:
+        return _number(self.own)
+
+
+def _number(buffers: Mapping[str, tuple[Chunk, ...]]) -> int:
+    return sum(len(chunk) for chunks in buffers.values() for chunk in chunks)
 
 
 class Working:

@@ -60,6 +60,12 @@ class JoinHistory(ABC):
     def groups(self) -> int:
         return len(self._keys)
 
+    def live_groups(self) -> int:
+        """The groups that have results in some interval, or in a pane that has not closed; `groups` also counts some
+        that have vanished.
+        """
+        return int(self._kept_groups().sum())
+
     @property
     @abstractmethod
     def numbers(self) -> int:
@@ -136,9 +142,7 @@ class JoinHistory(ABC):
         """Looked at whenever the dictionary is twice as large as after the last look, so the cost is amortised."""
         if len(self._keys) <= self._most_groups:
             return
-        live = self._live()
-        for cells in (cells for waiting in self._pending.values() for cells in waiting):
-            live[cells.codes] = True
+        live = self._kept_groups()
         if 2 * int(live.sum()) <= len(live):
             kept, remap = self._keys.compacted(live)
             self._recode(remap, len(kept))
@@ -148,6 +152,12 @@ class JoinHistory(ABC):
                     Cells(cells.first, cells.second, remap[cells.codes], cells.columns) for cells in waiting
                 ]
         self._most_groups = max(LEAST_COMPACTED, 2 * len(self._keys))
+
+    def _kept_groups(self) -> NDArray[np.bool_]:
+        live = self._live()
+        for cells in (cells for waiting in self._pending.values() for cells in waiting):
+            live[cells.codes] = True
+        return live
 
     @abstractmethod
     def _live(self) -> NDArray[np.bool_]:

@@ -94,6 +94,11 @@ class GrowingGroupIndex:
         """What a sub-window brought."""
         return self._parts[side][number]
 
+    @property
+    def links(self) -> int:
+        """How many groups all sub-windows together have."""
+        return sum(len(part.groups) for side in self._parts for part in side.values())
+
     def evict(self, number: int, side: int = 0) -> None:
         self._change(self._parts[side].pop(number), side, -1)
 

@@ -98,6 +98,11 @@ class SetIndex:
         ones = np.ones(len(entries), dtype=np.int64)
         return ValueCounts(self._values(entries), ones if amounts is None else amounts, nulls)
 
+    @property
+    def links(self) -> int:
+        """How many there are, of all sub-windows."""
+        return sum(len(entries) for side in self._links for entries, _, _ in side.values())
+
     def evict(self, number: int, side: int = 0) -> None:
         """Take back what a sub-window brought."""
         entries, amounts, nulls = self._links[side].pop(number)
