@@ -47,6 +47,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "statements": lambda size: _filled("SHOW QUERIES;", size),
     "a string": lambda size: _filled("x", size, "SELECT '", f"'{FROM}"),
     "strings": lambda size: _filled("'x' ", size, "SELECT ", FROM),
+    "an interval": lambda size: _filled("9", size, "SELECT INTERVAL '", f"' DAYS{FROM}"),
     "escapes": lambda size: _filled("\\\\", size, "SELECT '", f"'{FROM}"),
     "a name": lambda size: _filled("x", size, "SELECT ", FROM),
     "a number": lambda size: _filled("1", size, "SELECT ", FROM),

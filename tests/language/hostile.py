@@ -1,25 +1,30 @@
-"""Statements as an attacker, or a program with a defect, would send them; and what must hold for every one of them.
-
-sentences of the grammar, whose names, types and clauses may or may not fit
-the same with words left out, doubled, exchanged or put in from elsewhere
-words in any order; any text
-"""
+"""What must hold for every text that somebody sends; `hostile_grammar` makes such texts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from sash.catalog import Catalog, RegisteredQuery
+from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CqlError, SashError
-from sash.engine.compiler import compile_any_question, compile_query, compile_select
+from sash.engine.compiler import as_select, compile_any_question, compile_query, compile_select
+from sash.engine.continuous import unmeasured
 from sash.engine.declare import declared_stream
+from sash.engine.declare_archive import declared_archive
+from sash.engine.history import CatalogHistory
+from sash.engine.index_commands import IndexCommands
+from sash.engine.kept import KeptWindow
+from sash.engine.shared import Shared
 from sash.language import (
+    CreateArchive,
+    CreateIndex,
     CreateStream,
     Delete,
+    DropIndex,
     Explain,
     Insert,
     RegisterQuery,
@@ -32,178 +37,86 @@ from sash.language import (
     bind_stored,
     has_slide,
     is_continuous,
+    parse,
     parse_script,
     stream_names,
 )
-from tests.language.examples import CATALOG
+from sash.plan.continuous import Node, streams_of
+from sash.plan.strategies import EXECUTIONS
+from tests.language.examples import catalog
+from tests.language.hostile_grammar import EXAMPLES, Sentences
 
-Texts = st.SearchStrategy[str]
-
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_COLUMNS = _words("""ts src dst protocol port length price ratio day ok tags `a` symbol exchange shares x weight approx
-    id name city cost since p.src q.src packets.ts t.*""")
-_CONSTANTS = _words("""1 0 -1 1.5 1e3 1e999 .5 10L 99999999999 123456789012345678901234567890123456789 NULL TRUE FALSE
-    'x' '' "y" r'\\d' 'it''s' '\\u0041' '\\U0001F600' '\\ud800' '\\UFFFFFFFF' '${x}' X'1F' 0x1F 1_000 INTERVAL""")
-_CONSTANTS += ["DATE '2026-01-01'", "TIMESTAMP '9999-12-31 23:59:59+14:00'", "DATE 'x'", "INTERVAL 5 MINUTES"]
-_CONSTANTS += [f"INTERVAL '{'9' * 5_000}' DAYS", "TIMESTAMP '0001-01-01 00:00:00+14:00'", "1" * 60, "1e-400"]
-_CONSTANTS += _words("1e 1e+ 1.e5 1. 1..2 2D 3F 4BD 5S 6Y 0b1 1e-999999999 ² ٣ '²' INTERVAL'--5'DAY INTERVAL'²'DAY")
-_BINARY = _words("+ - * / % DIV = == <> < >= <=> AND OR LIKE RLIKE || & | ^ << >> IS")
-_CALLS = _words("""abs upper substring concat coalesce if greatest round nullif date_trunc hash sum count avg min max
-    median quantile top frequent histogram approx_quantile approx_count_distinct approx_top now rand reflect lag
-    count_distinct stddev java_method from_avro explode struct array""")
-_TYPES = _words("""INT BIGINT STRING DOUBLE DECIMAL(10,2) DECIMAL(99,1) DATE TIMESTAMP BINARY ARRAY<INT>
-    MAP<STRING,INT> STRUCT<a:INT> FOO VARCHAR(3) TIMESTAMP_NTZ ARRAY<ARRAY<INT>>""")
-_SOURCES = _words("""packets trades odd customers ports routes nosuch parquet.`/etc/passwd` spark_catalog.default.t
-    json.`x` `packets`""")
-_DURATIONS = ["10 min", "2 min", "1 sec", "0 sec", "-1 sec", "1.5 sec", "1e9 sec", "9" * 20 + " days", "5", "1 parsec"]
-_WINDOWS = ["", "[NOW]", "[UNBOUNDED]", "[ROWS 5]", "[ROWS 5 SLIDE 5]", "[ROWS 0]", "[PARTITION BY src ROWS 3 SLIDE 1]"]
-_WORDS = _words("""SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT WITH BOUNDS UNION ALL EXCEPT INTERSECT APPROX GROUPS ON
-    AS JOIN LEFT OUTER CROSS USING IN NOT EXISTS BETWEEN CASE WHEN THEN ELSE END CAST DISTINCT OVER PARTITION ROWS
-    RANGE SLIDE EXACTLY LAG INTERNAL NOW UNBOUNDED WINDOW CREATE STREAM TABLE INDEX NONRETROACTIVE PRIMARY KEY REGISTER
-    QUERY LIFETIME PRIORITY SYNOPSIS SHOW QUERIES DESCRIBE DROP INSERT INTO VALUES UPDATE SET DELETE EXECUTION EXPLAIN
-    TIMESTAMP DELAY GRANULE OFFSET CLOSED LATE REVISE IDLE AFTER KEEP OPTIONS Istream Dstream Rstream Wstream restore
-    LATERAL VIEW TABLESAMPLE PIVOT UNPIVOT QUALIFY CLUSTER SORT DISTRIBUTE FILTER WITHIN IGNORE RESPECT NULLS FIRST
-    ROLLUP CUBE GROUPING SETS NATURAL SEMI ANTI FULL MAX JUMP ANY SOME ESCAPE INTERVAL ARRAY STRUCT
-    ( ) [ ] { } , ; . * + - / % = < > ! ~ & | ^ : :: -> => ? @ # $ \\ ' " ` /* */ -- /*+""")
-
-
-def _of(items: list[str]) -> Texts:
-    return st.sampled_from(items)
-
-
-def _joined(*parts: Texts | str) -> Texts:
-    made = [st.just(part) if isinstance(part, str) else part for part in parts]
-    return st.tuples(*made).map(" ".join)
-
-
-def _some(item: Texts, most: int = 3, between: str = ", ") -> Texts:
-    return st.lists(item, min_size=1, max_size=most).map(between.join)
-
-
-def _maybe(*parts: Texts | str) -> Texts:
-    return st.just("") | _joined(*parts)
-
-
-def _longer(inner: Texts) -> Texts:
-    return st.one_of(
-        _joined("(", inner, ")"),
-        _joined(inner, _of(_BINARY), inner),
-        _joined(_of(["NOT", "-", "~", "+"]), inner),
-        st.tuples(_of(_CALLS), _some(inner)).map(lambda call: f"{call[0]}({call[1]})"),
-        st.tuples(_of(_CALLS), inner).map(lambda call: f"{call[0]}(DISTINCT {call[1]})"),
-        _joined(inner, _of(["", "NOT"]), "IN (", _some(inner), ")"),
-        _joined(inner, "BETWEEN", inner, "AND", inner),
-        _joined(
-            inner, _of(["IS NULL", "IS NOT NULL", "IS TRUE", "[0]", ".a", "::INT", "OVER ()", "FILTER (WHERE ok)"])
-        ),
-        _joined("CASE WHEN", inner, "THEN", inner, _maybe("ELSE", inner), "END"),
-        _joined(_of(["CAST(", "TRY_CAST("]), inner, "AS", _of(_TYPES), ")"),
-        _joined("EXTRACT(", _of(["YEAR", "HOUR", "FOO"]), "FROM", inner, ")"),
-        _joined(_of(["EXISTS (", "(", "src IN (", "src NOT IN ("]), "SELECT", inner, "FROM packets [RANGE 1 min] )"),
-    )
-
-
-EXPRESSIONS = st.recursive(_of(_COLUMNS) | _of(_CONSTANTS) | st.just("*"), _longer, max_leaves=5)
-_WINDOW = st.one_of(
-    _of(_WINDOWS),
-    _joined(
-        "[", _of(["WINDOW", "RANGE"]), _of(_DURATIONS), _maybe("SLIDE", _of(["", "EXACTLY"]), _of(_DURATIONS)), "]"
-    ),
-    st.just("[WINDOW 10 min SLIDE 2 min]"),
-    st.just("[RANGE 1 min]"),
-)
-_SOURCE = _joined(_of(_SOURCES) | st.just("packets"), _WINDOW, _of(["", "p", "AS q"]))
-_JOIN = _joined(
-    _of([",", "JOIN", "LEFT JOIN", "CROSS JOIN", "NATURAL JOIN"]),
-    _SOURCE,
-    _maybe("ON", EXPRESSIONS) | st.just("USING (src)"),
+_COLUMNS = """(ts TIMESTAMP, src INT, dst INT, protocol STRING, port INT, length INT, price DECIMAL(10,2), ratio DOUBLE,
+    day DATE, ok BOOLEAN, tags ARRAY<STRING>) FROM csv OPTIONS (path 'x') TIMESTAMP ts"""
+_STREAMS = {
+    "stored": "KEEP 10 min",
+    "files": "KEEP 10 min STORED IN CLUSTER",
+    "busy": "SHED RANDOM 0.5",
+    "guessed": "SHED RANDOM 0.1 APPROX",
+    "left": "CLOSED LEFT KEEP 10 min",
+    "revised": "LATE REVISE OFFSET 30 sec",
+    "careful": "MAX JUMP 1 day DELAY 10 sec GRANULE 2 sec",
+}
+_MORE = (
+    "REGISTER QUERY udp AS SELECT src, length FROM packets [WINDOW 8 sec] WHERE protocol = 'UDP'",
+    "CREATE ARCHIVE calls FROM udp KEY src LIFETIME UP TO 8 sec UPDATE EVERY 2 sec",
+    "CREATE ARCHIVE log FROM packets KEY src LIFETIME UP TO 10 min UPDATE EVERY 1 min",
 )
 
 
-def _select(source: Texts) -> Texts:
-    return _joined(
-        "SELECT", _of(["", "DISTINCT", "/*+ BROADCAST(p) */"]), _some(_joined(EXPRESSIONS, _of(["", "AS c", "`d e`"]))),
-        "FROM", source, _maybe(_JOIN), _maybe("WHERE", EXPRESSIONS), _maybe("GROUP BY", _some(EXPRESSIONS, 2)),
-        _maybe("HAVING", _of(["", "APPROX"]), EXPRESSIONS), _maybe("ORDER BY", EXPRESSIONS, _of(["", "DESC"])),
-        _maybe("LIMIT", _of(["5", "0", "-1", "src", "9" * 30])), _of(["", "", "WITH BOUNDS", "TABLESAMPLE (5 ROWS)"]),
-    )  # fmt: skip
+def _catalog() -> Catalog:
+    """That of the other tests, with streams of every kind, what the reference declares, its queries and archives."""
+    known = catalog()
+    for text in (*(f"CREATE STREAM {name} {_COLUMNS} {clauses}" for name, clauses in _STREAMS.items()), *_MORE):
+        _declare(known, parse(text))
+    for text in EXAMPLES:
+        try:
+            _declare(known, parse(text))
+        except SashError:
+            # A stream or table that the tests have under the same name, with other columns.
+            continue
+    return known
 
 
-_PLAIN = _select(_SOURCE)
-_NESTED = _select(_joined("(", _PLAIN, ")", _WINDOW, _of(["", "s"])))
-_OPERATIONS = _of(["UNION ALL", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL ON (src)", "APPROX INTERSECT GROUPS 5"])
-SELECTS = st.one_of(
-    _PLAIN,
-    _PLAIN,
-    _NESTED,
-    _joined(_PLAIN, _OPERATIONS, _PLAIN),
-    _joined(_of(["Istream(", "Dstream(", "Rstream-restore(", "Wstream("]), _PLAIN, ")", _of(["", "[ROWS 3]"])),
-)
-_COLUMN = _joined(_of(_COLUMNS), _of(_TYPES), _of(["", "PRIMARY KEY"]))
-_CLAUSES = ["DELAY", "GRANULE", "OFFSET", "KEEP", "MAX JUMP"]
-STATEMENTS = st.one_of(
-    SELECTS,
-    _joined("EXPLAIN", SELECTS),
-    _joined("REGISTER QUERY q AS", SELECTS, _maybe("PRIORITY", _of(["5", "-1", "x", "9" * 900])),
-            _of(["", "LIFETIME 1 day", "SYNOPSIS RUNNING", "SYNOPSIS ''"])),
-    _joined("CREATE STREAM s (ts TIMESTAMP,", _some(_COLUMN), ") FROM csv OPTIONS (path 'x') TIMESTAMP ts",
-            _maybe(_of(_CLAUSES), _of(_DURATIONS)), _of(["", "CLOSED LEFT", "LATE REVISE", "IDLE AFTER 1 min"])),
-    _joined(_of(["CREATE TABLE t (", "CREATE NONRETROACTIVE TABLE t ("]), _some(_COLUMN), ")"),
-    _joined("INSERT INTO", _of(["customers", "routes", "packets"]), "VALUES (", _some(EXPRESSIONS, 4), ")"),
-    _joined("UPDATE customers SET name =", EXPRESSIONS, "WHERE id =", EXPRESSIONS),
-    _joined("DELETE FROM routes WHERE src =", EXPRESSIONS, "AND dst = 1"),
-    _joined(_of(["SHOW", "DROP", "DESCRIBE", "SET", "CREATE INDEX ON packets"]), _some(_of(_WORDS), 3, " ")),
-)  # fmt: skip
+def _declare(known: Catalog, statement: Statement) -> None:
+    if isinstance(statement, CreateStream) and statement.schema is not None:
+        known.add_stream(declared_stream(statement, statement.schema))
+    elif isinstance(statement, CreateArchive):
+        known.add_archive(declared_archive(statement, known, partial(_plan_of, known)))
+    elif isinstance(statement, RegisterQuery):
+        streams: tuple[str, ...] = ()
+        if is_continuous(statement.select):
+            streams = streams_of(bind_continuous(statement.select, known))
+        first = streams[0] if streams else compile_select(statement.select, known).stream
+        known.add_query(RegisteredQuery(statement.name, statement.text, first, streams=streams))
 
 
-@st.composite
-def _mutated(draw: Callable[[Texts | st.SearchStrategy[Any]], Any]) -> str:
-    """A sentence that someone has stumbled over."""
-    words = re.findall(r"\w+|\s+|.", draw(STATEMENTS), re.DOTALL)
-    for _ in range(draw(st.integers(1, 4))):
-        place = draw(st.integers(0, len(words)))
-        match draw(st.integers(0, 4)):
-            case 0:
-                del words[place : place + draw(st.integers(1, 3))]
-            case 1:
-                words[place:place] = words[place : place + 4]
-            case 2:
-                words.insert(place, f" {draw(_of(_WORDS))} ")
-            case 3:
-                words.insert(place, draw(st.text(max_size=3)))
-            case _:
-                other = draw(st.integers(0, len(words)))
-                words[place : place + 1], words[other : other + 1] = words[other : other + 1], words[place : place + 1]
-    return "".join(words)
+def _plan_of(known: Catalog, query: RegisteredQuery) -> Node:
+    return bind_continuous(as_select(query.text), known)
 
 
-TEXTS: Texts = st.one_of(
-    STATEMENTS,
-    _mutated(),
-    _mutated(),
-    _some(_of(_WORDS) | _of(_COLUMNS) | _of(_CONSTANTS), 20, " "),
-    st.text(max_size=40),
-    st.binary(max_size=40).map(lambda octets: octets.decode("latin-1")),
-    st.text(st.characters(categories=["Cs", "Cc", "Nd", "No", "Po"]), max_size=20),
-)
+CATALOG = _catalog()
+TEXTS: st.SearchStrategy[str] = st.randoms(use_true_random=False).map(lambda random: Sentences(random).text())
 
 
-def survives(text: str, catalog: Catalog = CATALOG) -> None:
-    """Whatever is parsed and bound in every way that there is: nothing but a SashError comes of it."""
+def survives(text: str, catalog: Catalog = CATALOG) -> bool:
+    """Whatever is parsed and bound in every way that there is: nothing but a SashError comes of it.
+
+    Gives whether something was accepted.
+    """
     try:
         statements = parse_script(text)
     except SashError as error:
         _check_place(error)
-        return
+        return False
+    accepted = False
     for action in (action for statement in statements for action in _actions(statement, catalog)):
         try:
             action()
+            accepted = True
         except SashError as error:
             _check_place(error)
+    return accepted
 
 
 def _check_place(error: SashError) -> None:
@@ -225,11 +138,48 @@ def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], ob
     if isinstance(statement, CreateStream) and statement.schema is not None:
         schema = statement.schema
         yield lambda: declared_stream(statement, schema)
+    if isinstance(statement, CreateArchive):
+        yield lambda: declared_archive(statement, catalog, partial(_plan_of, catalog))
+    if isinstance(statement, CreateIndex | DropIndex):
+        yield lambda: _index(statement, catalog)
 
 
 def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]]:
+    is_kept_up_to_date = False
+
+    def bound() -> None:
+        nonlocal is_kept_up_to_date
+        bind_continuous(select, catalog)
+        is_kept_up_to_date = True
+
     yield lambda: (is_continuous(select), has_slide(select), stream_names(select))
     yield lambda: compile_select(select, catalog)
-    yield lambda: bind_continuous(select, catalog)
+    yield bound
     yield lambda: bind_stored(select, catalog)
     yield lambda: compile_any_question(select, catalog)
+    for execution in EXECUTIONS if is_kept_up_to_date else ():
+        yield partial(unmeasured, select, catalog, execution)
+
+
+def _index(statement: CreateIndex | DropIndex, catalog: Catalog) -> None:
+    """Over an empty window, and away with it."""
+    shared = Shared(catalog, CatalogHistory(), None, streams=cast(Any, _Windows(catalog)))
+    try:
+        if isinstance(statement, CreateIndex):
+            IndexCommands(shared).create(statement)
+        else:
+            IndexCommands(shared).drop(statement)
+    finally:
+        catalog.indexes.clear()
+
+
+class _Windows(dict[str, Any]):
+    """Running streams of which nothing is known but an empty stored window."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__()
+        self._catalog = catalog
+
+    def __missing__(self, name: str) -> Any:
+        stream: Stream = self._catalog.stream(name)
+        return SimpleNamespace(kept=KeptWindow(stream))

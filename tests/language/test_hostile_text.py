@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from random import Random
+from typing import get_args
+
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import given, settings
 
 from sash.core.errors import CqlError
-from sash.language import SCRIPTS, SelectStatement, parse, parse_script
-from sash.language.limits import LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
+from sash.language import SCRIPTS, SelectStatement, Statement, parse, parse_script
+from sash.language.limits import LONGEST_INTERVAL, LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
 from tests.language.examples import CATALOG, plan, raised
+from tests.language.hostile import CATALOG as EVERYTHING
 from tests.language.hostile import TEXTS, survives
+from tests.language.hostile_grammar import Sentences
 
 _EACH = 5_000
 
@@ -23,15 +29,26 @@ def test_any_text_is_understood_or_refused(text: str) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("number", range(200))
 def test_a_million_texts(number: int) -> None:
-    """In parts, since Hypothesis remembers all that it has tried."""
+    """In parts, so that one that fails is found again soon."""
+    sentences, accepted = Sentences(Random(number)), 0
+    for _ in range(_EACH):
+        text = sentences.text()
+        try:
+            accepted += survives(text)
+        except BaseException as error:
+            error.add_note(f"the text: {text!r}")
+            raise
+    # Whoever refuses everything finds nothing.
+    assert accepted > _EACH / 20
 
-    @seed(number)
-    @settings(max_examples=_EACH, database=None)
-    @given(TEXTS)
-    def some(text: str) -> None:
-        survives(text)
 
-    some()
+def test_the_grammar_knows_all_statements() -> None:
+    """Those of the language, and says all of them in a way that is understood."""
+    sentences, seen = Sentences(Random(1)), set[type]()
+    for _ in range(4_000):
+        with suppress(CqlError):
+            seen |= {type(statement) for statement in parse_script(sentences.sentence())}
+    assert seen == set(get_args(Statement))
 
 
 # -- limits ---------------------------------------------------------------------------------------------
@@ -69,6 +86,11 @@ def refusal(text: str) -> str:
         (where("src IN (" + ", ".join(map(str, range(9_000))) + ")"), f"more than {MOST_VALUES:,} values"),
         ("SELECT " + "x" * 100_000, f"the longest that is read has {LONGEST_WORD:,}"),
         ("SELECT " + "1" * 100_000, f"the longest that is read has {LONGEST_WORD:,}"),
+        (where(f"ts > ts - INTERVAL '{'9' * 100_000}' DAYS"), f"the longest that is read has {LONGEST_INTERVAL}"),
+        (
+            where(f"ts > ts - INTERVAL '1' DAY '{'9' * 100_000}' HOURS"),
+            f"the longest that is read has {LONGEST_INTERVAL}",
+        ),
         ("SELECT `" + "x" * 100_000 + "`", f"the longest that is read has {LONGEST_WORD:,}"),
     ],
 )
@@ -133,10 +155,17 @@ def test_the_message_about_a_long_line_is_short() -> None:
         ("SELECT a\0b", "NUL"),
         ("CREATE STREAM s FROM rate TIMESTAMP ts DELAY ''", "a DELAY such as"),
         ("REGISTER QUERY q AS SELECT 1 FROM packets PRIORITY ²", "unexpected word"),
+        ("SELECT src FROM packets{x [RANGE 1 min]", "parameters"),
+        ("CREATE TABLE t (a `DECIMAL(10,2), b` INT, id INT PRIMARY KEY)", "unexpected word"),
     ],
 )
 def test_odd_characters(text: str, reason: str) -> None:
     assert reason in refusal(text)
+
+
+def test_half_a_number_is_none() -> None:
+    with pytest.raises(CqlError, match="1e is no number"):
+        plan(f"{where('src')} = 1e")
 
 
 def test_a_character_that_java_writes_in_two_halves_is_one() -> None:
@@ -145,3 +174,6 @@ def test_a_character_that_java_writes_in_two_halves_is_one() -> None:
 
 def test_the_catalog_of_the_tests_knows_all_kinds() -> None:
     assert {table.retroactive for table in CATALOG.tables} == {True, False} and CATALOG.streams
+    assert {stream.keep_in for stream in EVERYTHING.streams} == {"memory", "cluster"}
+    assert {stream.shed_approx for stream in EVERYTHING.streams if stream.shed} == {True, False}
+    assert {query.is_continuous for query in EVERYTHING.queries} == {True, False} and EVERYTHING.archives

@@ -40,6 +40,8 @@ MOST_DEEP = 200
 MOST_VALUES = 1_000
 # Longer than the name of any column, and than any number that Spark can hold.
 LONGEST_WORD = 1_000
+# An INTERVAL is a whole number, of 18 digits at most, and a unit.
+LONGEST_INTERVAL = 50
 
 # A token of the dialect, or what takes the tokenizer as long; `open` is one that does not end.
 _TOKEN = re.compile(

@@ -17,6 +17,8 @@ from sash.plan.expressions import Literal
 
 _DAY_TIME = ("DAY", "HOUR", "MINUTE", "SECOND", "WEEK")
 _YEAR_MONTH = ("MONTH", "YEAR")
+# The tokenizer takes `1e` for a number, too.
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def literal(value: object, type: pa.DataType, span: Span) -> Term:
@@ -24,6 +26,8 @@ def literal(value: object, type: pa.DataType, span: Span) -> Term:
 
 
 def number(text: str, scope: Scope, span: Span) -> Term:
+    if not _NUMBER.fullmatch(text):
+        raise scope.error(f"{text} is no number", span)
     if "e" in text.lower():
         value = float(text)
         if value in (float("inf"), float("-inf")):

@@ -23,6 +23,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.language import places
 from sash.language.cursor import Cursor, token_span
+from sash.language.limits import LONGEST_INTERVAL
 from sash.language.output_clause import OutputClause, accept_aggregate_of_results, accept_output, finish_output
 from sash.language.strings import unquote
 from sash.language.window_clause import WindowClause, parse_window_clause
@@ -127,7 +128,12 @@ class CqlParser(SparkParser):
         return table
 
     def _parse_table_alias(self, *args: Any, **options: Any) -> exp.TableAlias | None:
-        return None if self._at_approx_set() else super()._parse_table_alias(*args, **options)
+        """A name: sqlglot would take a parameter for one."""
+        first = self._curr
+        alias = None if self._at_approx_set() else super()._parse_table_alias(*args, **options)
+        if alias is not None and alias.this is not None and not isinstance(alias.this, exp.Identifier):
+            raise NotSupportedError("parameters", self.sql, token_span(first))
+        return alias
 
     def _parse_alias(self, this: exp.Expr | None, explicit: bool = False) -> exp.Expr | None:
         return this if self._at_approx_set() else super()._parse_alias(this, explicit)
@@ -186,6 +192,19 @@ class CqlParser(SparkParser):
             join.update_positions(words[0])
             join.meta["end"] = next((word.end for word in words if word.token_type == TokenType.JOIN), words[0].end)
         return join
+
+    def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
+        """Not in backquotes: sqlglot would read what is inside for itself."""
+        if self._curr and self._curr.token_type == TokenType.IDENTIFIER:
+            return None
+        return super()._parse_types(*args, **options)
+
+    def _parse_interval_span(self, this: exp.Expr, *args: Any, **options: Any) -> exp.Interval:
+        """`'5' MINUTE`. sqlglot looks for units in the string, which takes the square of its length."""
+        if this.is_string and len(this.name) > LONGEST_INTERVAL:
+            reason = f"an INTERVAL of {len(this.name):,} characters; the longest that is read has {LONGEST_INTERVAL}"
+            raise CqlError(reason, self.sql, places.span_of(this))
+        return super()._parse_interval_span(this, *args, **options)
 
     def _parse_placeholder(self) -> exp.Expr | None:
         """Remembers where a parameter stands; there are none, and the error says where."""
