@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.catalog import RegisteredQuery, Source, StoredIndex, Stream, Table
+from sash.catalog import Catalog, RegisteredQuery, Source, StoredIndex, Stream, Table
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.engine import history as histories
 from sash.engine.history import CatalogHistory, Change, query_change, stream_change, table_change, without_undone
+from sash.engine.table_rows import encoded
+from sash.engine.tables import Tables
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+ROWS = pa.schema([("v", pa.int64()), ("ts", pa.int64())])
 
 
 def stream(name: str, serial: int) -> Stream:
@@ -35,6 +38,9 @@ class Program:
         self.queries: set[str] = set()
         self.tables: set[str] = set()
         self.indexes: set[StoredIndex] = set()
+        # The rows of each table, and when they last changed.
+        self.rows: dict[str, dict[int, int]] = {}
+        self.times: dict[str, int] = {}
 
     def change(self, word: str, name: str, serial: int) -> Change | None:
         if word == "query":
@@ -43,15 +49,29 @@ class Program:
             self.indexes = {index for index in self.indexes if index.stream != name}
             return self._toggled(self.streams, name, stream_change(stream(name, serial)))
         if word == "table":
-            return self._toggled(self.tables, name, table_change(Table(name, SCHEMA, ("v",), serial=serial)))
-        if word == "rows" and name in self.tables:
-            return {"change": "change table", "name": name, "at": serial, "delete": False, "rows": "x"}
+            self.rows.pop(name, None)
+            return self._toggled(self.tables, name, table_change(Table(name, ROWS, ("v",), serial=serial)))
+        if word in ("rows", "deletion") and name in self.tables:
+            return self._of_rows(name, serial, delete=word == "deletion")
         if word == "index" and name in self.streams:
             index = StoredIndex(name, "v", "db")
             said = "drop" if index in self.indexes else "create"
             self.indexes ^= {index}
             return {"change": f"{said} index", **vars(index)}
         return None
+
+    def _of_rows(self, name: str, serial: int, *, delete: bool) -> Change | None:
+        """Of one or two rows; time goes on now and then only, and the changes of a row come in order."""
+        keys = [serial % 3] if serial % 5 else [0, 1]
+        kept = self.rows.setdefault(name, {})
+        keys = [key for key in keys if key in kept] if delete else keys
+        if not keys:
+            return None
+        for key in keys:
+            kept.pop(key, None) if delete else kept.update({key: serial})
+        at = self.times[name] = max(serial // 6, self.times.get(name, 0))
+        columns = {"v": pa.array(keys)} if delete else {"v": pa.array(keys), "ts": pa.array([serial] * len(keys))}
+        return {"change": "change table", "name": name, "at": at, "delete": delete, "rows": encoded(pa.table(columns))}
 
     def _toggled(self, known: set[str], name: str, create: Change) -> Change:
         known ^= {name}
@@ -60,23 +80,34 @@ class Program:
 
 
 def seen(history: CatalogHistory, oldest: int = 0) -> dict[str, Any]:
-    tables: dict[str, list[Any]] = {}
-    for change in history.changes:
-        if change["change"].endswith(" table"):
-            if change["change"] == "drop table":
-                tables.pop(change["name"])
-            else:
-                tables.setdefault(change["name"], []).append(change.get("at"))
     return {
         "version": history.version,
         "streams": history.streams(),
         "indexes": {name: history.indexes(stream(name, 0)) for name in "ab"},
         "queries": [history.queries(version) for version in range(oldest, history.version + 1)],
-        "tables": tables,
+        "tables": contents(history),
     }
 
 
-WORDS = st.sampled_from(["query", "query", "query", "stream", "table", "rows", "index"])
+def contents(history: CatalogHistory) -> dict[str, Any]:
+    """All that is known of tables: the versions of rows with their numbers, what came first, when it last changed."""
+    known = Tables(Catalog(), history)
+    return {
+        name: {
+            "versions": [
+                versions.rows.to_pylist(), versions.begin.tolist(), versions.end.tolist(), versions.number.tolist()
+            ],
+            "next": each._next,
+            "first": {key: each._at([place]) for key, place in each._first.items()},
+            "last": {key: each.last_change([key]) for key in each._changed},
+            "rows": len(each),
+        }
+        for name, each in known._contents.items()
+        for versions in [each.versions]
+    }  # fmt: skip
+
+
+WORDS = st.sampled_from(["query", "query", "query", "stream", "table", *["rows"] * 5, "deletion", "index"])
 
 
 @given(
@@ -105,6 +136,30 @@ def test_a_compacted_history_tells_the_same(words: list[tuple[str, str]], behind
             assert seen(ours, asked[0]) == seen(plain, asked[0])
         assert seen(CatalogHistory(directory / "c.jsonl"), asked[0]) == seen(plain, asked[0])
     shutil.rmtree(directory)
+
+
+def test_updates_of_a_row_between_two_micro_batches_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was to be seen at no time is left out; numbers of versions stay, and go on as they were."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+    path, latest = tmp_path / "c.jsonl", [0]
+    history = CatalogHistory(path, lambda: latest[0])
+    tables = Tables(Catalog(), history)
+    tables.create(Table("t", ROWS, ("v",)))
+    for at in range(4):
+        for value in range(1_000):
+            tables.change("t", "upsert", pa.table({"v": [1, 2], "ts": [value, value]}, schema=ROWS), at, 0)
+            latest[0] = history.version
+    history.compact()
+    # The first versions, and those that each of the four times has left.
+    assert len(history.changes) == 1 + 1 + 4 and history.version == 4_001
+    again = Tables(Catalog(), CatalogHistory(path))
+    assert contents(CatalogHistory(path)) == contents(history)
+    assert again._contents["t"].versions.number.tolist() == tables._contents["t"].versions.number.tolist()
+    for each in (tables, again):
+        each.change("t", "delete", pa.table({"v": [1]}), 9, 0)
+        each.change("t", "insert", pa.table({"v": [1], "ts": [5]}, schema=ROWS), 9, 0)
+    assert again._contents["t"].versions.number.tolist()[-1] == 8_000
+    assert tables._contents["t"].versions.number.tolist()[-1] == 8_000
 
 
 def test_other_kinds_of_change_stay() -> None:

@@ -12,6 +12,7 @@ import pytest
 import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
+from sash.core.errors import CheckpointError
 from tests.engine.test_session import create, write
 from tests.support.oracle import same_rows
 
@@ -88,3 +89,27 @@ def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatc
     for key, (complete, scheduled, rows) in theirs.items():
         assert ours[key][:2] == (complete, scheduled), key
         assert same_rows(ours[key][2], rows), key
+
+
+@pytest.mark.parametrize("lost", ["", "offsets"], ids=["all of it", "its offsets"])
+def test_without_sparks_part_of_the_checkpoint_nothing_is_read(spark: Any, tmp_path: Path, lost: str) -> None:
+    """Spark would begin anew, and what it brings would count as taken already. With it back, all goes on."""
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    write(data, 0, [(0.5, 1, 1)])
+    with opened(spark, data, checkpoint) as session:
+        session.sql("REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [WINDOW 10 sec SLIDE 1 sec]")
+        session.run()
+    (place,) = (checkpoint / "spark").iterdir()
+    (place / lost).rename(tmp_path / "lost")
+    write(data, 1, [(4.5, 1, 1)])
+    with opened(spark, data, checkpoint) as session:
+        for start in (session.run, session.start):
+            with pytest.raises(
+                CheckpointError, match=rf"the checkpoint lacks .*{place.name}, which says how far Spark"
+            ):
+                start()
+        assert session.stats()["tuples"] == 1 and not (place / lost).exists()
+    (tmp_path / "lost").rename(place / lost)
+    with opened(spark, data, checkpoint) as session:
+        session.run()
+        assert session.queries["q"].answers()[-1].table.to_pylist() == [{"n": 2}]

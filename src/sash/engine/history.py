@@ -7,7 +7,8 @@
 With a checkpoint each change is appended to a file, with a checksum, and synced before the call that made it returns.
 A torn last line, left by a crash in the middle of an append, is a change that never returned: it is cut off. What
 undid itself before the oldest version that anybody may ask for is left out now and then, so that opening a checkpoint
-takes as long as there are queries, not as long as there were.
+takes as long as there are queries, not as long as there were; and so are changes of rows of tables that were never to
+be seen (superseded.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from sash.catalog import DeclaredArchive, RegisteredQuery, Source, StoredIndex, Stream, Table
 from sash.core.faults import around
+from sash.engine.superseded import superseded
 from sash.storage.files import damaged, sealed, unsealed, write_bytes, written
 
 Change = dict[str, Any]
@@ -92,7 +94,7 @@ class CatalogHistory:
         """Leave out what undid itself before the oldest version that may be asked for."""
         self._look_again = len(self.changes) + COMPACT_EVERY
         old = max(0, self._oldest() - self._gone)
-        lasting = without_undone(self.changes[:old])
+        lasting = without_superseded(without_undone(self.changes[:old]))
         if self._path is None or len(lasting) == old:
             return
         gone = self._gone + old - len(lasting)
@@ -178,6 +180,21 @@ def without_undone(changes: list[Change]) -> list[Change]:
             for gone in made.pop(other):
                 del found[gone]
     return list(found.values())
+
+
+def without_superseded(changes: list[Change]) -> list[Change]:
+    """The changes without those of rows that were changed again at the same time; no table is dropped among them."""
+    tables = {change["name"].lower(): table_of(change) for change in changes if change["change"] == "create table"}
+    found: dict[int, Change | None] = {}
+    for name, table in tables.items():
+        mine = [(place, change) for place, change in enumerate(changes) if _is_of_rows(change, name)]
+        found |= superseded(mine, table)
+    every = (found.get(place, change) for place, change in enumerate(changes))
+    return [change for change in every if change is not None]
+
+
+def _is_of_rows(change: Change, table: str) -> bool:
+    return bool(change["change"] == "change table" and change["name"].lower() == table)
 
 
 def _subject(change: Change) -> tuple[str, ...] | None:

@@ -27,6 +27,8 @@ class TableContents:
         self._rows = [table.schema.empty_table()]
         self._begin: list[Micros] = []
         self._end: list[Micros] = []
+        self._numbers: list[int] = []
+        self._next = 0
         self._current: dict[Key, int] = {}
         self._first: dict[Key, int] = {}
         self._changed: dict[Key, Micros] = {}
@@ -86,11 +88,17 @@ class TableContents:
             self._append(rows, keys, at)
         self._versions = None
 
+    def skip(self, versions: int) -> None:
+        """So many versions were given that never were, and that the history has left out."""
+        self._next += versions
+
     def _append(self, rows: pa.Table, keys: list[Key], at: Micros) -> None:
         first = len(self._begin)
         self._rows.append(rows)
         self._begin += [at] * len(keys)
         self._end += [NEVER] * len(keys)
+        self._numbers += range(self._next, self._next + len(keys))
+        self._next += len(keys)
         for place, key in enumerate(keys, first):
             self._current[key] = place
             self._first.setdefault(key, place)
@@ -105,6 +113,6 @@ class TableContents:
     def versions(self) -> RowVersions:
         if self._versions is None:
             begin, end = (np.array(times, dtype=np.int64) for times in (self._begin, self._end))
-            every = RowVersions(pa.concat_tables(self._rows), begin, end, np.arange(len(begin)))
+            every = RowVersions(pa.concat_tables(self._rows), begin, end, np.array(self._numbers, dtype=np.int64))
             self._versions = every.where(begin < end)
         return self._versions

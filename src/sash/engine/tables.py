@@ -55,6 +55,7 @@ class Tables:
         elif change["change"] == "change table":
             contents = self._contents[name]
             schema = key_schema(contents.table) if change["delete"] else contents.table.schema
+            contents.skip(change.get("skipped", 0))
             contents.apply(decoded(change["rows"], schema), change["at"], delete=change["delete"])
 
     def create(self, table: Table) -> None:
