@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zlib
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.errors import CheckpointError, SashError
+from sash.storage import seals
 from sash.storage.window_files import WindowFiles
+from tests.support.faults import DAMAGES
 
 
 def write(files: WindowFiles, epoch: int, numbers: dict[int, int]) -> pa.Table:
@@ -40,7 +43,11 @@ def names(found: pa.Table) -> list[str]:
 @pytest.mark.parametrize("durable", [False, True])
 def test_files_are_found_with_their_rows_and_ends(tmp_path: Path, durable: bool) -> None:
     found = write(WindowFiles(tmp_path / "w", durable), 7, {20: 3, 10: 2, -5: 1})
-    assert found.to_pylist() == [
+    sizes = [(tmp_path / "w" / name).stat().st_size for name in names(found)]
+    checksums = [zlib.crc32((tmp_path / "w" / name).read_bytes()) for name in names(found)]
+    assert found["bytes"].to_pylist() == sizes
+    assert found["checksum"].to_pylist() == (checksums if durable else [None] * 3)
+    assert found.select(["file", "rows", "end"]).to_pylist() == [
         {"file": "epoch-000000007/_pane=-5/part-0.parquet", "rows": 1, "end": -5},
         {"file": "epoch-000000007/_pane=10/part-0.parquet", "rows": 2, "end": 10},
         {"file": "epoch-000000007/_pane=20/part-0.parquet", "rows": 3, "end": 20},
@@ -110,17 +117,50 @@ def test_a_file_is_there_while_the_window_or_a_reader_has_it(steps: Iterable[Ste
 
 def test_after_a_restart_only_what_is_named_stays(tmp_path: Path) -> None:
     before = WindowFiles(tmp_path / "w")
-    committed, dropped = names(write(before, 1, {10: 1, 20: 1}))
+    found = write(before, 1, {10: 1, 20: 1})
+    committed, _ = names(found)
     write(before, 2, {20: 1, 30: 1})
     (tmp_path / "w" / "epoch-000000003" / "_temporary").mkdir(parents=True)
     again = WindowFiles(tmp_path / "w")
-    again.keep_only([committed])
+    again.keep_only(found.slice(0, 1))
     assert on_disk(tmp_path / "w") == {committed}
     assert [path.name for path in (tmp_path / "w").iterdir()] == ["epoch-000000001"]
     again.let_go(10)
     assert list((tmp_path / "w").iterdir()) == []
     with pytest.raises(CheckpointError, match="is missing"):
-        WindowFiles(tmp_path / "w").keep_only([dropped])
+        WindowFiles(tmp_path / "w").keep_only(found.slice(1))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
+    """By its size at the start, by its checksum when it is read for the first time after it."""
+    found = write(WindowFiles(tmp_path / "w", durable=True), 1, {10: 50, 20: 50})
+    DAMAGES[damage](tmp_path / "w" / names(found)[1])
+    again = WindowFiles(tmp_path / "w", durable=True)
+    if damage != "flipped":
+        with pytest.raises(CheckpointError, match=r"_pane=20/part-0\.parquet is (missing|damaged: it has .*)"):
+            again.keep_only(found)
+        return
+    again.keep_only(found)
+    again.check(found.slice(0, 1))
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=r"_pane=20/part-0\.parquet is damaged: its checksum is wrong"):
+            again.check(found)
+
+
+def test_a_file_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = WindowFiles(tmp_path / "w", durable=True)
+    found = write(files, 1, {10: 5, 20: 5})
+    again = WindowFiles(tmp_path / "w", durable=True)
+    again.keep_only(found)
+    looked: list[Path] = []
+    monkeypatch.setattr(seals, "checksum_of", lambda path: looked.append(path) or zlib.crc32(path.read_bytes()))
+    for _ in range(2):
+        files.check(found)
+        again.check(found)
+    assert looked == [again.path(name) for name in names(found)]
+    again.let_go(10)
+    assert again._seals._known == {again.path(names(found)[1])}
 
 
 def test_a_window_is_dropped_when_nobody_reads_it(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def _begun_and_whole(reading: StoredReading, found: pa.Table, end: Micros) -> tu
 
 
 def _rows(spark: SparkSession, files: WindowFiles, stream: Stream, found: pa.Table) -> DataFrame:
+    files.check(found)
     return stored_rows(spark, stream, map(files.path, found["file"].to_pylist()))
 
 

@@ -43,7 +43,7 @@ from sash.engine.overfull import too_much_stored
 from sash.engine.settings import DEFAULT_MAX_ROWS
 from sash.engine.statistics import ReadStatistics
 from sash.engine.sub_windows import TIME, SubWindow, sub_window_length
-from sash.storage.window_files import WindowFiles
+from sash.storage.window_files import SEAL, WindowFiles
 from sash.transactions import Recorder, SharedWindow
 
 logger = logging.getLogger("sash.engine")
@@ -53,7 +53,7 @@ ASKED = 1
 # Before every event time.
 _NEVER: Micros = -(2**62)
 # What is known of a file of rows.
-_FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64())])
+_FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64()), *SEAL])
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class KeptWindow:
     def of_files(self, found: pa.Table) -> pa.Table:
         """Files that were written (WindowFiles.found), as what this window takes."""
         last = np.asarray(found["end"]) - (1 if self.stream.closed_left else 0)
-        return pa.table([found["file"], found["rows"], last], schema=_FILES)
+        return pa.table([found["file"], found["rows"], last, *(found[name] for name in dict(SEAL))], schema=_FILES)
 
     def count(self, rows: pa.Table) -> int:
         """How many tuples there are in rows, or in files."""
@@ -392,7 +392,7 @@ class KeptWindow:
         """After a restart: what is here is all there is."""
         if self.files is not None:
             everything = pa.concat_tables([self.empty(), *(sub.rows for sub in self._stored()), *self._buffer])
-            self.files.keep_only(everything["file"].to_pylist())
+            self.files.keep_only(everything)
 
     # -- recovery ------------------------------------------------------------------------------------
 

@@ -5,7 +5,9 @@
     epoch-000000008/_pane=1700000012000000/part-..parquet
 
 Files are written by whoever has the rows (Spark's executors) and never changed. Those of an epoch count when the entry
-that names them has been committed (epochs.py); what a crash leaves before that is removed at the next start.
+that names them has been committed (epochs.py); what a crash leaves before that is removed at the next start. The entry
+has their sizes and checksums, too: the sizes are compared at the next start, a checksum when the file is first read
+after it (seals.py).
 
 What has left the window is not deleted under a reader: a question that began before may still have its name, and may
 be slow. So readers say when they begin and end, and a file goes when all have ended who were there when it left.
@@ -27,12 +29,15 @@ import pyarrow.parquet as pq
 from sash.core.errors import CheckpointError, SashError
 from sash.core.faults import around
 from sash.core.time import Micros
-from sash.storage.files import sync_directory
+from sash.storage.files import damaged, sync_directory
+from sash.storage.seals import Seals, checksum_of, wrong_size
 
 # The part of an epoch's directory that has the rows of one sub-window.
 PANE = "_pane"
-# A file with its number of rows, and the end of its sub-window.
-FOUND = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("end", pa.int64())])
+# What says that a file is what it was; the checksum is NULL where files do not outlive their process.
+SEAL = (("bytes", pa.int64()), ("checksum", pa.int64()))
+# A file with its number of rows, the end of its sub-window, and its seal.
+FOUND = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("end", pa.int64()), *SEAL])
 
 
 class WindowFiles:
@@ -55,6 +60,7 @@ class WindowFiles:
         self._readers: set[int] = set()
         self._leaving: list[tuple[int, list[str]]] = []
         self._is_gone = False
+        self._seals = Seals()
 
     def path(self, name: str) -> Path:
         return self._directory / name
@@ -68,13 +74,18 @@ class WindowFiles:
         return place
 
     def found(self, place: Path) -> pa.Table:
-        """What was written to a place: every file, how many rows it has, and the end of their sub-window."""
+        """What was written to a place: every file, how many rows it has, the end of their sub-window, and its seal."""
         paths = sorted(place.glob(f"{PANE}=*/*.parquet"))
         if self._durable:
             _sync(paths, place)
         rows = [pq.read_metadata(path).num_rows for path in paths]
         names = [path.relative_to(self._directory).as_posix() for path in paths]
-        return pa.table([names, rows, [_end(_pane(name)) for name in names]], schema=FOUND)
+        ends = [_end(_pane(name)) for name in names]
+        sizes = [path.stat().st_size for path in paths]
+        checksums = [checksum_of(path) if self._durable else None for path in paths]
+        self._seals.trust(paths)
+        columns = (names, rows, ends, sizes, checksums)
+        return pa.table([pa.array(each, field.type) for each, field in zip(columns, FOUND, strict=True)], schema=FOUND)
 
     def hold(self, names: Iterable[str]) -> None:
         """These are in the window from now on."""
@@ -140,23 +151,35 @@ class WindowFiles:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _remove(self, panes: Iterable[str]) -> None:
-        places = set()
-        for pane in panes:
-            with around("remove", self.path(pane)):
-                shutil.rmtree(self.path(pane), ignore_errors=True)
-            places.add(self.path(pane).parent)
-        for place in places:
+        gone = {self.path(pane) for pane in panes}
+        for path in sorted(gone):
+            with around("remove", path):
+                shutil.rmtree(path, ignore_errors=True)
+        if gone:
+            self._seals.forget_in(gone)
+        for place in {path.parent for path in gone}:
             if not any(place.glob(f"{PANE}=*")):
                 shutil.rmtree(place, ignore_errors=True)
 
     # -- recovery ------------------------------------------------------------------------------------
 
-    def keep_only(self, names: Iterable[str]) -> None:
+    def check(self, found: pa.Table) -> None:
+        """Files that are about to be read are what was written."""
+        for row in found.select(["file", *dict(SEAL)]).to_pylist():
+            path = self.path(row["file"])
+            wrong = self._seals.broken(path, row["bytes"], row["checksum"])
+            if wrong is not None:
+                raise damaged(path, wrong)
+
+    def keep_only(self, found: pa.Table) -> None:
         """After a restart: these are the window, the rest is what a crash has left."""
-        names = list(names)
-        for name in names:
-            if not self.path(name).exists():
-                raise CheckpointError(f"the checkpoint file {self.path(name)} is missing")
+        names = found["file"].to_pylist()
+        for name, size in zip(names, found["bytes"].to_pylist(), strict=True):
+            path = self.path(name)
+            if not path.exists():
+                raise CheckpointError(f"the checkpoint file {path} is missing")
+            if (wrong := wrong_size(path, size)) is not None:
+                raise damaged(path, wrong)
         named = set(_panes(names))
         for place in list(self._directory.iterdir()):
             panes = {f"{place.name}/{path.name}" for path in place.glob(f"{PANE}=*")}

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sash.core.errors import ArchiveError
 from sash.storage.archive import Archive
 from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, batches, described, make, table
+from tests.support.faults import DAMAGES
 
 OLD = [Record(n, n % 4, 90 + n % 10, 101 + n % 6) for n in range(40)]
 NEW = [Record(100 + n, n % 4, 101 + n % 2, 104 + n % 12) for n in range(40)]
@@ -204,6 +205,46 @@ def go_on(archive: Archive) -> None:
     before = set(archive.scan(now=106)["id"].to_pylist())
     archive.update(table(MORE), 106)
     assert set(archive.scan()["id"].to_pylist()) == before | {each.id for each in MORE if each.expires > 106}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_noticed_when_it_is_opened_or_first_read(tmp_path: Path, damage: str) -> None:
+    """And never written anew as if it were right."""
+    archive, _ = prepared(tmp_path, KINDS[0])
+    archive.close()
+    path = Archive.open(tmp_path).files()[0]
+    DAMAGES[damage](path)
+    if damage != "flipped":
+        with pytest.raises(ArchiveError, match="lost its file" if damage == "missing" else "damaged: it has .* bytes"):
+            Archive.open(tmp_path, write=True)
+        return
+    with Archive.open(tmp_path, write=True) as again:
+        for ask in (again.scan, lambda: list(again.scan_batches()), lambda: held(again)):
+            with pytest.raises(ArchiveError, match=rf"{path.name} is damaged: its checksum is wrong"):
+                ask()
+        for change in (lambda: again.update(table(NEW), 104), lambda: again.migrate(3, 3)):
+            with pytest.raises(ArchiveError, match="its checksum is wrong"):
+                change()
+        assert again.facts().number == 2
+
+
+def held(archive: Archive) -> None:
+    with archive.hold():
+        pass
+
+
+def test_any_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    """In the data, in the footer, in its length: a file that is read as a whole is what was written."""
+    archive, _ = prepared(tmp_path, KINDS[0])
+    archive.close()
+    path = Archive.open(tmp_path).files()[0]
+    whole = path.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 97)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ArchiveError, match="its checksum is wrong"):
+            Archive.open(tmp_path).scan()
+    path.write_bytes(whole)
+    Archive.open(tmp_path).scan()
 
 
 def test_a_file_that_is_damaged_or_lost_is_named(tmp_path: Path) -> None:

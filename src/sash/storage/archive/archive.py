@@ -13,7 +13,7 @@ update replaced are deleted at the start of the next one, or when the last reade
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -114,6 +114,7 @@ class Archive(Reader):
         fence = _fenced(where)
         try:
             archive = cls(where, fence)
+            archive._states.check_sizes()
             archive._remove_orphans()
             return archive
         except BaseException:
@@ -179,6 +180,7 @@ class Archive(Reader):
             manifest = self._writable()
             old = manifest.spec
             spec = replace(old, g=g, e=e, layout=layout or old.layout, strategy=strategy or old.strategy, auto=auto)
+            self._check(manifest.files)
             self._states.discard(manifest.retired)
             number = manifest.number + 1
             following = replace(manifest, number=number, spec=spec)
@@ -216,6 +218,7 @@ class Archive(Reader):
             upkeep = STRATEGIES[spec.strategy](following.of_sub_index(number), part is not None, now, spec.bucket_bytes)
             files += upkeep.kept
             if part is not None or upkeep.sources:
+                self._check(upkeep.sources)
                 sources = tuple(folder / file.name for file in upkeep.sources)
                 stem = f"{_stem(following.number)}-{number}"
                 files += writer.write(Rewrite(number, sources, part, now, folder, stem), spec)
@@ -227,7 +230,7 @@ class Archive(Reader):
         """Write files, then the manifest; if anything fails, the old state stays and the new files go."""
         old = {file.name for file in before.files}
         try:
-            files = tuple(write())
+            files = self._states.sealed(write())
             retired = tuple(sorted(old - {file.name for file in files}))
             following = replace(following, files=files, retired=retired)
             sync_directory(self._states.folder)
@@ -245,6 +248,13 @@ class Archive(Reader):
         return Updated(
             divided.rows, divided.expired, tuple(sorted(changed)), len(written), sum(file.bytes for file in written)
         )
+
+    def _check(self, files: Iterable[DataFile]) -> None:
+        """Damage is not to be written anew, with a checksum of its own."""
+        try:
+            self._states.check(files)
+        except FileNotFoundError as error:
+            raise ArchiveError(f"the archive has lost its file {error.filename}; restore it from a copy") from None
 
     def _writable(self) -> Manifest:
         if self._fence is None:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from sash.core.changes import INSTANT
 from sash.core.time import Micros
+from sash.storage.archive.reading import CHECKED_PAGES
 from sash.storage.archive.spec import INSERTED, Spec
 from sash.storage.files import sync_directory
 
@@ -50,7 +51,8 @@ class Waiting:
         wanted = self.condition if condition is None else self.condition & condition
         if not self.paths:
             return spec.stored.empty_table()
-        return ds.dataset([str(path) for path in self.paths], schema=spec.stored).to_table(filter=wanted)
+        form = ds.ParquetFileFormat(default_fragment_scan_options=CHECKED_PAGES)
+        return ds.dataset([str(path) for path in self.paths], schema=spec.stored, format=form).to_table(filter=wanted)
 
 
 class Inbox:
@@ -66,7 +68,7 @@ class Inbox:
         path = self.place(number)
         draft = path.with_name(f".{path.name}.draft")
         with open(draft, "wb") as file:
-            pq.write_table(records.cast(self._spec.stored), file)
+            pq.write_table(records.cast(self._spec.stored), file, write_page_checksum=True)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)

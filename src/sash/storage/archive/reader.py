@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,6 +73,7 @@ class Reader:
         schema = pa.schema([self.spec.stored.field(name) for name in names])
 
         def read(held: Held) -> pa.Table:
+            self._states.check(held.files)
             condition = held.alive if filter is None else held.alive & filter
             return pa.Table.from_batches(scan_batches(held.paths, held.manifest.spec, condition, names), schema)
 
@@ -86,13 +87,19 @@ class Reader:
             condition = held.alive if filter is None else held.alive & filter
             yield from scan_batches(held.paths, held.manifest.spec, condition, self._columns(columns))
 
-    def hold(self, now: Micros | None = None) -> AbstractContextManager[Held]:
+    @contextmanager
+    def hold(self, now: Micros | None = None) -> Iterator[Held]:
         """A state for other readers, such as Spark: its files (`paths`) stay until the end of the `with`.
 
         The files may hold rows that have expired: read them with `held.alive`, that is `_sash_expires > held.now`.
         """
         self._count()
-        return self._states.hold(now)
+        with self._states.hold(now) as held:
+            try:
+                self._states.check(held.files)
+            except FileNotFoundError as error:
+                raise ArchiveError(f"the archive has lost a file: {error}") from None
+            yield held
 
     def files(self, now: Micros | None = None) -> list[Path]:
         """The files of the current state. They are there until the second update from now; see `hold`."""

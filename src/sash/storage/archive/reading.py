@@ -22,6 +22,8 @@ from sash.core.time import Micros
 from sash.storage.archive.directory import KeyDirectory, read_directory
 from sash.storage.archive.spec import EXPIRES, Spec
 
+# Where pages have checksums, they are compared.
+CHECKED_PAGES = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 Groups = Callable[[KeyDirectory], list[int]]
 
 
@@ -89,8 +91,7 @@ def scan_batches(
     paths: Sequence[Path], spec: Spec, condition: pc.Expression, columns: list[str]
 ) -> Iterator[pa.RecordBatch]:
     """All rows that match, a batch at a time."""
-    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    form = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    form = ds.ParquetFileFormat(default_fragment_scan_options=CHECKED_PAGES)
     files = ds.dataset([str(path) for path in paths], schema=spec.stored, format=form)
     with noticing_damage(paths[0].parent if paths else None):
         yield from files.to_batches(columns=columns, filter=condition)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -20,6 +20,8 @@ from sash.core.time import Micros, to_datetime
 from sash.storage.archive.holds import Holds
 from sash.storage.archive.manifest import MANIFEST, Manifest, read_manifest
 from sash.storage.archive.reading import Footers, expires_after
+from sash.storage.archive.upkeep import DataFile
+from sash.storage.seals import Seals, checksum_of, wrong_size
 
 FOLDER = "data"
 _Stamp = tuple[int, int, int]
@@ -32,6 +34,7 @@ class Held:
     manifest: Manifest
     paths: tuple[Path, ...]
     now: Micros
+    files: tuple[DataFile, ...] = ()
 
     @property
     def alive(self) -> pc.Expression:
@@ -49,6 +52,7 @@ class States:
         self._stamp = _stamp(directory)
         self._manifest = read_manifest(directory)
         self.footers = Footers(self._manifest.spec)
+        self._seals = Seals()
 
     @property
     def manifest(self) -> Manifest:
@@ -61,6 +65,35 @@ class States:
         with self._lock:
             self._manifest = manifest
             self.footers.forget_all_but(self._paths(manifest))
+            self._seals.forget_all_but(self._paths(manifest))
+
+    def sealed(self, files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+        """Files that were just written, with their checksums."""
+        found = tuple(self._sealed(file) for file in files)
+        self._seals.trust(self.folder / file.name for file in found)
+        return found
+
+    def _sealed(self, file: DataFile) -> DataFile:
+        return file if file.checksum is not None else replace(file, checksum=checksum_of(self.folder / file.name))
+
+    def check_sizes(self) -> None:
+        """Of all files, when an archive is opened."""
+        for file in self._manifest.files:
+            path = self.folder / file.name
+            try:
+                wrong = wrong_size(path, file.bytes)
+            except FileNotFoundError:
+                raise ArchiveError(f"the archive has lost its file {path}; restore it from a copy") from None
+            if wrong is not None:
+                raise damaged(path, wrong)
+
+    def check(self, files: Iterable[DataFile]) -> None:
+        """Files that are about to be read as a whole are what was written; each is looked at once."""
+        for file in files:
+            path = self.folder / file.name
+            wrong = self._seals.broken(path, file.bytes, file.checksum)
+            if wrong is not None:
+                raise damaged(path, wrong)
 
     def discard(self, names: tuple[str, ...]) -> None:
         """Files of no state any more: they go as soon as nobody in this process reads them."""
@@ -76,8 +109,8 @@ class States:
             everything = self._paths(manifest)
             self._holds.hold(everything)
         try:
-            living = tuple(self.folder / file.name for file in manifest.files if file.last_expiry > at)
-            yield Held(manifest, living, at)
+            living = tuple(file for file in manifest.files if file.last_expiry > at)
+            yield Held(manifest, tuple(self.folder / file.name for file in living), at, living)
         finally:
             self._holds.release(everything)
 
@@ -89,6 +122,10 @@ class States:
 
     def _paths(self, manifest: Manifest) -> set[Path]:
         return {self.folder / file.name for file in manifest.files}
+
+
+def damaged(path: Path, reason: str) -> ArchiveError:
+    return ArchiveError(f"the archive's file {path} is damaged: {reason}; restore it from a copy")
 
 
 def _checked(now: Micros | None, updated: Micros | None) -> Micros:

@@ -24,7 +24,8 @@ from sash.core.time import Micros
 class DataFile:
     """One Parquet file of a sub-index, as the manifest has it; it never changes.
 
-    The three times are those at which the first record, half of the records and all records have expired.
+    The three times are those at which the first record, half of the records and all records have expired. The checksum
+    is that of the whole file; None before it was taken.
     """
 
     name: str
@@ -34,6 +35,7 @@ class DataFile:
     first_expiry: Micros
     half_expiry: Micros
     last_expiry: Micros
+    checksum: int | None = None
 
 
 @dataclass(frozen=True)
