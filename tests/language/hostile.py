@@ -15,9 +15,13 @@ from sash.engine.compiler import as_select, compile_any_question, compile_query,
 from sash.engine.continuous import unmeasured
 from sash.engine.declare import declared_stream
 from sash.engine.declare_archive import declared_archive
+from sash.engine.explain import compile_for_explain, explain
+from sash.engine.explain_continuous import explain_continuous
+from sash.engine.explain_stored import explain_rows
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
 from sash.engine.kept import KeptWindow
+from sash.engine.settings import Settings
 from sash.engine.shared import Shared
 from sash.language import (
     CreateArchive,
@@ -31,6 +35,7 @@ from sash.language import (
     Select,
     SelectStatement,
     Statement,
+    StoredQuestion,
     Update,
     bind_change,
     bind_continuous,
@@ -42,7 +47,7 @@ from sash.language import (
     stream_names,
 )
 from sash.plan.continuous import Node, streams_of
-from sash.plan.strategies import EXECUTIONS
+from sash.plan.strategies import AUTO, EXECUTIONS
 from tests.language.examples import catalog
 from tests.language.hostile_grammar import EXAMPLES, Sentences
 
@@ -129,6 +134,10 @@ def _check_place(error: SashError) -> None:
 def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], object]]:
     if isinstance(statement, SelectStatement | RegisterQuery | Explain):
         yield from _bindings(statement.select, catalog)
+    if isinstance(statement, Explain):
+        yield lambda: explain_continuous(unmeasured(statement.select, catalog, AUTO))
+        yield lambda: _explained_question(statement.select, catalog)
+        yield lambda: _explained(statement.select, catalog)
     if isinstance(statement, RegisterQuery):
         query = RegisteredQuery(statement.name, statement.text, "", synopsis=statement.synopsis)
         yield lambda: compile_query(query, catalog)
@@ -159,6 +168,16 @@ def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]
     yield lambda: compile_any_question(select, catalog)
     for execution in EXECUTIONS if is_kept_up_to_date else ():
         yield partial(unmeasured, select, catalog, execution)
+
+
+def _explained_question(select: Select, catalog: Catalog) -> str:
+    question = compile_any_question(select, catalog)
+    return explain_rows(question) if isinstance(question, StoredQuestion) else ""
+
+
+def _explained(select: Select, catalog: Catalog) -> str:
+    query = compile_for_explain(select, catalog)
+    return explain(query, [], catalog.stream(query.stream), Settings(), {}, {})
 
 
 def _index(statement: CreateIndex | DropIndex, catalog: Catalog) -> None:
