@@ -15,9 +15,11 @@ import pytest
 import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
+from sash.core.errors import CheckpointError
 from sash.core.time import SECOND
 from sash.storage.window_files import WindowFiles
 from tests.engine.test_session import create, write
+from tests.support.faults import DAMAGES
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark
@@ -312,3 +314,27 @@ def test_executors_elsewhere_need_a_directory_that_they_see(
         session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in="cluster")
         session.run()
         assert session.query("SELECT v FROM n [WINDOW 5 sec]")["v"] == pa.chunked_array([pa.array([1], pa.int32())])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+def test_a_damaged_file_is_refused_by_its_name(spark: Any, tmp_path: Path, damage: str) -> None:
+    """By its size when the session opens, by its checksum when it is read; the stream goes on in that case."""
+    write(tmp_path / "data", 0, [(i / 4, i % 3, i) for i in range(16)])
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data", f"KEEP 8 sec {CLUSTER}")
+        session.run()
+    broken = sorted((tmp_path / "c").rglob("_pane=*/*.parquet"))[0]
+    DAMAGES[damage](broken)
+    if damage == "truncated":
+        with pytest.raises(CheckpointError, match=rf"{broken.name} is damaged: it has .* bytes instead of"):
+            sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock())
+        return
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        assert len(session.query("SELECT v FROM s [WINDOW 1 sec]")) == 3
+        with pytest.raises(CheckpointError, match=rf"{broken.name} is damaged: its checksum is wrong"):
+            session.query("SELECT v FROM s [WINDOW 8 sec]")
+        with pytest.raises(CheckpointError, match="its checksum is wrong"):
+            session.query("SELECT SUM(v) AS t FROM s [WINDOW 8 sec]")
+        write(tmp_path / "data", 1, [(4.5, 1, 100)])
+        session.run()
+        assert session.query("SELECT v FROM s [ROWS 1]").to_pylist() == [{"v": 100}]
