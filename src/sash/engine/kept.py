@@ -392,7 +392,8 @@ class KeptWindow:
         """After a restart: what is here is all there is."""
         if self.files is not None:
             everything = pa.concat_tables([self.empty(), *(sub.rows for sub in self._stored()), *self._buffer])
-            self.files.keep_only(everything)
+            self.files.check_sizes(everything)
+            self.files.keep_only(everything["file"].to_pylist())
 
     # -- recovery ------------------------------------------------------------------------------------
 

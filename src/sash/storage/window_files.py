@@ -171,15 +171,22 @@ class WindowFiles:
             if wrong is not None:
                 raise damaged(path, wrong)
 
-    def keep_only(self, found: pa.Table) -> None:
+    def check_sizes(self, found: pa.Table) -> None:
+        """After a restart: the files are there, and as long as they were."""
+        for name, size in zip(found["file"].to_pylist(), found["bytes"].to_pylist(), strict=True):
+            try:
+                wrong = wrong_size(self.path(name), size)
+            except FileNotFoundError:
+                raise _missing(self.path(name)) from None
+            if wrong is not None:
+                raise damaged(self.path(name), wrong)
+
+    def keep_only(self, names: Iterable[str]) -> None:
         """After a restart: these are the window, the rest is what a crash has left."""
-        names = found["file"].to_pylist()
-        for name, size in zip(names, found["bytes"].to_pylist(), strict=True):
-            path = self.path(name)
-            if not path.exists():
-                raise CheckpointError(f"the checkpoint file {path} is missing")
-            if (wrong := wrong_size(path, size)) is not None:
-                raise damaged(path, wrong)
+        names = list(names)
+        for name in names:
+            if not self.path(name).exists():
+                raise _missing(self.path(name))
         named = set(_panes(names))
         for place in list(self._directory.iterdir()):
             panes = {f"{place.name}/{path.name}" for path in place.glob(f"{PANE}=*")}
@@ -189,6 +196,10 @@ class WindowFiles:
                 shutil.rmtree(place, ignore_errors=True)
         self._held = {}
         self.hold(names)
+
+
+def _missing(path: Path) -> CheckpointError:
+    return CheckpointError(f"the checkpoint file {path} is missing")
 
 
 def _pane(name: str) -> str:
