@@ -33,6 +33,9 @@ class Hurry:
         self._steps: Iterator[float] = iter(steps)
         self._passed = 0.0
 
+    def seconds_until(self, part: float) -> float | None:
+        return 0.0
+
     def passed(self) -> float:
         self._passed += next(self._steps, 0.0)
         return self._passed
@@ -48,8 +51,9 @@ def fed(
     chosen: Settings,
     paces: list[Pace] | None = None,
     synopsis: str | None = None,
+    level: str = "serial",
 ) -> Feed:
-    feed = Feed(stream(), chosen)
+    feed = Feed(stream(), chosen, level)
     feed.runtime.synchronise(compiled(texts(queries), feed.declared, synopsis))
     feed.answers = [
         answer

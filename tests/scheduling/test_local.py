@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -199,3 +200,26 @@ def test_tasks_have_names_that_explain_them() -> None:
     assert str(TaskKey("packets", 120_000_000, exactly=True)) == "packets SLIDE EXACTLY 2 min"
     task = scheduler_of(("a", 2_000_000)).task_of("a")
     assert (task.name, task.group, task.exactly) == ("G1 SLIDE 2 sec", "G1", False)
+
+
+def test_what_is_under_way_is_nobodys_turn_until_it_is_done() -> None:
+    scheduler = scheduler_of(("a", 5), ("b", 5), ("c", 10))
+    begun = due(scheduler, 5)
+    scheduler.begin(begun)
+    assert begun.members == ("a", "b") and scheduler.decide(5) is None and scheduler.decide(9) is None
+    assert scheduler.next_due(100) == 10 and due(scheduler, 12).members == ("c",)
+    scheduler.done(replace(begun, as_of=7))
+    assert scheduler.deadline_of("a") == 12 and due(scheduler, 12).members == ("c",)
+    scheduler.done(due(scheduler, 12))
+    assert due(scheduler, 12).members == ("a", "b")
+
+
+def test_a_group_may_be_under_way_as_a_whole_and_be_changed_meanwhile() -> None:
+    scheduler = scheduler_of(("a", 5), ("b", 7))
+    for now in (5, 7):
+        scheduler.begin(due(scheduler, now))
+    assert scheduler.next_due(100) is None and scheduler.decide_early(50) is None
+    scheduler.add("c", "G1", 4, now=7)
+    scheduler.remove("b")
+    assert [task.members for task in scheduler.tasks()] == [("c",), ("a",)]
+    assert scheduler.next_due(100) == 8 and due(scheduler, 100).members == ("c",)

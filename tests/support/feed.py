@@ -29,9 +29,9 @@ CONSERVATIVE = Settings("conservative")
 class Feed:
     """What `RunningStream` does with Spark: micro-batches in, answers out."""
 
-    def __init__(self, declared: Stream, settings: Settings = CONSERVATIVE) -> None:
+    def __init__(self, declared: Stream, settings: Settings = CONSERVATIVE, level: str = "serial") -> None:
         self.declared = declared
-        self.runtime = StreamRuntime(declared, settings)
+        self.runtime = StreamRuntime(declared, settings, level=level)
         # How each micro-batch went: None where it was not hurried.
         self.services: list[list[list[Service]] | None] = []
         self._pending: pa.Table | None = None

@@ -9,6 +9,7 @@ import pytest
 from sash.core.errors import SashError
 from sash.transactions import ISOLATION_LEVELS, Optimistic, Serial, isolation
 from sash.transactions.window import LEVELS
+from tests.support.threads import join, start
 
 
 def test_every_name_has_a_level() -> None:
@@ -87,3 +88,38 @@ def test_what_a_reading_raises_on_a_whole_window_is_raised(name: str) -> None:
     with level.slide(), pytest.raises(ZeroDivisionError):
         level.reading(lambda: 1 // 0)
     assert level.reading(lambda: 1) == 1
+
+
+@pytest.mark.parametrize("name", ISOLATION_LEVELS)
+def test_a_slide_that_is_away_lets_others_in_and_comes_back(name: str) -> None:
+    level, window, seen = isolation(name), [1], list[int]()
+
+    def read() -> None:
+        with level.read():
+            seen.append(window[0])
+
+    def slide() -> None:
+        with level.slide():
+            window[0] += 10
+
+    with level.slide(), level.slide():
+        window[0] = 2
+        with level.away():
+            join(start(read), start(slide))
+            assert level.reading(lambda: window[0]) == 12
+        window[0] = -1
+        late = start(read)
+        while not level.waiting:  # type: ignore[attr-defined]
+            threading.Event().wait(0)
+        window[0] = 3
+    join(late)
+    assert seen == [2, 3] or seen == [12, 3]
+
+
+@pytest.mark.parametrize("name", ISOLATION_LEVELS)
+def test_who_has_no_window_need_not_be_away(name: str) -> None:
+    level = isolation(name)
+    with level.away(), level.slide():
+        pass
+    with level.slide():
+        pass

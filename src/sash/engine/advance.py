@@ -50,11 +50,16 @@ Execute = Callable[[list[ActiveQuery], int, Served], float]
 
 
 class Service(NamedTuple):
-    """This group, by its place, was brought to a position and served there; `early`: before its deadline."""
+    """This group, by its place, was brought to a position and served there; `early`: before its deadline.
+
+    `step`: not served as a whole, but one step of an execution beside slides, that of a `number` (see `beside`).
+    """
 
     place: int
     position: int
     early: bool = False
+    step: str = "whole"
+    number: int = -1
 
 
 class Repeated(Unhurried):

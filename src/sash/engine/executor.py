@@ -11,6 +11,7 @@ from sash.core.window import Window
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.group import PaneGroup
 from sash.plan.periodic import Shape
+from sash.synopses.ahead import ReadAhead
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowView
 from sash.synopses.cluster import ClusterPanes, Failed, Part
@@ -33,7 +34,10 @@ class _Job:
 
 
 class Execution:
-    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then."""
+    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then.
+
+    Or in two steps: `read_ahead` in any thread, then `follow` to a time that may be a pane later, then `tables`.
+    """
 
     def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> None:
         self._queries = queries
@@ -45,17 +49,47 @@ class Execution:
         self._frozen: dict[int, BasicIntervalSynopsis | ClusterPanes] = {}
         # Queries that are not to be answered: what they read is in the cluster, and nobody asks there.
         self._silent: set[str] = set()
+        # What can be read before it is known as of when, likewise.
+        self._ahead: dict[int, ReadAhead] = {}
 
-    def freeze(self) -> None:
-        """Take what it will read as it is now, so that groups may go on meanwhile. Substream filters are not asked."""
+    def freeze(self, build: bool = False) -> None:
+        """Take what it will read as it is now, so that groups may go on meanwhile. Substream filters are not asked.
+
+        Lookups are made at once; `build`: whatever they need is built for that.
+        """
         for group, jobs in self._by_group():
             if isinstance(group.synopsis, ClusterPanes):
                 self._frozen[id(group)] = group.synopsis.frozen()
                 continue
             group.synopsis.close(self._as_of)
-            self._frozen[id(group)] = group.synopsis.frozen(_needs(jobs), self._as_of)
+            read = self._ahead[id(group)].needs if id(group) in self._ahead else {}
+            needs = {window: partials for window, partials in _needs(jobs).items() if window not in read}
+            self._frozen[id(group)] = group.synopsis.frozen(needs, self._as_of, build)
+
+    def plan_ahead(self) -> bool:
+        """After `freeze`: look what could be read ahead; whether there is anything."""
+        for group, jobs in self._by_group():
+            if not group.coarse:
+                frozen = self._frozen[id(group)]
+                self._ahead[id(group)] = ReadAhead(frozen, _needs(jobs), self._as_of, group.length)
+        return any(ahead.needs for ahead in self._ahead.values())
+
+    def read_ahead(self) -> None:
+        for ahead in self._ahead.values():
+            ahead.read()
+
+    def follow(self, as_of: int) -> bool:
+        """Freeze the rest as of a time, unless something that was read ahead has left its window."""
+        groups = {id(group): group for active in self._queries for group in active.groups}
+        if not all(ahead.follows(groups[which].synopsis, as_of) for which, ahead in self._ahead.items()):
+            return False
+        self._as_of = as_of
+        self.freeze(build=True)
+        return True
 
     def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:
+        for which, ahead in self._ahead.items():
+            ahead.complete(self._frozen[which], self._as_of)
         for group, jobs in self._by_group():
             self._scan(group, jobs)
         for active in self._queries:

@@ -82,6 +82,8 @@ class PaneGroup:
         self._judged = 0
         self.prices = Prices()
         self.calibration = Calibration()
+        # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
+        self.under_way = 0
 
     # -- which queries ---------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class PaneGroup:
 
         Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
         """
-        if self.origin is not None and self.schedule.is_plain != bool(self.coarse):
+        if self.origin is not None and self.schedule.is_plain != bool(self.coarse) and not self.under_way:
             self.schedule.stay_plain(bool(self.coarse), self.position)
 
     def choose(self) -> None:
@@ -394,7 +396,7 @@ class PaneGroup:
         Only then: where a micro-batch ends must make no difference to the schedule.
         """
         self._close(position, outcome)
-        if not 0.8 * self._judged <= self.synopsis.closed_rows <= 1.25 * self._judged:
+        if not self.under_way and not 0.8 * self._judged <= self.synopsis.closed_rows <= 1.25 * self._judged:
             self.choose()
 
     def take(self, early: bool, one_by_one: bool) -> list[Execution]:
@@ -455,11 +457,15 @@ class PaneGroup:
             if active.answered == execution.as_of:
                 continue
             active.note_answer(execution.as_of, self.position, self.length)
-            empty = all(bound.is_empty(execution.as_of) for bound in active.readings)
+            empty = self.is_silent(active, execution.as_of)
             if not (empty and active.resting):
                 awake.append(active)
             active.resting = empty
         return awake
+
+    def is_silent(self, active: ActiveQuery, as_of: int) -> bool:
+        """All its windows are empty."""
+        return all(bound.is_empty(as_of) for bound in active.readings)
 
     def rest(self, execution: Execution, target: int) -> None:
         """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""

@@ -32,6 +32,8 @@ _COUNTERS = {
     "executions": "Executions of queries, joint ones counted once",
     "joint_executions": "Executions that answered several queries",
     "refreshes": "Answers that executions gave",
+    "beside_slides": "Executions during which their window slid",
+    "restarts": "Executions begun again because their window had slid",
     "answers": "Answers given",
     "answers_forgotten": "Answers given up for want of memory",
     "subscriber_errors": "Calls of subscribers that raised",

@@ -8,7 +8,8 @@ are executed: those of a micro-batch are thought of as arriving evenly over the 
 
 and a pane that has arrived is taken in before the next decision. Whoever was due then is late, and is answered as of
 the newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While there is time, every pane is a moment of
-its own, as in `run()`, and the next is not waited for.
+its own, as in `run()`, and the next is not waited for. (With workers beside slides, a moment lasts until all that is
+due at it has been executed, or the next pane has arrived; see `beside`.)
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ class Pace(Protocol):
     def passed(self) -> float:
         """The part of the time that is used up; 1 or more: there is none left."""
 
+    def seconds_until(self, part: float) -> float | None:
+        """How long it takes until so much is used up; None: that is not known, nobody need wait for it."""
+
 
 class Unhurried:
     hurries = False
 
     def passed(self) -> float:
         return 0.0
+
+    def seconds_until(self, part: float) -> float | None:
+        return None
 
 
 UNHURRIED = Unhurried()
@@ -49,3 +56,6 @@ class UntilNext:
 
     def passed(self) -> float:
         return (self._clock.now() - self._begun) / self._seconds
+
+    def seconds_until(self, part: float) -> float | None:
+        return max(0.0, part * self._seconds - (self._clock.now() - self._begun))

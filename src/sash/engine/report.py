@@ -119,6 +119,8 @@ def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
         "executions": sum(g.executions for g in groups),
         "joint_executions": sum(g.joint_executions for g in groups),
         "refreshes": sum(g.refreshes for g in groups),
+        "beside_slides": sum(g.beside_slides for g in groups),
+        "restarts": sum(g.restarts for g in groups),
         "work_saved": 0.0 if not separate else 1 - joint / separate,
     }
 

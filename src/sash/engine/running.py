@@ -105,7 +105,7 @@ class RunningStream:
         self._clock = clock
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
-        self.runtime = StreamRuntime(stream, settings, isolation.give_way)
+        self.runtime = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
         self.cluster = ClusterTables(stream.name, self.runtime, lambda: self.pipeline, panes, log is not None)
         self.input = InputMeter()
         # Live, where there is a `max_lag` and the source can be limited.

@@ -7,6 +7,7 @@ scheduling groups and costs of queries follow the synopses that answer them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sash.engine.active import ActiveQuery
@@ -230,9 +231,22 @@ class Schedule:
             if one_by_one or early or not self.shares:
                 return taken
 
+    def begin(self, now: int) -> list[Execution]:
+        """What to execute now, where it may take its time; the tasks are done when it says so.
+
+        SLIDE EXACTLY tasks are apart from the others: those may end up as of a later time.
+        """
+        decided = self.local.decide(now)
+        if decided is None:
+            return []
+        self.local.begin(decided)
+        parts = [tuple(due for due in decided.tasks if due.task.exactly == exactly) for exactly in (True, False)]
+        return [replace(decided, tasks=tasks) for tasks in parts if tasks]
+
     def members(self, execution: Execution) -> list[ActiveQuery]:
-        """The queries that an execution answers."""
-        return [self.queries[name] for name in self.answered_by(execution.members)]
+        """The queries that an execution answers, without those that have ended since it was decided."""
+        alive = [name for name in execution.members if name in self.queries]
+        return [self.queries[name] for name in self.answered_by(alive)]
 
     def answered_by(self, leaders: Iterable[str]) -> list[str]:
         """These queries, and those that read their output."""

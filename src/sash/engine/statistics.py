@@ -21,6 +21,9 @@ class GroupStatistics:
     refreshes: int = 0
     joint_cost: int = 0
     separate_cost: int = 0
+    # Live, with workers: executions during which their window slid, and how often one had to begin again for that.
+    beside_slides: int = 0
+    restarts: int = 0
 
     def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
         """Some queries were executed together; each is given by its windows."""

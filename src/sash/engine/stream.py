@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -22,15 +23,17 @@ from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import pane_length
 from sash.engine.active import ActiveQuery, BoundReading, Outcome
-from sash.engine.advance import Advance, Repeated, Served, Service
+from sash.engine.advance import Advance, Execute, Repeated, Served, Service
 from sash.engine.answer import Answer
+from sash.engine.beside import Beside
 from sash.engine.compiler import CompiledQuery
 from sash.engine.crowded import crowded
-from sash.engine.executor import Execution
 from sash.engine.group import PaneGroup
+from sash.engine.joint import JointAnswers
 from sash.engine.jumped import NOTHING, Jumped, warn_of_jumps
 from sash.engine.observed import RateMeter
 from sash.engine.pace import UNHURRIED, Pace
+from sash.engine.pane_history import PaneHistory
 from sash.engine.settings import Settings
 from sash.engine.statistics import StreamStatistics
 from sash.scheduling import SharedTime
@@ -76,11 +79,20 @@ class StreamRuntime:
         stream: Stream,
         settings: Settings,
         pause: Callable[[], None] = lambda: None,
+        level: str = "serial",
+        away: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`pause` is called between executions: others may read the windows then."""
+        """`pause` is called between executions, `away` while there are some under way: others may read the windows.
+
+        `level`: how executions of a hurried advance and slides get along, if there are workers.
+        """
         self.stream = stream
         self.settings = settings
         self._pause = pause
+        self._level = level
+        self._away = away
+        # To look into what executions beside slides do to the panes of some group.
+        self.history: PaneHistory | None = None
         self._shares = SharedTime()
         self._advancing = False
         # Whether a group that has become too large can go to the cluster.
@@ -343,7 +355,7 @@ class StreamRuntime:
             self._shares.set_weight(group.label, group.schedule.weight)
         execute = functools.partial(self._execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
-        advance = Advance(groups, ends, execute, progress.outcome, self._pause, self.settings.workers)
+        advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
         if isinstance(pace, Repeated):
             advance.repeat(pace.services[by_rows])
         else:
@@ -352,6 +364,15 @@ class StreamRuntime:
                 advance.refresh(pace, self._shares)
         progress.answers += advance.answers
         return advance
+
+    def _advance_of(
+        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: Outcome
+    ) -> Advance:
+        """Live, executions may run beside slides; and what they did then is repeated in the same way."""
+        workers, level = self.settings.workers, self._level
+        if isinstance(pace, Repeated) or (pace.hurries and workers > 1 and level != "serial"):
+            return Beside(groups, ends, execute, outcome, self._pause, workers, level, self._away, self.history)
+        return Advance(groups, ends, execute, outcome, self._pause, workers)
 
     # -- answering -------------------------------------------------------------------------------------
 
@@ -383,19 +404,7 @@ class StreamRuntime:
     def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
         home = queries[0].home
         home.statistics.executed([active.compiled.windows for active in queries], home.length)
-        moment = home.moment(as_of)
-        readers: dict[str, list[ActiveQuery]] = {}
-        for active in queries:
-            readers.setdefault(home.schedule.leader(active).name, []).append(active)
-        executed = {same[0].name: same for same in readers.values()}
-        execution = Execution([same[0] for same in executed.values()], as_of, outcome)
-        for leader, table in execution.tables():
-            for active in executed[leader.name]:
-                complete = all(bound.is_complete(as_of) for bound in active.readings)
-                scheduled = home.is_scheduled(active.compiled.slide, as_of)
-                yield Answer(active.name, moment, complete, scheduled, table, as_of if home.name.by_rows else None)
-        for name in outcome.failed.keys() & executed.keys():
-            outcome.failed |= {active.name: outcome.failed[name] for active in executed[name]}
+        return JointAnswers(queries, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
         """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""

@@ -30,8 +30,11 @@ class Group:
         self._queue.discard(key)
 
     def enqueue(self, subgroup: SubGroup) -> None:
-        """To be called after every change of a sub-group's deadline or priority."""
-        self._queue.set(subgroup.key, subgroup.urgency())
+        """To be called after every change of a sub-group's deadline or priority; what is under way is not in line."""
+        if subgroup.under_way:
+            self._queue.discard(subgroup.key)
+        else:
+            self._queue.set(subgroup.key, subgroup.urgency())
 
     def top(self) -> Urgency | None:
         """How urgent the most urgent task is; None when there is none."""

@@ -18,6 +18,8 @@ Invariants:
   nobody due later than promised before.
 - Not for several threads at once: the engine calls it from the thread that applies updates.
 - `decide` executes nothing; only `done` does. An execution that failed half-way is simply decided again.
+- An execution that takes its time may `begin` before it is `done`, even as of a later time than it was decided for.
+  Meanwhile its tasks are nobody's turn, and others are decided.
 
 Resting (a gap without tuples) is per task: windows of one task may become empty at different times, so the engine
 leaves out the members that rest, and calls `postpone` when all of them do.
@@ -164,6 +166,15 @@ class LocalScheduler:
         home = self._groups[chosen.key.group].subgroups.values()
         return _execution((each for each in home if each.is_stale(now)), now, now)
 
+    def begin(self, execution: Execution) -> None:
+        """The tasks are being executed, until they are `done`."""
+        self._plan()
+        for due in execution.tasks:
+            subgroup = self._find(due.task.key)
+            if subgroup is not None:
+                subgroup.under_way = True
+                self._enqueue(subgroup)
+
     def done(self, execution: Execution) -> None:
         """The tasks were executed; one that was removed meanwhile is none any more."""
         self._plan()
@@ -247,7 +258,7 @@ class LocalScheduler:
         return min((each for each in self._all() if each.may_run_early()), key=SubGroup.urgency, default=None)
 
     def _most_urgent_ordinary(self, now: Micros) -> SubGroup | None:
-        due = (each for each in self._all() if not each.key.exactly and each.deadline <= now)
+        due = (each for each in self._all() if not (each.key.exactly or each.under_way) and each.deadline <= now)
         return min(due, key=SubGroup.urgency, default=None)
 
     def _all(self) -> Iterator[SubGroup]:
@@ -269,11 +280,12 @@ class LocalScheduler:
     def _promote(self, group: str) -> None:
         """Keep the outer heap's view of a group: the urgency of its most urgent task."""
         top = self._groups[group].top()
-        if top is None:
-            del self._groups[group]
-            self._urgent.discard(group)
-        else:
+        if top is not None:
             self._urgent.set(group, top)
+            return
+        self._urgent.discard(group)
+        if not self._groups[group].subgroups:
+            del self._groups[group]
 
 
 def _execution(joint: Iterable[SubGroup], as_of: Micros, now: Micros) -> Execution:

@@ -40,6 +40,8 @@ class SubGroup:
         self.resting = False
         # Off the multiples of its period since the plan changed; its next execution brings it back to them.
         self.astray = False
+        # Its execution has begun and is not done: it is nobody's turn before that.
+        self.under_way = False
         # Where its deadlines shall start, until the first plan has given it a period.
         self.start: Micros | None = None
         self.members: dict[str, Member] = {}
@@ -122,7 +124,7 @@ class SubGroup:
         else:
             self.deadline = as_of + self.period
         self.answered = as_of
-        self.resting = self.astray = False
+        self.resting = self.astray = self.under_way = False
 
     def rest_until(self, until: Micros) -> None:
         self.deadline = multiple_at_or_after(until, self.period, self.key.offset)
@@ -140,7 +142,7 @@ class SubGroup:
         return self.deadline if self.key.exactly else now
 
     def may_run_early(self) -> bool:
-        return not self.key.exactly and not self.resting
+        return not (self.key.exactly or self.resting or self.under_way)
 
     def is_stale(self, now: Micros) -> bool:
         """An execution before the deadline would answer something new."""

@@ -332,28 +332,45 @@ class BasicIntervalSynopsis:
         """Grows when closed panes are revised; it may grow at other times, too."""
         return self._version
 
-    def frozen(self, needs: Mapping[Window, list[Partial]], now: Micros) -> Self:
+    def frozen(self, needs: Mapping[Window, list[Partial]], now: Micros, build: bool = False) -> Self:
         """The closed panes as they are now: another thread may `scan` these windows as of now, while this one goes on.
 
         Panes are lent, not copied. What accelerators have, they change in place, so they are asked at once; where one
-        has much to catch up with, the windows are left to a scan.
+        has much to catch up with, the windows are left to a scan, unless it is to `build` what it needs.
         """
         other = copy.copy(self)
         other._ring, other._keys = self._ring.frozen(), self._keys.frozen()
         other._ranked = {partial: values.frozen() for partial, values in self._ranked.items()}
         other.since, other._open, other.accelerators = self.since.copy(), {}, []
-        other._found = self._found_at_once(needs, now)
+        other._found = self._found_at_once(needs, now, build)
         return other
 
-    def _found_at_once(self, needs: Mapping[Window, list[Partial]], now: Micros) -> dict[Window, Accumulator]:
+    def _found_at_once(
+        self, needs: Mapping[Window, list[Partial]], now: Micros, build: bool
+    ) -> dict[Window, Accumulator]:
         found: dict[Window, Accumulator] = {}
         for window, partials in needs.items():
             servers = [self.accelerators[i] for i in self._servers(window, partials)]
-            if not all(each.is_near(self._ring, now, self._version) for each in servers):
+            if not (build or all(each.is_near(self._ring, now, self._version) for each in servers)):
                 continue
             if looked_up := self._looked_up(now - window.lag, [(window, partials)], servers, now):
                 found[window] = looked_up[0]
         return found
+
+    def scanned(self, needs: Mapping[Window, list[Partial]]) -> dict[Window, list[Partial]]:
+        """Of a frozen one, the windows whose panes a scan will fold one after the other, each after an edge."""
+        left = {window: partials for window, partials in needs.items() if window not in self._found}
+        return {} if self._ring.nested else left
+
+    def fold(self, accumulator: Accumulator, partials: list[Partial], since: Micros, until: Micros) -> None:
+        """Add the panes between two times to what an accumulator has."""
+        for first, last in self._runs(since, self._ring.position(until)):
+            column = functools.partial(self._ring.column, first=first, last=last)
+            accumulator.fold(partials, self._ring.codes(first, last), column)
+
+    def know(self, found: Mapping[Window, Accumulator]) -> None:
+        """A frozen one is told windows that need no scan."""
+        self._found |= found
 
     def is_empty(self, window: Window, now: Micros) -> bool:
         """No pane with tuples lies in the window as of now."""
@@ -368,8 +385,8 @@ class BasicIntervalSynopsis:
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
         together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
-        for window, accumulator in self._found.items():
-            yield self._view(window, needs[window], now - window.lag, accumulator)
+        for window in (each for each in self._found if each in needs):
+            yield self._view(window, needs[window], now - window.lag, self._found[window])
         for window in sorted((each for each in needs if each not in self._found), key=lambda window: window.length):
             servers = self._servers(window, needs[window])
             together.setdefault((window.lag, servers), []).append((window, needs[window]))

@@ -16,7 +16,7 @@ Space: the greatest n + LAG tuples of each partition.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numba
@@ -150,6 +150,10 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
 
     def straddles(self, edge: int) -> bool:
         return False
+
+    def scanned(self, needs: Mapping[Window, list[Partial]]) -> dict[Window, list[Partial]]:
+        """Which rows a window has depends on all of them: nothing is folded before the others are known."""
+        return {}
 
     def scan(self, needs: dict[Window, list[Partial]], now: int) -> Iterator[WindowView]:
         ages, last = self._ages(now)

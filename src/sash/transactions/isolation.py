@@ -46,6 +46,9 @@ class Isolation(Protocol):
     def give_way(self) -> None:
         """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
 
+    def away(self) -> AbstractContextManager[None]:
+        """The same for a while: the slide waits for something else, and whoever comes meanwhile has the window."""
+
 
 ISOLATION_LEVELS: dict[str, Callable[[], Isolation]] = {
     "serial": Serial,

@@ -67,14 +67,30 @@ class Optimistic:
 
     def give_way(self) -> None:
         """The window is whole here: those who wait have their turn, and those who read without a lock may begin."""
+        if self._holder == threading.get_ident():
+            with self._whole():
+                self._serial.give_way()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The same for a while, in which others may slide it, too."""
         if self._holder != threading.get_ident():
+            yield
             return
+        with self._whole(), self._serial.away():
+            yield
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Between two parts of a slide; to be entered and left by the holder of the lock."""
         depth = self._depth
         self._depth, self._holder = 0, None
         self._version += 1
-        self._serial.give_way()
-        self._version += 1
-        self._depth, self._holder = depth, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._version += 1
+            self._depth, self._holder = depth, threading.get_ident()
 
     def reading(self, function: Callable[[], Result]) -> Result:
         """What the function returns (or raises) when no slide comes between its start and its end."""

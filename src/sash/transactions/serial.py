@@ -72,6 +72,22 @@ class Serial:
         turn.wait()
         self._depth = depth
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The holder lets others have the window for a while, and comes back as one of those that wait for it."""
+        me = threading.get_ident()
+        with self._guard:
+            depth = self._depth if self._holder == me else 0
+            if depth:
+                self._depth = 0
+                self._hand_over()
+        try:
+            yield
+        finally:
+            if depth:
+                self._enter()
+                self._depth = depth
+
     @property
     def waiting(self) -> int:
         """How many transactions wait for the window, for statistics and tests."""
