@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -111,3 +112,39 @@ def test_one_time_queries_go_between_executions(spark: Any, tmp_path: Path, leve
         asking[0].join()
     assert taken_after[0] == 5 and len(executions) > 5
     assert answered_after == [5] or level != "serial"
+
+
+BESIDE = {**QUERIES, "other": "SELECT v, COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 2 sec] GROUP BY v"}
+
+
+@pytest.mark.parametrize("level", ["serial", "ws", "lws", "ttu"])
+def test_executions_beside_slides_are_right_and_recovered_as_they_were(spark: Any, tmp_path: Path, level: str) -> None:
+    """Panes arrive while workers compute; answers are those of `run()` as of their times, in order."""
+    ten_files(tmp_path / "data")
+
+    def register(session: sash.Session, texts: dict[str, str]) -> None:
+        create(session, tmp_path / "data")
+        for name, text in texts.items():
+            session.register(text, name=name)
+
+    with sash.connect(spark=spark, policy="conservative") as session:
+        register(session, {name: re.sub(r"SLIDE( EXACTLY)? \d", "SLIDE 1", text) for name, text in BESIDE.items()})
+        session.run()
+        expected = {name: {time: rows for time, _, rows in answers} for name, answers in told(session).items()}
+    options: dict[str, Any] = {"checkpoint": tmp_path / "c", "policy": "conservative", "isolation": level}
+    with sash.connect(spark=spark, clock=SlowMachine(step=0.04), workers=2, **options) as session:
+        register(session, BESIDE)
+        live(session, 80)
+        before, counted = told(session), session.stats()
+    assert counted["restarts"] == 0 or level in ("lws", "ttu")
+    assert counted["beside_slides"] == 0 or level != "serial"
+    for name, answers in before.items():
+        times = [time for time, _, _ in answers]
+        assert times and times == sorted(set(times))
+        for time, _, rows in answers:
+            assert sorted(map(repr, rows)) == sorted(map(repr, expected[name][time])), (name, time)
+    with sash.connect(spark=spark, workers=1, **options) as session:
+        assert told(session) == before
+        session.run()
+        exact = [time for time, _, _ in told(session)["exact"]]
+    assert exact == [float(t) for t in range(2, 41, 2)]
