@@ -1,6 +1,6 @@
 """Executions in several threads: is a stream with many groups of synopses faster with two workers than with one?
 
-    python -m benchmarks.run_workers                  two minutes or so
+    python -m benchmarks.run_workers                  ten minutes or so
     python -m benchmarks.run_workers --quick
 
 Every runtime gets the same seconds of the same stream, one runtime after the other, second by second, in an order that
@@ -11,7 +11,14 @@ are closed, and what is due is executed. Answers are compared.
     sums     64 sums in 4 groups with many addresses: most of the time is spent in kernels, which release Python's lock
 
 The ratio is the time of one worker over that of several, the sum over all seconds; its spread, the quartiles of the
-seconds. Writes benchmarks/out/workers.json.
+seconds.
+
+Then live, where executions run beside slides: one thread, and two workers under each isolation level. Micro-batches
+have five seconds of the stream each. With all the time that they need: what a micro-batch takes, against one thread.
+With half of what one thread needs: panes arrive while queries are executed, and it is told how many answers there
+were, by how many updates they were late, how many executions a slide came beside, and how many began again for that.
+
+Writes benchmarks/out/workers.json.
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ import argparse
 import json
 import os
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +35,36 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.packet_panes import PACKETS, Traffic, passes
+from benchmarks.packet_panes import PACKETS, Traffic, passes, together
 from benchmarks.packet_queries import LOADS, catalog, workload
+from benchmarks.run_scheduling import ALL_THE_TIME
 from sash.catalog import RegisteredQuery
+from sash.core.clock import SystemClock
+from sash.engine.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.pace import Pace, UntilNext
 from sash.engine.settings import Settings
+from sash.engine.statistics import GroupStatistics
 from sash.engine.stream import StreamRuntime
+from sash.synopses.basic_interval import BatchFacts
 
 OUT = Path(__file__).parent / "out"
 WORKERS = (1, 2, 4)
 SEED = 7
+# Seconds of the stream in a live micro-batch.
+BATCH = 5
+COLUMNS = (
+    "level",
+    "workers",
+    "ms",
+    "times as fast",
+    "quartiles",
+    "late",
+    "answers",
+    "executions",
+    "beside",
+    "restarts",
+)
 WIDE = Traffic(100_000, 20_000, 200)
 GROUPED_BY = ("src", "dst", "protocol * 10000 + port", "port")
 _SUM = "SELECT {of}, SUM(length) AS bytes FROM packets [WINDOW {w} sec SLIDE 1 sec] GROUP BY {of}"
@@ -79,6 +107,79 @@ def measure(queries: list[CompiledQuery], traffic: Traffic, seconds: int, warm: 
     ]
 
 
+@dataclass
+class Live:
+    """A runtime that micro-batches are applied to as a live session does, and what came of it."""
+
+    level: str
+    workers: int
+    runtime: StreamRuntime = field(init=False)
+    took: list[float] = field(default_factory=list)
+    answers: int = 0
+
+    def __post_init__(self) -> None:
+        self.runtime = StreamRuntime(PACKETS, Settings("conservative", workers=self.workers), level=self.level)
+
+    def take(self, facts: BatchFacts, pace: Pace) -> list[Answer]:
+        begun = time.perf_counter()
+        progress = self.runtime.apply(facts, pace=pace)
+        self.took.append(time.perf_counter() - begun)
+        self.answers += len(progress.answers)
+        return progress.answers
+
+    def forget(self) -> None:
+        """What came before the measurement."""
+        self.took.clear()
+        self.answers = 0
+        for group in self.runtime.groups.values():
+            group.statistics = GroupStatistics()
+        for active in self.runtime.active.values():
+            active.lateness = 0
+
+    def facts(self, alone: list[float]) -> dict[str, Any]:
+        groups = [group.statistics for group in self.runtime.groups.values()]
+        late = sum(active.lateness for active in self.runtime.active.values())
+        return {
+            "level": self.level,
+            "workers": self.workers,
+            "ms_per_batch": 1e3 * float(np.mean(self.took)),
+            "ratio": sum(alone) / sum(self.took),
+            "quartiles": np.percentile(np.array(alone) / np.array(self.took), [25, 75]).tolist(),
+            "answers": self.answers,
+            "lateness": late / max(1, self.answers),
+            "executions": sum(each.executions for each in groups),
+            "beside_slides": sum(each.beside_slides for each in groups),
+            "restarts": sum(each.restarts for each in groups),
+        }
+
+
+def measure_live(
+    queries: list[CompiledQuery], traffic: Traffic, seconds: int, warm: int, part: float | None
+) -> list[dict[str, Any]]:
+    """`part`: how much of the time that one thread needs there is; None: as much as anybody wants."""
+    lives = [Live("serial", 1), *(Live(level, 2) for level in ("ws", "lws", "ttu"))]
+    for live in lives:
+        live.runtime.synchronise(queries)
+    prepared = passes(traffic, lives[0].runtime.tables(), warm + seconds, SEED)
+    batches = [together(prepared[start : start + BATCH]) for start in range(0, len(prepared), BATCH)]
+    needed = 0.0
+    for number, batch in enumerate(batches):
+        measured, answers = number * BATCH >= warm, {}
+        for place in range(len(lives)):
+            live = lives[(number + place) % len(lives)]
+            pace = UntilNext(SystemClock(), part * needed) if measured and part is not None else ALL_THE_TIME
+            answers[live.level] = {(each.query, each.as_of): each.table for each in live.take(batch, pace)}
+        if not measured:
+            needed = lives[0].took[-1]
+            for live in lives:
+                live.forget()
+        known = answers["serial"]
+        for said in answers.values():
+            assert part is not None or said.keys() == known.keys(), "the same answers"
+            assert all(table == known[key] for key, table in said.items() if key in known), "right as of their times"
+    return [live.facts(lives[0].took) for live in lives]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=64, help="how many (default %(default)s)")
@@ -93,6 +194,10 @@ def main() -> None:
         "lists": measure(workload("high", arguments.queries, SEED).queries, LOADS["high"], seconds, warm),
         "sums": measure(sums(arguments.queries), WIDE, seconds, warm // 3),
     }
+    for name, part in (("all the time", None), ("half of the time", 0.5)):
+        queries = workload("high", arguments.queries, SEED).queries
+        results[f"lists, {name}"] = measure_live(queries, LOADS["high"], seconds, warm, part)
+        results[f"sums, {name}"] = measure_live(sums(arguments.queries), WIDE, seconds, warm // 3, part)
     if not arguments.quick:
         OUT.mkdir(exist_ok=True)
         (OUT / "workers.json").write_text(json.dumps(results, indent=1))
@@ -112,6 +217,16 @@ def table(results: dict[str, Any]) -> None:
             cells = (str(each["groups"]), str(each["workers"]), f"{each['ms_per_second']:.1f}", f"{each['ratio']:.2f}")
             shown.add_row(name, *cells, f"{low:.2f} to {high:.2f}")
     Console(width=100).print(shown)
+    for name in (name for name in results if name.endswith("time")):
+        live = Table(title=f"live: {name}")
+        for column in COLUMNS:
+            live.add_column(column, justify="left" if column == "level" else "right")
+        for each in results[name]:
+            low, high = each["quartiles"]
+            numbers = (f"{each['ms_per_batch']:.1f}", f"{each['ratio']:.2f}", f"{low:.2f} to {high:.2f}")
+            counted = (str(each[column]) for column in ("answers", "executions", "beside_slides", "restarts"))
+            live.add_row(each["level"], str(each["workers"]), *numbers, f"{each['lateness']:.2f}", *counted)
+        Console(width=120).print(live)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,9 @@ class Execution:
         groups = {id(group): group for active in self._queries for group in active.groups}
         if not all(ahead.follows(groups[which].synopsis, as_of) for which, ahead in self._ahead.items()):
             return False
-        self._as_of = as_of
-        self.freeze(build=True)
+        if as_of != self._as_of:
+            self._as_of = as_of
+            self.freeze(build=True)
         return True
 
     def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:

@@ -349,12 +349,11 @@ class BasicIntervalSynopsis:
         self, needs: Mapping[Window, list[Partial]], now: Micros, build: bool
     ) -> dict[Window, Accumulator]:
         found: dict[Window, Accumulator] = {}
-        for window, partials in needs.items():
-            servers = [self.accelerators[i] for i in self._servers(window, partials)]
+        for lag, servers, windows in self._together(needs):
             if not (build or all(each.is_near(self._ring, now, self._version) for each in servers)):
                 continue
-            if looked_up := self._looked_up(now - window.lag, [(window, partials)], servers, now):
-                found[window] = looked_up[0]
+            if looked_up := self._looked_up(now - lag, windows, servers, now):
+                found |= {window: accumulator for (window, _), accumulator in zip(windows, looked_up, strict=True)}
         return found
 
     def scanned(self, needs: Mapping[Window, list[Partial]]) -> dict[Window, list[Partial]]:
@@ -384,14 +383,23 @@ class BasicIntervalSynopsis:
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
-        together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
         for window in (each for each in self._found if each in needs):
             yield self._view(window, needs[window], now - window.lag, self._found[window])
-        for window in sorted((each for each in needs if each not in self._found), key=lambda window: window.length):
+        for lag, servers, windows in self._together({each: needs[each] for each in needs if each not in self._found}):
+            yield from self._scan_from(now - lag, windows, servers, now)
+
+    def _together(
+        self, needs: Mapping[Window, list[Partial]]
+    ) -> Iterator[tuple[int, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
+        """Windows with the same lag and accelerators, the shortest first, and no more than are scanned at a time."""
+        together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}
+        for window in sorted(needs, key=lambda window: window.length):
             servers = self._servers(window, needs[window])
             together.setdefault((window.lag, servers), []).append((window, needs[window]))
+        most = max(1, MOST_SCANNED // max(1, len(self._keys)))
         for (lag, servers), windows in sorted(together.items(), key=lambda item: item[0]):
-            yield from self._scan_from(now - lag, windows, [self.accelerators[i] for i in servers], now)
+            for start in range(0, len(windows), most):
+                yield lag, [self.accelerators[i] for i in servers], windows[start : start + most]
 
     def among(self, window: Window, partials: Sequence[Partial], codes: Codes, now: int) -> Accumulator | None:
         """One window for some groups alone, from a synopsis that need not visit the others; None without one."""
@@ -424,14 +432,10 @@ class BasicIntervalSynopsis:
     def _scan_from(
         self, newest: Micros, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
     ) -> Iterator[WindowView]:
-        youngest = self._ring.position(newest)
-        most = max(1, MOST_SCANNED // max(1, len(self._keys)))
-        for start in range(0, len(windows), most):
-            some = windows[start : start + most]
-            looked_up = self._looked_up(newest, some, servers, now)
-            found = self._accumulators(newest, youngest, some) if looked_up is None else looked_up
-            for (window, partials), accumulator in zip(some, found, strict=True):
-                yield self._view(window, partials, newest, accumulator)
+        looked_up = self._looked_up(newest, windows, servers, now)
+        found = self._accumulators(newest, self._ring.position(newest), windows) if looked_up is None else looked_up
+        for (window, partials), accumulator in zip(windows, found, strict=True):
+            yield self._view(window, partials, newest, accumulator)
 
     def _view(self, window: Window, partials: list[Partial], newest: Micros, accumulator: Accumulator) -> WindowView:
         edge, youngest = newest - window.length, self._ring.position(newest)
