@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -43,6 +44,9 @@ from sash.transactions import Isolation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Seconds until it is looked again whether the groups that a question reads are all as of one time.
+_AGAIN = 0.001
 
 
 class Questions:
@@ -103,7 +107,8 @@ class Questions:
             return None if runtime.is_between(compiled) else look_up(compiled, runtime)
 
         while (answer := self._isolation.taking(take)) is None:
-            pass
+            # Whoever moves the groups on may be waiting for workers, which need the processor.
+            time.sleep(_AGAIN)
         return stamped(answer)
 
     def explain(self, statement: Statement) -> str:

@@ -23,7 +23,8 @@ class Settings:
 
     `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
     `refresh_when_idle`: live, queries may be answered before they are due when there is time.
-    `workers`: how many threads execute the queries that are due; answers are the same with any number.
+    `workers`: how many threads execute the queries that are due. In `run()` answers are the same with any number; with
+    several, live, executions run beside slides, as the isolation level says.
     `cluster_groups`: a pane table with more groups than this goes to the cluster, if it can.
     `max_groups`: the most groups that the windows of one pane table, or a synopsis of a join, may have in this process.
     `max_rows`: the most rows that one continuous plan, or one stored window in memory, may keep.
