@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from tests.engine.test_policies import Hurry, fed, times
 from tests.support.checks import check_answers
 from tests.support.duck_pass import aggregate
 from tests.support.feed import Feed, compiled
+from tests.support.shelf import Shelf
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 from tests.support.threads import PATIENCE, join, start
 
@@ -411,3 +413,28 @@ def test_windows_of_rows(level: str, steps: list[list[float]]) -> None:
         if (expected := calm.get((answer.query, answer.rows))) is not None:
             assert (answer.as_of, answer.complete) == (expected.as_of, expected.complete)
             assert repr(answer.table.to_pylist()) == repr(expected.table.to_pylist())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(max_examples=15)
+@given(query_sets(4), batches(most=40), st.data())
+def test_panes_in_the_cluster(
+    level: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject
+) -> None:
+    """An execution reads the files of the moment at which they were taken, and then lets them go."""
+    steps = st.lists(st.sampled_from([0.0, 0.01, 0.1, 0.4, 1.0]), max_size=12)
+    open_files, original = list[None](), Shelf.reading
+
+    @contextmanager
+    def reading(shelf: Shelf) -> Iterator[None]:
+        open_files.append(None)
+        with original(shelf):
+            yield
+        open_files.pop()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shelf, "reading", reading)
+        paces: list[Pace] = [Hurry(data.draw(steps)) for _ in parts]
+        feed = fed(queries, parts, Settings("conservative", workers=2), paces, "cluster", level)
+        check_answers(queries, feed.answers + feed.finish(), parts, feed.declared)
+    assert not open_files

@@ -72,7 +72,7 @@ def test_completed_as_of_now_or_a_pane_later(
     early.read()
     synopsis.close(now + slid)
     synopsis.expire(now + slid - max(window.reach for window in needs))
-    assert early.follows(synopsis, now + slid)
+    assert early.follows(synopsis.version, now + slid)
     later = synopsis.frozen({}, now + slid)
     # What is closed afterwards concerns nobody.
     synopsis.close(now + slid + 1)
@@ -85,7 +85,7 @@ def test_two_panes_later_it_is_in_vain() -> None:
     needs = {Window(4, 1): PARTIALS}
     synopsis = filled([[(1, 1)]] * 8, closed=5)
     early = ReadAhead(synopsis.frozen(needs, 5), needs, 5, pane=1)
-    assert early.follows(synopsis, 6) and not early.follows(synopsis, 7)
+    assert early.follows(synopsis.version, 6) and not early.follows(synopsis.version, 7)
 
 
 def test_and_so_it_is_when_panes_were_revised() -> None:
@@ -95,7 +95,7 @@ def test_and_so_it_is_when_panes_were_revised() -> None:
     one = {ROWS: [pa.array([1])], FLOATS: [pa.array([0.5])]}
     lifted = {**one, SUM: [pa.array([1]), pa.array([0])], LOWEST: [pa.array([1])], HIGHEST: [pa.array([0.5])]}
     synopsis.absorb(PaneRows(1, np.array([3]), [pa.array([1], pa.int64())], lifted), closed_until=5)
-    assert not early.follows(synopsis, 5)
+    assert not early.follows(synopsis.version, 5)
 
 
 def test_what_is_read_at_the_end() -> None:

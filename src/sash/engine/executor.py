@@ -67,10 +67,12 @@ class Execution:
             self._frozen[id(group)] = group.synopsis.frozen(needs, self._as_of, build)
 
     def plan_ahead(self) -> bool:
-        """After `freeze`: look what could be read ahead; whether there is anything."""
+        """After `freeze`: look what could be read ahead; whether there is anything. A job in the cluster reads all."""
+        if any(isinstance(frozen, ClusterPanes) for frozen in self._frozen.values()):
+            return False
         for group, jobs in self._by_group():
-            if not group.coarse:
-                frozen = self._frozen[id(group)]
+            frozen = self._frozen[id(group)]
+            if isinstance(frozen, BasicIntervalSynopsis) and not group.coarse:
                 self._ahead[id(group)] = ReadAhead(frozen, _needs(jobs), self._as_of, group.length)
         return any(ahead.needs for ahead in self._ahead.values())
 
@@ -81,7 +83,7 @@ class Execution:
     def follow(self, as_of: int) -> bool:
         """Freeze the rest as of a time, unless something that was read ahead has left its window."""
         groups = {id(group): group for active in self._queries for group in active.groups}
-        if not all(ahead.follows(groups[which].synopsis, as_of) for which, ahead in self._ahead.items()):
+        if not all(ahead.follows(groups[which].synopsis.version, as_of) for which, ahead in self._ahead.items()):
             return False
         if as_of != self._as_of:
             self._as_of = as_of
@@ -90,7 +92,9 @@ class Execution:
 
     def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:
         for which, ahead in self._ahead.items():
-            ahead.complete(self._frozen[which], self._as_of)
+            frozen = self._frozen[which]
+            assert isinstance(frozen, BasicIntervalSynopsis)
+            ahead.complete(frozen, self._as_of)
         for group, jobs in self._by_group():
             self._scan(group, jobs)
         for active in self._queries:

@@ -49,9 +49,9 @@ class ReadAhead:
         for view in self._frozen.scan(needs, self._now):
             self._read[shorter[view.window]] = view.accumulator
 
-    def follows(self, synopsis: BasicIntervalSynopsis, now: int) -> bool:
-        """Whether what was read is still in the windows as of a later time, by the same codes."""
-        return now - self._now <= self._pane and synopsis.version == self._frozen.version
+    def follows(self, version: int, now: int) -> bool:
+        """Whether what was read is still in the windows as of a later time, and has the same codes by its version."""
+        return now - self._now <= self._pane and version == self._frozen.version
 
     def complete(self, later: BasicIntervalSynopsis, now: int) -> None:
         """Read the last panes, of a synopsis that was frozen as of now; it then has the windows."""
