@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 
 
-def write_data(directory: Path, files: int = 24) -> None:
-    """Files of 2.5 s, by default more than a snapshot interval, slightly out of order within the delay."""
+def write_data(directory: Path, files: int, rows: int = 100) -> None:
+    """Files of 2.5 s, with more rows longer, slightly out of order within the delay."""
     chance = random.Random(3)
     directory.mkdir()
     for part in range(files):
-        begin = START + part * 5 * SECOND // 2
-        stamps = [begin + i * 25_000 - chance.randrange(800_000) for i in range(100)]
+        begin = START + part * rows * SECOND // 40
+        stamps = [begin + i * 25_000 - chance.randrange(800_000) for i in range(rows)]
         table = pa.table(
             {
                 "ts": pa.array(stamps, pa.timestamp("us", "UTC")),
@@ -86,7 +86,8 @@ def _normal(rows: list[dict[str, Any]]) -> list[Any]:
 
 def check_kills(tmp_path: Path, kills: int, seed: int) -> None:
     data = tmp_path / "data"
-    write_data(data)
+    # A minute, in few micro-batches, but more than the victim has between two snapshots.
+    write_data(data, files=10, rows=240)
     began = time.monotonic()
     whole = run_victim(data, tmp_path / "whole", tmp_path / "whole.jsonl")
     took = time.monotonic() - began

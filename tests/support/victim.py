@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sash
+import sash.storage.epochs
 from sash.core.faults import listening
 from sash.core.time import SECOND, to_micros
 from sash.spark.pipeline import Pipeline
@@ -82,6 +83,8 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
 
         return call
 
+    # Several times in a run, which is to be short.
+    sash.storage.epochs.SNAPSHOT_EVERY = 4
     Pipeline.aggregate = around(Pipeline.aggregate)  # type: ignore[method-assign]
     with open(out, "a") as file, listening(lambda moment, path: step()):
 
