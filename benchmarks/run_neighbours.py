@@ -1,38 +1,86 @@
-"""Micro-batches with and without heavy one-time questions beside them.
+"""Micro-batches alone and beside heavy neighbours, with pools of Spark's FAIR scheduler and without.
 
-    python -m benchmarks.run_neighbours               a minute and a half
+    python -m benchmarks.run_neighbours                 seven minutes
     python -m benchmarks.run_neighbours --seconds 10
 
-A live stream of packets stores its window. For --seconds it runs alone, then as long while another thread asks one
-question after the other: a join of the stored window with itself, by Spark. Prints the median and the longest time of
-work on a micro-batch, and the ratio of the two medians, as one JSON object.
+A live stream of packets stores its window. For --seconds it runs alone; then as long while another thread asks one
+question after the other, a join of the stored window with itself, by Spark; then as long while another thread has an
+archive rewritten by Spark, again and again. That is done on a Spark whose scheduler is FAIR, with the pools of Sash,
+and on one whose scheduler is FIFO, where pools mean nothing, everything else being equal: pools, none, none, pools, so
+that neither gains by coming later. Prints the median and the longest time of work on a micro-batch in each case, what
+the neighbours took, and the ratios of medians, as one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
+import tempfile
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+from pyspark.sql import SparkSession
 
 import sash
+from sash.engine import archive_feed
+from sash.spark.neighbours import allocation_file
+from sash.spark.session import _SETTINGS
 
 TRIGGER = 1.0
 QUESTION = (
     "SELECT a.k, COUNT(*) AS pairs, SUM(a.v * b.v) AS products "
     "FROM packets [WINDOW 20 sec] a JOIN packets [WINDOW 20 sec] b ON a.k = b.k GROUP BY a.k"
 )
+ARCHIVED, MINUTES = 2_000_000, 20
+POOLS, NONE = "pools", "none"
+# What a neighbour does, for the so-manieth time; and what micro-batches took, and what that took each time.
+Work = Callable[[sash.Session, int], None]
+Took = tuple[list[float], list[float]]
 
 
-def declare(session: sash.Session, rate: int) -> None:
+@contextmanager
+def spark_with(scheduler: str) -> Iterator[SparkSession]:
+    """Spark as Sash starts it, but for the scheduler."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    cores = os.cpu_count() or 2
+    builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "2g")
+    settings = {**_SETTINGS, "spark.scheduler.mode": scheduler, "spark.sql.shuffle.partitions": str(cores)}
+    with allocation_file(cores) as pools:
+        for name, value in {**settings, "spark.scheduler.allocation.file": pools}.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("FATAL")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def declare(session: sash.Session, rate: int, directory: Path) -> None:
     frame = session.spark.readStream.format("rate").option("rowsPerSecond", rate).option("numPartitions", 2).load()
     frame = frame.selectExpr("timestamp AS ts", "CAST(value % 1000 AS INT) AS k", "CAST(value % 97 AS INT) AS v")
     session.create_stream("packets", frame, timestamp="ts", keep="30 sec")
     for i, keys in enumerate(("k", "v", "k, v")):
         text = f"SELECT {keys}, SUM(v) AS t, COUNT(*) AS n FROM packets [WINDOW 10 sec SLIDE 1 sec] GROUP BY {keys}"
         session.register(text, name=f"q{i}")
+    # An archive of something else: that of a stream is part of the stream's own work.
+    apart = MINUTES * 60_000_000 // ARCHIVED
+    old = session.spark.range(ARCHIVED).selectExpr(
+        f"timestamp_micros(1700000000000000 + id * {apart}) AS ts", "CAST(id % 1000 AS INT) AS k", "id AS v"
+    )
+    session.create_stream("old", old, timestamp="ts")
+    session.sql(
+        f"CREATE ARCHIVE log FROM old KEY k LIFETIME UP TO 1 hour UPDATE EVERY 5 min PARTITION 4 x 4 IN '{directory}'"
+    )
 
 
 def times(session: sash.Session, seconds: float) -> list[float]:
@@ -54,41 +102,87 @@ def _work(stats: dict[str, float]) -> float:
     return stats["seconds_in_spark"] + stats["seconds_in_sash"]
 
 
-def asking(session: sash.Session, done: threading.Event, took: list[float]) -> None:
-    while not done.is_set():
-        begun = time.perf_counter()
-        session.query(QUESTION)
-        took.append(time.perf_counter() - begun)
+def ask(session: sash.Session, number: int) -> None:
+    session.query(QUESTION)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=30, help="of each half (default %(default)s)")
-    parser.add_argument("--rate", type=int, default=20_000, help="tuples per second (default %(default)s)")
-    given = parser.parse_args()
-    with sash.connect(keep_answers=2) as session:
-        declare(session, given.rate)
+def rewrite(session: sash.Session, number: int) -> None:
+    session.sql(f"ALTER ARCHIVE log PARTITION {(2, 4)[number % 2]} x 4")
+
+
+NEIGHBOURS: dict[str, Work] = {"questions": ask, "archive": rewrite}
+
+
+def beside(session: sash.Session, seconds: float, work: Work) -> Took:
+    """What micro-batches took while a thread did some work over and over, and what that took each time."""
+    done, took = threading.Event(), list[float]()
+
+    def loop() -> None:
+        while not done.is_set():
+            begun = time.perf_counter()
+            work(session, len(took))
+            took.append(time.perf_counter() - begun)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    found = times(session, seconds)
+    done.set()
+    thread.join()
+    return found, took
+
+
+def block(scheduler: str, seconds: float, rate: int) -> dict[str, Took]:
+    """One session: alone, and beside each of the neighbours."""
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        spark_with(scheduler) as spark,
+        sash.connect(spark=spark, keep_answers=2) as session,
+    ):
+        declare(session, rate, Path(scratch) / "archive")
         session.start(trigger=f"{TRIGGER:g} seconds")
         # Until the stored window is full and everything has been done once.
         times(session, 25)
         while not session.queries["q0"].answered:
             times(session, 1)
-        session.query(QUESTION)
-        alone = times(session, given.seconds)
-        done, took = threading.Event(), list[float]()
-        thread = threading.Thread(target=asking, args=(session, done, took))
-        thread.start()
-        beside = times(session, given.seconds)
-        done.set()
-        thread.join()
+        for work in NEIGHBOURS.values():
+            work(session, 0)
+            work(session, 1)
+        found = {"alone": (times(session, seconds), list[float]())}
+        found |= {name: beside(session, seconds, work) for name, work in NEIGHBOURS.items()}
         session.stop()
+    return found
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "longest": max(values), "number": len(values)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20, help="of each case in each session (default %(default)s)")
+    parser.add_argument("--rate", type=int, default=20_000, help="tuples per second (default %(default)s)")
+    given = parser.parse_args()
+    batches: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
+    neighbours: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
+    # The archive is small for a benchmark's sake; Spark rewrites it as it would a large one.
+    with mock.patch.object(archive_feed, "SPARK_FROM_BYTES", 0):
+        for name, scheduler in ((POOLS, "FAIR"), (NONE, "FIFO"), (NONE, "FIFO"), (POOLS, "FAIR")):
+            for case, (took, work) in block(scheduler, given.seconds, given.rate).items():
+                batches[name][case] += took
+                neighbours[name][case] += work
+            print(f"{name}: done", file=sys.stderr, flush=True)
     found = {
-        "alone": {"median": statistics.median(alone), "longest": max(alone), "micro_batches": len(alone)},
-        "beside": {"median": statistics.median(beside), "longest": max(beside), "micro_batches": len(beside)},
-        "ratio": statistics.median(beside) / statistics.median(alone),
-        "questions": {"asked": len(took), "median": statistics.median(took)},
+        name: {
+            "micro_batches": {case: summary(values) for case, values in batches[name].items()},
+            "neighbours": {case: summary(values) for case, values in neighbours[name].items() if values},
+            "ratio": {
+                case: statistics.median(batches[name][case]) / statistics.median(batches[name]["alone"])
+                for case in NEIGHBOURS
+            },
+        }
+        for name in (POOLS, NONE)
     }
-    print(json.dumps(found), file=sys.stdout)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
