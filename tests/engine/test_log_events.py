@@ -89,6 +89,31 @@ def test_a_stream_that_is_too_slow_says_so(spark: Any, tmp_path: Path, caplog: p
 
 
 @pytest.mark.spark
+def test_a_stream_that_has_nothing_to_do_is_not_overloaded(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = SlowMachine(step=5.0)
+    ten_files(tmp_path / "data")
+    with caplog.at_level(logging.INFO, "sash"), sash.connect(spark=spark, clock=clock) as session:
+        create(session, tmp_path / "data")
+        session.register(QUERY, name="q")
+        statistics = session._streams["s"].runtime.statistics
+        session.start(trigger="100 ms")
+        while statistics.tuples < 80:
+            assert not session.wait(0.05)
+        # Nothing comes any more, and whoever asks moves the clock.
+        while session.stats()["streams"]["s"]["overloaded"]:
+            assert not session.wait(0.05)
+        write(tmp_path / "drafts", 10, [(44.0, 0, 0)])
+        (tmp_path / "drafts" / "part-010.parquet").rename(tmp_path / "data" / "part-010.parquet")
+        while statistics.tuples < 81:
+            assert not session.wait(0.05)
+        session.stop()
+    names = [event["event"] for event in events(caplog)]
+    assert names.count("overload.began") == 1 and names.count("overload.ended") == 1
+
+
+@pytest.mark.spark
 def test_a_micro_batch_that_fails_says_so(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ten_files(tmp_path / "data")
     (tmp_path / "data" / "part-003.parquet").write_text("no parquet")
