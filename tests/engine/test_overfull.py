@@ -123,6 +123,21 @@ def test_rows_that_have_left_do_not_count(caplog: pytest.LogCaptureFixture) -> N
     assert (told["event"], told["stream"], told["rows"]) == ("window.overfull", "s", 24)
 
 
+def test_a_question_that_is_overtaken_is_refused() -> None:
+    """Whatever it has seen of the rows that were let go meanwhile."""
+    window = KeptWindow(Stream("s", SCHEMA, "ts", keep=KEEP), most_rows=14)
+    for second in range(4):
+        window.take(table([second * SECOND + 1, second * SECOND + 2], 2 * second), second * SECOND + 2)
+
+    def meanwhile(rows: pa.Table) -> pa.Table:
+        if window.gave_up_at is None:
+            window.take(table([5 * SECOND + n for n in range(20)], 100), 6 * SECOND)
+        return rows
+
+    with pytest.raises(SashError, match="its stored window had 28 rows"):
+        window.read(None, meanwhile)
+
+
 # -- answers of continuous plans ------------------------------------------------------------------------
 
 

@@ -344,6 +344,7 @@ class KeptWindow:
             restart=folding.restart,
             priority=ASKED,
         )
+        self.check()
         self.reads.count(answer)
         return answer.parts[-1].end
 
@@ -352,10 +353,13 @@ class KeptWindow:
 
     def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> Stored:
         """Rows that were found as of a time, without those before the window."""
-        assert self._since is not None
+        begun = self._since
+        # Whoever has seen what was let go in the middle of a question is told.
+        self.check()
+        assert begun is not None
         oldest = as_of - (self.extent if reach is None else reach)
         low = pc.greater_equal if self.stream.closed_left else pc.greater
-        since = max(self._since, as_of - self.extent)
+        since = max(begun, as_of - self.extent)
         return Stored(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
 
     def empty(self) -> pa.Table:
