@@ -200,6 +200,26 @@ def test_a_stream_that_sheds_load(spark: Any, tmp_path: Path) -> None:
             )
 
 
+def test_a_damaged_file_is_refused_by_its_name(spark: Any, tmp_path: Path) -> None:
+    """Its length is looked at when a session opens, its checksum before it is read."""
+    data(tmp_path / "data", range(2))
+    question = "SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        session.register(question.replace("]", " SLIDE 3 sec]"), name="q", synopsis="cluster")
+        session.run()
+        assert session.query(question).num_rows
+    (path, *_) = files(tmp_path / "c")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    session = sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock())
+    with session, pytest.raises(sash.SashError, match=f"{path.name}.*checksum"):
+        session.query(question)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(sash.SashError, match=f"{path.name}.*bytes"):
+        sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock())
+
+
 def test_files_are_retained_by_name(tmp_path: Path) -> None:
     window = WindowFiles(tmp_path)
     names = [f"epoch-{i:09d}/_pane={i}/part.parquet" for i in range(3)]

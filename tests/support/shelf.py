@@ -35,10 +35,9 @@ class Shelf:
             found.append({"file": name, "rows": len(self._tables[name]), "start": start, "end": end})
         return pa.Table.from_pylist(found, FILES)
 
-    def ask(self, inquiry: Inquiry, files: Sequence[str], rows: int) -> dict[int, list[Found]]:
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> dict[int, list[Found]]:
         self.inquiries += 1
-        tables = [self._tables[name] for name in files]
-        assert rows == sum(map(len, tables))
+        tables = [self._tables[name] for name in files["file"].to_pylist()]
         stored = pa.concat_tables(tables, promote_options="default")
         found: dict[int, list[Found]] = {}
         for by, numbers in inquiry.divisions().items():

@@ -50,8 +50,10 @@ class _Cluster:
     files: WindowFiles
     pipeline: Callable[[], Pipeline]
 
-    def ask(self, inquiry: Inquiry, files: Sequence[str], rows: int) -> Mapping[int, Sequence[Found]]:
-        return ask_panes(self.pipeline().session, inquiry, [self.files.path(name) for name in files], rows)
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[Found]]:
+        self.files.check(files)
+        paths, rows = map(self.files.path, files["file"].to_pylist()), int(np.asarray(files["rows"]).sum())
+        return ask_panes(self.pipeline().session, inquiry, list(paths), rows)
 
     def reading(self) -> AbstractContextManager[None]:
         return self.files.reading()
@@ -183,6 +185,7 @@ class ClusterTables:
         """The state is that of the last entry: from now on its files are read, and there are no others."""
         for group in self._groups():
             files = self._files_of(directory_of(group))
+            files.check_sizes(_panes_of(group).to_table())
             files.keep_only(_panes_of(group).files)
             _panes_of(group).cluster = _Cluster(files, self._pipeline)
         if self._place is not None and self._durable and self._place().exists():

@@ -25,19 +25,21 @@ from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.core.window import Window
+from sash.storage.window_files import SEAL
 from sash.synopses.accelerator import Accelerator
 from sash.synopses.basic_interval import PaneRows
 from sash.synopses.cluster.inquiry import Found, Inquiry, Part
 from sash.synopses.partials import Partial
 
-FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
+_SPAN = (("start", pa.int64()), ("end", pa.int64()))
+FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), *_SPAN, *SEAL])
 
 
 class Cluster(Protocol):
     """Who has the files."""
 
-    def ask(self, inquiry: Inquiry, files: Sequence[str], rows: int) -> Mapping[int, Sequence[Found]]:
-        """An inquiry over some files, which have so many rows: what came of each part, wherever it was computed."""
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[Found]]:
+        """An inquiry over some FILES, which have rows: what came of each part, wherever it was computed."""
 
     def reading(self) -> AbstractContextManager[None]:
         """The files that are there when this begins are there until it ends."""
@@ -162,9 +164,8 @@ class ClusterPanes:
         oldest, newest = inquiry.span()
         inside = (self._ends > oldest) & (self._ends <= newest)
         needed = self._files.filter(pa.array(inside))
-        rows = int(np.asarray(needed["rows"]).sum())
         with self._reading:
-            found = self.cluster.ask(inquiry, needed["file"].to_pylist(), rows) if rows else {}
+            found = self.cluster.ask(inquiry, needed) if len(needed) else {}
         joined = inquiry.joined(found)
         return [joined[number] for number in range(len(parts))]
 
