@@ -1,9 +1,9 @@
 """The pane tables of a stream that are in the cluster: who goes there, their files, and what is logged about them.
 
-before a micro-batch   a group that wants to be there, or has become too large, moves: its panes become files
-its pass               the rows of such a table go from Spark to files; this process gets their names, and how many
-                       tuples each pane has
-its commit             the entry has the names; files that no window reaches any more are let go
+    before a micro-batch   a group that wants to be there, or has become too large, moves: its panes become files
+    its pass               the rows of such a table go from Spark to files; this process gets their names, and how many
+                           tuples each pane has
+    its commit             the entry has the names; files that no window reaches any more are let go
 """
 
 from __future__ import annotations
