@@ -3,7 +3,7 @@
     python -m benchmarks.run_stored_questions [--rows 200000] [--rounds 5] [--kinds probe first sort fold slides]
 
 A window of so many rows with a tenth as many values of k. Each question is asked both ways by turns; the shortest times
-of the rounds, in seconds, go to benchmarks/out/stored_questions.json:
+of the rounds, in seconds by the clock and of the processors, go to benchmarks/out/stored_questions.json:
 
     probe    a join with the last n rows: the index is probed with their values; or Spark is given all rows
     first    ORDER BY k LIMIT n: the rows of the first values; or all rows
@@ -24,6 +24,7 @@ from time import perf_counter
 from typing import Any
 from unittest import mock
 
+import psutil
 import pyarrow as pa
 
 import sash
@@ -41,19 +42,32 @@ AGGREGATES = {
 }
 
 
-def best(rounds: int, ways: dict[str, Callable[[], pa.Table]]) -> dict[str, float]:
-    """The shortest time of each, by turns; a round before the first is not counted. All must answer alike."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
+def processor() -> float:
+    """Seconds of processor time that this process and Spark's have taken."""
+    own = psutil.Process()
+    taken = [each.cpu_times() for each in (own, *own.children(recursive=True))]
+    return float(sum(each.user + each.system for each in taken))
+
+
+def best(rounds: int, ways: dict[str, Callable[[], pa.Table]]) -> dict[str, dict[str, float]]:
+    """The shortest times of each, by turns; a round before the first is not counted. All must answer alike."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     expected: pa.Table | None = None
     for _ in range(rounds + 1):
         for name, way in ways.items():
-            start = perf_counter()
+            taken, start = processor(), perf_counter()
             answer = way()
-            times[name].append(perf_counter() - start)
+            times[name].append((perf_counter() - start, processor() - taken))
             expected = answer if expected is None else expected
             if not len(answer) or answer.to_pydict() != expected.to_pydict():
                 raise AssertionError(f"{name}: {len(answer)} rows, which are not those of {next(iter(ways))}")
-    return {name: round(min(each[1:]), 4) for name, each in times.items()}
+    return {
+        name: {
+            "seconds": round(min(clock for clock, _ in each[1:]), 4),
+            "processor": round(min(own for _, own in each[1:]), 2),
+        }
+        for name, each in times.items()
+    }
 
 
 def asked(session: sash.Session, text: str, helps: bool) -> Callable[[], Any]:
@@ -63,6 +77,7 @@ def asked(session: sash.Session, text: str, helps: bool) -> Callable[[], Any]:
         "_LEAST_ROWS_ORDERED": 1 if helps else NEVER,
         "_PLACED_AT_ONCE": NEVER if helps else -1,
         "_PLACED_PER_ROW": 0,
+        "_MOST_PLACED": NEVER,
     }
 
     def ask() -> Any:
@@ -72,7 +87,7 @@ def asked(session: sash.Session, text: str, helps: bool) -> Callable[[], Any]:
     return ask
 
 
-def both(rounds: int, session: sash.Session, text: str) -> dict[str, float]:
+def both(rounds: int, session: sash.Session, text: str) -> dict[str, dict[str, float]]:
     return best(rounds, {"index": asked(session, text, True), "all rows": asked(session, text, False)})
 
 
@@ -110,7 +125,7 @@ def folded(session: sash.Session, text: str, here: bool) -> Callable[[], Any]:
     return ask
 
 
-def folded_or_not(rounds: int, session: sash.Session, text: str) -> dict[str, float]:
+def folded_or_not(rounds: int, session: sash.Session, text: str) -> dict[str, dict[str, float]]:
     return best(rounds, {"folded": folded(session, text, True), "pass": folded(session, text, False)})
 
 

@@ -330,9 +330,10 @@ def test_who_sorts(streams: dict[str, Running], text: str, way: type) -> None:
 def test_an_index_sorts_where_most_of_what_is_stored_is_asked_for(
     streams: dict[str, Running], at_once: int, question: str, helps: bool
 ) -> None:
-    with mock.patch.multiple(kept_indexes, _PLACED_AT_ONCE=at_once, _PLACED_PER_ROW=2):
-        (way,) = choose_access(bound(f"{question} ORDER BY k"), indexes_of(streams)).values()
-    assert isinstance(way, ByPlace) == helps
+    for most, is_more in ((5_001, False), (5_000, True)):
+        with mock.patch.multiple(kept_indexes, _PLACED_AT_ONCE=at_once, _PLACED_PER_ROW=2, _MOST_PLACED=most):
+            (way,) = choose_access(bound(f"{question} ORDER BY k"), indexes_of(streams)).values()
+        assert isinstance(way, ByPlace) == (helps and not is_more)
 
 
 def test_an_index_does_not_sort_more_text_than_arrow_can(streams: dict[str, Running]) -> None:

@@ -31,9 +31,10 @@ _LEAST_VALUES = 8
 _LEAST_VALUES_PROBED = 2
 _LEAST_ROWS_ORDERED = 2
 # In the time that Spark takes to sort a window, an index goes through all stored rows if they are no more than so many,
-# and so many for each row of the window. It was asked of up to 1,000,000 rows.
+# and so many for each row of the window. More rows than the most were not tried.
 _PLACED_AT_ONCE = 500_000
 _PLACED_PER_ROW = 2
+_MOST_PLACED = 1_000_000
 # Arrow makes one piece of a column to put its rows in order, which has room for so many bytes of text.
 MOST_TEXT = 2**31 - 1
 
@@ -125,7 +126,8 @@ class IndexedWindow:
         """
         rows = len(self.window)
         asked = 0 if sorting.has_condition else rows - self._before(reach)
-        return rows <= _PLACED_AT_ONCE + _PLACED_PER_ROW * asked and self.rows().nbytes <= MOST_TEXT
+        most = min(_MOST_PLACED, _PLACED_AT_ONCE + _PLACED_PER_ROW * asked)
+        return rows <= most and self.rows().nbytes <= MOST_TEXT
 
     def _before(self, reach: Micros) -> int:
         """How many rows are in the sub-windows before those that a window looks back to."""
