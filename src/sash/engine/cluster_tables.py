@@ -4,6 +4,8 @@
     its pass               the rows of such a table go from Spark to files; this process gets their names, and how many
                            tuples each pane has
     its commit             the entry has the names; files that no window reaches any more are let go
+
+No row of such a table comes to this process, but for those of answers.
 """
 
 from __future__ import annotations
