@@ -105,7 +105,7 @@ def test_a_table_that_has_become_large_goes_there(forms: list[Form], parts: list
     for feed in (near, far):
         feed.runtime.synchronise(compiled(texts, declared))
     for part in parts:
-        due = {group.label for group in far.runtime.ordered() if group.in_cluster or group.belongs_in_cluster}
+        due = {group.label for group in far.runtime.ordered() if group.in_cluster or group.is_too_large}
         all_same(far.push(part), near.push(part))
         assert {group.label for group in far.runtime.ordered() if group.in_cluster} == due
     all_same(far.finish(), near.finish())

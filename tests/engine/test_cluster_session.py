@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import sash
+import sash.spark.panes
+import sash.spark.pipeline
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND
@@ -218,6 +220,107 @@ def test_a_damaged_file_is_refused_by_its_name(spark: Any, tmp_path: Path) -> No
     path.write_bytes(whole[:-1])
     with pytest.raises(sash.SashError, match=f"{path.name}.*bytes"):
         sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock())
+
+
+def test_a_query_that_failed_there_has_failed_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    """Recovery asks nobody: that it failed, and when, is in the log. Its neighbours go on."""
+    data(tmp_path / "data", range(2))
+    window = "FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        text = f"SELECT k + 1 AS j, SUM(9223372036854775807L - v) AS t {window} k + 1"
+        bad = session.register(text, name="bad", synopsis="cluster")
+        session.register(f"SELECT k, SUM(v) AS t {window} k", name="good", synopsis="cluster")
+        session.run()
+        assert bad.error is not None and "BIGINT" in str(bad.error)
+        before = len(session.queries["good"].answers())
+    data(tmp_path / "data", range(2, 4))
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        assert session.queries["bad"].error is not None and session.queries["good"].error is None
+        session.run()
+        assert before and session.queries["good"].answers() and not session.queries["bad"].answers()
+
+
+def test_an_inquiry_that_fails_is_asked_part_by_part(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data(tmp_path / "data", range(2))
+    asked: list[int] = []
+
+    def ask(spark: Any, inquiry: Any, paths: Any, rows: int) -> Any:
+        asked.append(len(inquiry.parts))
+        if any(part.query.limit is None for part in inquiry.parts):
+            raise RuntimeError("the answer is too large")
+        return honest(spark, inquiry, paths, rows)
+
+    honest = sash.spark.panes.ask_panes
+    monkeypatch.setattr(sash.spark.panes, "ask_panes", ask)
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        window = "FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k"
+        session.register(f"SELECT k, SUM(v) AS t {window}", name="large", synopsis="cluster")
+        session.register(f"SELECT k, SUM(v) AS t {window} ORDER BY t DESC, k LIMIT 2", name="small", synopsis="cluster")
+        session.run()
+        assert "too large" in str(session.queries["large"].error) and session.queries["small"].error is None
+        assert all(len(answer.table) == 2 for answer in session.queries["small"].answers())
+        assert asked[:3] == [2, 1, 1] and set(asked[3:]) == {1}
+
+
+def test_windows_without_end_and_panes_in_the_cluster(spark: Any, tmp_path: Path) -> None:
+    data(tmp_path / "data", range(1))
+    endless = "SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 1 sec] GROUP BY k"
+    ended = "SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k"
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        first = session.register(ended, name="ended", synopsis="cluster")
+        with pytest.raises(sash.SashError, match=r"panes by \(k\).*stored in the cluster.*UNBOUNDED"):
+            session.register(endless, name="endless")
+        first.drop()
+        session.register(endless, name="endless")
+        with pytest.raises(sash.SashError, match=r"UNBOUNDED windows read the panes by \(k\)"):
+            session.register(ended, name="ended", synopsis="cluster")
+
+
+def test_executors_that_write_elsewhere(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a cluster whose executors do not see the directory: nothing is lost silently."""
+    data(tmp_path / "data", range(2))
+    monkeypatch.setattr(sash.spark.pipeline, "write_panes", lambda rows, program, place: place.mkdir())
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k", "q", synopsis="cluster")
+        with pytest.raises(sash.SashError, match="files that are not here"):
+            session.run()
+
+
+def test_what_moves_is_written_before_anything_changes(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data(tmp_path / "data", range(2))
+    text = "SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k"
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
+        create(session, tmp_path / "data")
+        session.register(text, name="q")
+        session.register(text.replace("SELECT k", "SELECT k + 0 AS k").replace("BY k", "BY k + 0"), name="control")
+        session.run()
+        session.register(text.replace("6 sec", "3 sec"), name="far", synopsis="cluster")
+        data(tmp_path / "data", range(2, 4))
+        with monkeypatch.context() as patched:
+
+            def full(*_: Any, **__: Any) -> None:
+                raise OSError(28, "No space left on device")
+
+            patched.setattr("sash.engine.cluster_tables.pq.write_table", full)
+            with pytest.raises(sash.SashError, match="No space left"):
+                session.run()
+        session.run()
+        (stats,) = session.stats()["streams"].values()
+        kinds = {table["name"]: table["synopsis"] for table in stats["pane_tables"]}
+        assert kinds["(k)"] == "cluster" != kinds["(k + 0)"]
+        mine, theirs = (session.queries[name].answers() for name in ("q", "control"))
+        assert len(mine) == len(theirs)
+        for answer, other in zip(mine, theirs, strict=True):
+            assert (answer.as_of, answer.complete) == (other.as_of, other.complete)
+            assert same_rows(answer.table.to_pylist(), other.table.to_pylist())
 
 
 def test_files_are_retained_by_name(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class InFiles(InMemory):
         self.files.hold(taken)
         self.kept.take(rows, watermark)
         self.accepted.append(rows)
-        self.kept.let_go()
+        self.kept.let_go(taken_back=False)
 
     def _written(self, epoch: int, times: list[int], first: int) -> pa.Table:
         rows, place = table(times, first), self.files.place(epoch)

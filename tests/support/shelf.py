@@ -12,7 +12,7 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.engine.group import PaneGroup
 from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, key_name, stored_rows
+from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, key_name, stored_panes, stored_rows
 from tests.support.duck_pass import aggregate
 
 WORKERS = 3
@@ -64,10 +64,11 @@ def _divided(rows: pa.Table, by: Sequence[int]) -> list[pa.Table]:
 def move(groups: Sequence[PaneGroup]) -> None:
     """Those that belong in the cluster go there."""
     for group in groups:
-        if group.belongs_in_cluster and not group.in_cluster:
+        if isinstance(group.synopsis, BasicIntervalSynopsis) and (group.wants_cluster or group.is_too_large):
             shelf = Shelf()
-            before = group.move_to_cluster(shelf)
-            panes_of(group).load_files(shelf.put(stored_rows(before)))
+            moved = [shelf.put(rows) for rows in stored_panes(group.synopsis)]
+            group.move_to_cluster(shelf)
+            panes_of(group).load_files(pa.concat_tables([*moved, FILES.empty_table()]))
 
 
 def bring(groups: Sequence[PaneGroup], declared: Stream, part: pa.Table) -> None:

@@ -15,7 +15,7 @@ def crowded(group: PaneGroup, may_move: bool) -> dict[str, str]:
     most = group.settings.max_groups
     if isinstance(group.synopsis, ClusterPanes) or group.synopsis.groups <= most:
         return {}
-    if (may_move and group.belongs_in_cluster) or (groups := group.synopsis.live_groups()) <= most:
+    if (may_move and group.is_too_large) or (groups := group.synopsis.live_groups()) <= most:
         return {}
     why = (
         f"it has {groups:,} groups by {group.label} in its windows, and max_groups is {most:,}: group by something "

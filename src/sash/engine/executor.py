@@ -150,12 +150,22 @@ class Execution:
             places.append(number)
         found = panes.found(parts, self._as_of)
         for job, number in zip(asking.values(), places, strict=True):
+            name = job.active.name
             if found is None:
-                self._silent.add(job.active.name)
+                self._repeat(name, panes)
             elif isinstance(columns := found[number], Failed):
-                self._outcome.failed[job.active.name] = columns.why
+                self._outcome.failed[name] = columns.why
+                panes.failures[name] = (self._as_of, columns.why)
             else:
                 self._columns[job.active.name, job.leaf, job.reader] = columns
+
+    def _repeat(self, name: str, panes: ClusterPanes) -> None:
+        """Nobody is asked: what failed then fails, and everybody else has been answered."""
+        as_of, why = panes.failures.get(name, (None, ""))
+        if as_of == self._as_of:
+            self._outcome.failed[name] = why
+        else:
+            self._silent.add(name)
 
     def _unfiltered(self, group: PaneGroup, jobs: list[_Job]) -> list[_Job]:
         """The jobs that are left when substream filters have answered theirs."""

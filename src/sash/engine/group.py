@@ -112,23 +112,26 @@ class PaneGroup:
         return CLUSTER if self.in_cluster else "basic"
 
     @property
-    def belongs_in_cluster(self) -> bool:
-        """Some query says so, or it has more groups than this process should keep."""
-        if not self._can_move or isinstance(self.synopsis, ClusterPanes):
-            return self.in_cluster
-        if any(bound.synopsis == CLUSTER for bound in self.readers.values()):
-            return True
-        most = self.settings.cluster_groups
-        return not self.keeps_history and self.synopsis.groups > most and self.synopsis.live_groups() > most
+    def wants_cluster(self) -> bool:
+        """Some query says so. Windows without end would keep every file."""
+        stored = any(bound.synopsis == CLUSTER for bound in self.readers.values())
+        return stored and self._can_move and not self.keeps_history
 
-    def move_to_cluster(self, cluster: Cluster | None) -> BasicIntervalSynopsis:
-        """From now on only names of files are here. Returns the panes as they were."""
+    @property
+    def is_too_large(self) -> bool:
+        """It has more groups than this process should keep, and could go elsewhere."""
+        if isinstance(self.synopsis, ClusterPanes) or not self._can_move or self.keeps_history:
+            return False
+        most = self.settings.cluster_groups
+        return self.synopsis.groups > most and self.synopsis.live_groups() > most
+
+    def move_to_cluster(self, cluster: Cluster | None) -> None:
+        """From now on only names of files are here; the panes are written already."""
         before = self.synopsis
         assert isinstance(before, BasicIntervalSynopsis)
-        self.synopsis = ClusterPanes([key.type for key in self.name.keys], cluster)
+        self.synopsis = ClusterPanes([key.type for key in self.name.keys], cluster, before.version + 1)
         self.synopsis.since = before.since
         self.filters = Filters(self.settings.filter_precision)
-        return before
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.keeps_history:

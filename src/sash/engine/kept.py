@@ -107,6 +107,7 @@ class KeptWindow:
         self._most = -(-stream.keep // self.length)
         nothing = SubWindow(_NEVER, self.empty())
         self._window = SharedWindow([nothing] * self._most, level, self._with_late, recorder)
+        self._oldest_before: Micros = _NEVER
         self.reads = ReadStatistics()
         # The end of the youngest sub-window, attached or passed over, and since when everything is here.
         self.now: Micros | None = None
@@ -387,10 +388,14 @@ class KeptWindow:
 
     # -- files ---------------------------------------------------------------------------------------
 
-    def let_go(self) -> None:
-        """What has left the window is not needed for recovery any more."""
+    def let_go(self, taken_back: bool) -> None:
+        """What has left the window is not needed for recovery any more, when an entry has been committed.
+
+        `taken_back`: if the entry's file is damaged, recovery goes back before it, and has the window of then.
+        """
         if self.files is not None:
-            self.files.let_go(self.oldest)
+            self.files.let_go(self._oldest_before if taken_back else self.oldest)
+            self._oldest_before = self.oldest
 
     def keep_only_files(self) -> None:
         """After a restart: what is here is all there is."""

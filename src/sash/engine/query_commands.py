@@ -61,7 +61,7 @@ class QueryCommands:
                 return self._register_continuous(select, replace(wanted, execution=self.execution))
             found = compile_select(select, self._shared.catalog, name, synopsis=synopsis)
             compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
-            self._shared.streams[compiled.stream.lower()].cluster.check(compiled)
+            self._shared.streams[compiled.stream.lower()].cluster.check(compiled, self.at(compiled.stream))
             query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
             if (known := self._known(query)) is not None:
                 return known

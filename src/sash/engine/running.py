@@ -20,9 +20,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -36,7 +35,7 @@ from sash.engine.advance import repeated
 from sash.engine.answer import Answer
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.beginnings import Seen
-from sash.engine.cluster_tables import ClusterTables
+from sash.engine.cluster_tables import ClusterTables, Place
 from sash.engine.compiler import CompiledQuery
 from sash.engine.input_limit import InputLimit
 from sash.engine.input_meter import InputMeter
@@ -91,7 +90,7 @@ class RunningStream:
         tables: Tables | None = None,
         level: str = "ttu",
         files: WindowFiles | None = None,
-        panes: Callable[[], Path] | None = None,
+        panes: Place | None = None,
     ) -> None:
         """`panes` is where the panes are that do not come to this process; None where executors would not see them."""
         self.stream = stream
@@ -106,7 +105,8 @@ class RunningStream:
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
         self.runtime = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
-        self.cluster = ClusterTables(stream.name, self.runtime, lambda: self.pipeline, panes, log is not None)
+        away = nullcontext if level == "serial" else isolation.away
+        self.cluster = ClusterTables(self.runtime, lambda: self.pipeline, panes, away)
         self.input = InputMeter()
         # Live, where there is a `max_lag` and the source can be limited.
         self.input_limit: InputLimit | None = None
@@ -204,6 +204,7 @@ class RunningStream:
             # What is stored and who is answered must be as it was then, whatever the user wants from now on.
             self._use(replace(settings, **entry.facts["settings"]))
             self._synchronise(entry.version)
+            self.cluster.replay(entry.facts, entry.tables)
             self._fail(entry.facts.get("failed", {}))
             self._finish(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
@@ -222,7 +223,6 @@ class RunningStream:
             self.kept.allow(settings.max_rows, self.runtime.latest)
 
     def _replay(self, entry: Entry) -> Progress:
-        self.cluster.replay(entry.facts, entry.tables)
         self._pending = entry.tables.get("pending")
         numbered = self._numbered(entry.tables.get("counted"), self._pending)
         if entry.kind == "batch":
@@ -237,9 +237,6 @@ class RunningStream:
         else:
             progress = self.runtime.finish(numbered)
         self._keep(entry.kind, entry.tables.get(LASTING))
-        for name, why in entry.facts.get("failed_there", {}).items():
-            progress.outcome.failed[name] = why
-            self.runtime.remove(name)
         return progress
 
     # -- queries ---------------------------------------------------------------------------------------
@@ -419,6 +416,7 @@ class RunningStream:
             found = self._looked_up(rows)
             table = self.pipeline.aggregate(found, self.runtime.tables())
             self.cluster.write(found, epoch)
+            self.cluster.check_written(self._facts(table))
             return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
 
         return self._without_culprits(rows, passes)
@@ -521,9 +519,9 @@ class RunningStream:
         self._finish(progress, delivered=False)
         if self._log is not None:
             self._write(self._log, entry)
-        self.cluster.settle()
+        self.cluster.settle(taken_back=entry.kind == "batch")
         if self.kept is not None:
-            self.kept.let_go()
+            self.kept.let_go(taken_back=entry.kind == "batch")
 
     def _write(self, log: EpochLog, entry: Entry) -> None:
         settings = self.runtime.settings

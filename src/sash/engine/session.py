@@ -25,6 +25,7 @@ from sash.core.errors import SashError
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.engine.archive_commands import ArchiveCommands
 from sash.engine.checkpoint import Checkpoint
+from sash.engine.cluster_tables import Place
 from sash.engine.compiler import as_select
 from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration, shedding
@@ -213,13 +214,15 @@ class Session:
             return self._checkpoint.window_files(stream)
         return WindowFiles(self._runner.scratch_for_rows(stream, self.spark))
 
-    def _panes_for(self, stream: Stream) -> Callable[[], Path] | None:
+    def _panes_for(self, stream: Stream) -> Place | None:
         """Where the panes are that do not come to the driver; None without a place that executors see."""
         from sash.spark.kept import is_local
 
+        local = is_local(self.spark)
         if self._checkpoint is not None:
-            return partial(self._checkpoint.pane_directory, stream)
-        return partial(self._runner.scratch_for_panes, stream) if is_local(self.spark) else None
+            return Place(partial(self._checkpoint.pane_directory, stream), durable=True, by_size=local)
+        place = partial(self._runner.scratch_for_panes, stream)
+        return Place(place, durable=False, by_size=True) if local else None
 
     def _registered(self, name: str, serial: int | None) -> Query | None:
         handle = self.queries.get(name)

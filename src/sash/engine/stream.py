@@ -95,7 +95,7 @@ class StreamRuntime:
         self.history: PaneHistory | None = None
         self._shares = SharedTime()
         self._advancing = False
-        # Whether a group that has become too large can go to the cluster.
+        # Whether a group that has become too large goes to the cluster.
         self.may_move = False
         self.groups: dict[TableName, PaneGroup] = {}
         self.active: dict[str, ActiveQuery] = {}

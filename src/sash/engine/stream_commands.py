@@ -102,11 +102,13 @@ class StreamCommands:
                 raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
             users = [query.name for query in self._shared.catalog.queries if query.reads(stream.name)]
             self._shared.catalog.drop_stream(name, users)
-            kept = self._shared.streams.pop(stream.name.lower()).kept
+            running = self._shared.streams.pop(stream.name.lower())
+            kept = running.kept
             self._shared.history.append({"change": "drop stream", "name": stream.name})
             self._restored.discard(stream.name.lower())
             if kept is not None and kept.files is not None:
                 kept.files.drop()
+            running.cluster.drop()
             if self._shared.checkpoint is not None:
                 self._shared.checkpoint.forget(stream)
 

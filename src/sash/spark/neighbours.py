@@ -4,10 +4,10 @@ Two things see to it. Jobs go to pools of Spark's FAIR scheduler, by the thread 
 
     pool             what                                              cores that become free
     sash-stream      micro-batches, and all that they wait for         first, as long as it has work for them
-    sash-questions   one-time questions                                shared evenly with the other three
+    sash-panes       executions over panes that are in the cluster     then four times as many as each of the others
+    sash-questions   one-time questions                                shared evenly with the other two
     sash-sinks       answers on their way to a sink
     sash-archives    archives that are rewritten
-    sash-panes       executions over panes that are in the cluster
 
 And as Spark takes no core away from a task that runs, questions are cut into small tasks: a micro-batch waits for the
 rest of a task, and not for the rest of a question. In a Spark session of the user's, pools mean what its own
@@ -60,13 +60,13 @@ def asking(session: SparkSession) -> Iterator[SparkSession]:
 
 @contextmanager
 def answering(session: SparkSession) -> Iterator[SparkSession]:
-    """The same for executions over panes in the cluster, also those that a micro-batch waits for.
+    """The same for panes in the cluster; an execution that a micro-batch waits for has a pool of its own.
 
-    Otherwise the micro-batches of other streams would have to share their cores with them.
+    Otherwise the micro-batches of other streams would have to share their cores with it.
     """
     context = session.sparkContext
     before = context.getLocalProperty(_POOL)
-    context.setLocalProperty(_POOL, QUESTIONS if before == QUESTIONS else PANES)
+    context.setLocalProperty(_POOL, PANES if before == STREAM else QUESTIONS)
     try:
         with _beside_active(session) as other:
             yield other
@@ -117,7 +117,7 @@ def allocation_file(cores: int) -> Iterator[str]:
 
     The stream's share comes before anybody's weight.
     """
-    pools = {STREAM: (4, cores), QUESTIONS: (1, 0), SINKS: (1, 0), ARCHIVES: (1, 0), PANES: (1, 0)}
+    pools = {STREAM: (4, cores), QUESTIONS: (1, 0), SINKS: (1, 0), ARCHIVES: (1, 0), PANES: (4, 0)}
     lines = [
         f'<pool name="{name}"><schedulingMode>FAIR</schedulingMode>'
         f"<weight>{weight}</weight><minShare>{share}</minShare></pool>"

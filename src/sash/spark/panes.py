@@ -22,6 +22,7 @@ from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.sharing.pane_tables import PaneTable
+from sash.spark.faults import first_line
 from sash.spark.kept import literal, local
 from sash.spark.lanes import UNPARSABLE_PANE, PassProgram
 from sash.spark.neighbours import answering
@@ -90,6 +91,29 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 # -- reading ---------------------------------------------------------------------------------------------
+
+
+def ask_or_blame(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[Found]]:
+    """`ask_panes`. If the job fails, each part is asked alone: those that fail again are to blame, and only they fail.
+
+    An answer may be too large for this process, a task too large for its executor. Where even counting the rows of the
+    files fails, it is nobody's fault, and raised.
+    """
+    try:
+        return ask_panes(spark, inquiry, paths, rows)
+    except Exception as error:
+        try:
+            with answering(spark) as session:
+                session.read.parquet(*[literal(local(path)) for path in paths]).count()
+        except Exception:
+            raise error from None
+        if len(inquiry.parts) == 1:
+            return {0: [Failed(first_line(error))]}
+    found: dict[int, list[Found]] = {}
+    for number in range(len(inquiry.parts)):
+        alone = ask_or_blame(spark, inquiry.only([number]), paths, rows)
+        found[number] = alone.get(0, [])
+    return found
 
 
 def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[Found]]:

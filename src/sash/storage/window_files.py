@@ -52,7 +52,8 @@ class WindowFiles:
         self._durable = durable
         # The directories of sub-windows that are in the window, by their ends.
         self._held: dict[Micros, set[str]] = {}
-        self._guard = threading.Lock()
+        # A reading may end when its owner is collected, on any thread and at any moment.
+        self._guard = threading.RLock()
         self._nobody_reads = threading.Condition(self._guard)
         # Each reader has a number; what left the window waits for the readers up to one.
         self._numbers = count(1)
@@ -117,6 +118,19 @@ class WindowFiles:
         self._held = {}
         self.hold(names)
         self._leave(left)
+        with self._guard:
+            known = wanted.union(*(panes for _, panes in self._leaving))
+        self._remove_unknown(known)
+
+    def _remove_unknown(self, known: set[str]) -> None:
+        """What attempts that failed have left, and directories in which there is nothing any more."""
+        for place in list(self._directory.iterdir()):
+            panes = {f"{place.name}/{path.name}" for path in place.glob(f"{PANE}=*")}
+            if panes & known:
+                self._remove(panes - known)
+            else:
+                self._remove(panes)
+                shutil.rmtree(place, ignore_errors=True)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -167,7 +181,10 @@ class WindowFiles:
         """Files that are about to be read are what was written."""
         for row in found.select(["file", *dict(SEAL)]).to_pylist():
             path = self.path(row["file"])
-            wrong = self._seals.broken(path, row["bytes"], row["checksum"])
+            try:
+                wrong = self._seals.broken(path, row["bytes"], row["checksum"])
+            except FileNotFoundError:
+                raise _missing(path) from None
             if wrong is not None:
                 raise damaged(path, wrong)
 
@@ -187,13 +204,7 @@ class WindowFiles:
         for name in names:
             if not self.path(name).exists():
                 raise _missing(self.path(name))
-        named = set(_panes(names))
-        for place in list(self._directory.iterdir()):
-            panes = {f"{place.name}/{path.name}" for path in place.glob(f"{PANE}=*")}
-            if panes & named:
-                self._remove(panes - named)
-            else:
-                shutil.rmtree(place, ignore_errors=True)
+        self._remove_unknown(set(_panes(names)))
         self._held = {}
         self.hold(names)
 

@@ -510,6 +510,13 @@ class BasicIntervalSynopsis:
         closed = [self._ring.pane(i) for i in range(len(self._ring))]
         return panes_to_table(closed, list(self._open_panes()), self._keys, list(self.since), self._ranked)
 
+    def pane_tables(self) -> Iterator[pa.Table]:
+        """The rows of `to_table`, those of one pane (of an open one, of one contribution) at a time."""
+        for i in range(len(self._ring)):
+            yield panes_to_table([self._ring.pane(i)], [], self._keys, list(self.since), self._ranked)
+        for pane in self._open_panes():
+            yield panes_to_table([], [pane], self._keys, list(self.since), self._ranked)
+
     def save_since(self) -> list[list[object]]:
         return [[*partial.signature, since] for partial, since in self.since.items()]
 

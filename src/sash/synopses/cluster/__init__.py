@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sash.synopses.cluster.inquiry import Failed, Found, Inquiry, Part
 from sash.synopses.cluster.panes import FILES, Cluster, ClusterPanes
-from sash.synopses.cluster.rows import key_name, stored_rows, stored_schema
+from sash.synopses.cluster.rows import key_name, stored_panes, stored_rows, stored_schema
 
 __all__ = [
     "FILES",
@@ -20,6 +20,7 @@ __all__ = [
     "Inquiry",
     "Part",
     "key_name",
+    "stored_panes",
     "stored_rows",
     "stored_schema",
 ]

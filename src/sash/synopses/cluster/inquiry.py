@@ -198,8 +198,14 @@ def _joined(part: Part, found: Sequence[Found]) -> Found:
     columns = [each for each in found if isinstance(each, Columns)]
     if len(columns) == 1:
         return columns[0]
-    keys, fields = (
-        {name: pa.concat_arrays([getattr(each, kind)[name] for each in columns]) for name in getattr(columns[0], kind)}
-        for kind in ("keys", "fields")
-    )
-    return part.joined(Columns(keys, fields, sum(each.count for each in columns)))
+    try:
+        keys, fields = (
+            {
+                name: pa.concat_arrays([getattr(each, kind)[name] for each in columns])
+                for name in getattr(columns[0], kind)
+            }
+            for kind in ("keys", "fields")
+        )
+        return part.joined(Columns(keys, fields, sum(each.count for each in columns)))
+    except FAILURES as error:
+        return Failed(str(error))

@@ -48,7 +48,7 @@ class Cluster(Protocol):
 class ClusterPanes:
     """`cluster` is None while nobody is to be answered: what is applied once more has been answered already."""
 
-    def __init__(self, key_types: Sequence[pa.DataType], cluster: Cluster | None = None) -> None:
+    def __init__(self, key_types: Sequence[pa.DataType], cluster: Cluster | None = None, version: int = 0) -> None:
         self._keys = tuple(key_types)
         self.cluster = cluster
         self.since: dict[Partial, Micros | None] = {}
@@ -57,7 +57,9 @@ class ClusterPanes:
         self._files = FILES.empty_table()
         # What a micro-batch has brought and nobody has said yet that it is not too late.
         self._brought = FILES.empty_table()
-        self._version = 0
+        self._version = version
+        # The queries that have failed here, as of when and why: to be noted, or, while nobody is asked, to be repeated.
+        self.failures: dict[str, tuple[Micros, str]] = {}
         # Of a frozen one: its files are being read.
         self._reading = ExitStack()
 

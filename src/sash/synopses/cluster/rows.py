@@ -9,7 +9,7 @@ file lacks the columns of partials that came later, and has those of partials th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +46,16 @@ def _type(partial: Partial, component: int) -> pa.DataType:
 
 def stored_rows(synopsis: BasicIntervalSynopsis) -> pa.Table:
     """Every row of a synopsis."""
-    table, partials = synopsis.to_table(), list(synopsis.since)
+    return _stored(synopsis, synopsis.to_table())
+
+
+def stored_panes(synopsis: BasicIntervalSynopsis) -> Iterator[pa.Table]:
+    """The same, pane by pane: who moves a large synopsis has no room for a second one."""
+    return (_stored(synopsis, table) for table in synopsis.pane_tables())
+
+
+def _stored(synopsis: BasicIntervalSynopsis, table: pa.Table) -> pa.Table:
+    partials = list(synopsis.since)
     schema = stored_schema(synopsis.keys.types, partials)
     numbers = [(number, i) for number, partial in enumerate(partials) for i in range(len(partial.dtypes))]
     keys = [key_name(place) for place in range(len(synopsis.keys.types))]
