@@ -4,7 +4,8 @@ sash.json        format of the checkpoint
 owner.lock       who writes here (storage/fence.py)
 catalog.jsonl    the catalog's history
 streams/NAME-N/  epoch log: manifest, entries, snapshots (storage/epochs.py); N tells streams of one name apart
-                 window/ has the rows of a stored window that Spark has written (storage/window_files.py)
+                 window/ has the rows of a stored window that Spark has written (storage/window_files.py),
+                 panes/ the panes of tables in the cluster (engine/cluster_tables.py)
 spark/NAME-N/    Spark's own offsets and commits
 unwritten/NAME-N/  answers that wait for a sink (engine/outlet.py)
 archives/NAME/   archives that were given no directory of their own (storage/archive)

@@ -4,8 +4,8 @@
       1  committed already? skip: Spark replays what it is not sure about
       2  intend: which version of the catalog this epoch sees
       3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on; row-based windows
-         take two more: numbers for tuples, and what waits for them); continuous plans take the rows (plan_runtime.py),
-         and if nobody else wants them, theirs is the only action
+         take two more: numbers for tuples, and what waits for them; a pane table in the cluster takes one); continuous
+         plans take the rows (plan_runtime.py), and if nobody else wants them, theirs is the only action
       4  slide: apply to the runtime, run what is due    (under the isolation level)
       5  hand answers to subscribers
       6  append to the log: the epoch is committed

@@ -1,6 +1,7 @@
 """A stream's Spark query: micro-batches in, partials out.
 
-One action per micro-batch, whatever the queries; row-based windows take two more, because tuples need numbers.
+One action per micro-batch, whatever the queries; row-based windows take two more, because tuples need numbers, and
+each pane table in the cluster one that writes its files.
 """
 
 from __future__ import annotations
