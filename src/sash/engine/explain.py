@@ -142,7 +142,7 @@ class _Site:
 
     @property
     def choice(self) -> Choice:
-        if self.query.synopsis is not None and self.name.keys:
+        if self.query.synopsis is not None and (self.name.keys or self.query.synopsis != CLUSTER_PANES):
             return Choice(self.query.synopsis, "the query insists on it")
         if self.load.in_cluster:
             return Choice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
