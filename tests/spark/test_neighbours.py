@@ -30,10 +30,23 @@ def test_pools_are_those_of_the_file(spark: Any) -> None:
         path = Path(address.removeprefix("file://"))
         pools = {each.get("name"): each for each in ET.parse(path).getroot()}
     assert not path.exists()
-    assert pools.keys() == {neighbours.STREAM, neighbours.QUESTIONS, neighbours.SINKS, neighbours.ARCHIVES}
+    others = {neighbours.QUESTIONS, neighbours.SINKS, neighbours.ARCHIVES}
+    assert pools.keys() == {neighbours.STREAM, neighbours.PANES, *others}
+    assert [pools[name].findtext("weight") for name in (neighbours.PANES, *sorted(others))] == ["4", "1", "1", "1"]
     assert pools[neighbours.STREAM].findtext("minShare") == "3"
     assert context.getPoolForName(neighbours.STREAM).get().minShare() >= 1, "the session has read such a file"
     assert context.getPoolForName(neighbours.QUESTIONS).get().minShare() == 0
+
+
+def test_panes_in_the_cluster_have_a_pool_of_their_own(spark: Any) -> None:
+    """What a micro-batch waits for; a question over them is a question."""
+    with neighbours.in_pool(spark, neighbours.STREAM):
+        with neighbours.answering(spark) as beside:
+            assert pool(spark) == neighbours.PANES and beside is not spark
+        assert pool(spark) == neighbours.STREAM
+    with neighbours.answering(spark):
+        assert pool(spark) == neighbours.QUESTIONS
+    assert pool(spark) is None
 
 
 def test_a_pool_is_left_as_it_was_found(spark: Any) -> None:
