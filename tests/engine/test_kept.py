@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sash.catalog import Stream
 from sash.core.time import SECOND
-from sash.engine.kept import KeptWindow
+from sash.engine.kept import PRIORITY, KeptWindow
 from sash.transactions import Recorder, classify
 from tests.support.kept import SCHEMA, InFiles, InMemory, table
 
@@ -244,3 +244,46 @@ def test_sub_windows_hold_on_to_what_is_stored_only() -> None:
     stored = kept.read(None)
     assert stored is not None and len(stored.rows) == 6_000
     assert sum(column.get_total_buffer_size() for column in stored.rows.columns) < 1_000_000
+
+
+def test_a_question_with_more_priority_goes_first() -> None:
+    """One with less stops between two sub-windows, and goes on afterwards."""
+    kept = InMemory(stream())
+    kept.come([t * SECOND for t in range(1, 9)], 0, 8 * SECOND)
+    order: list[str] = []
+    begun, important = threading.Event(), threading.Event()
+
+    def ask(name: str, priority: int) -> None:
+        def wanted(rows: pa.Table) -> pa.Table:
+            order.append(name)
+            if name == "less" and not begun.is_set():
+                begun.set()
+                assert important.wait(10)
+            return rows
+
+        PRIORITY.set(priority)
+        assert kept.kept.read(None, wanted) is not None
+
+    def ask_first() -> None:
+        assert begun.wait(10)
+        # It runs, and waits in its first sub-window until the other has gone on from its own.
+        ask("more", 5)
+
+    def release(name: str) -> None:
+        while "more" not in order:
+            important.wait(0.001)
+        important.set()
+
+    threads = [
+        threading.Thread(target=ask, args=("less", 0)),
+        threading.Thread(target=ask_first),
+        threading.Thread(target=release, args=("less",)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    first, last = order.index("more"), len(order) - 1 - order[::-1].index("more")
+    # What the other had begun is finished, and nothing more of it comes between.
+    assert order[first : last + 1].count("less") == 0 and order[0] == "less" and order[-1] == "less"

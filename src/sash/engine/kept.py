@@ -26,6 +26,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,8 +49,10 @@ from sash.transactions import Recorder, SharedWindow
 
 logger = logging.getLogger("sash.engine")
 
-# The priority of a question: higher than that of anything that is executed again and again.
-ASKED = 1
+# How much more a question matters than others; who asks says it, and no layer between has to know.
+PRIORITY: ContextVar[int] = ContextVar("sash_priority", default=0)
+# The writer stops for no question.
+_WRITER = 1 << 40
 # Before every event time.
 _NEVER: Micros = -(2**62)
 # What is known of a file of rows.
@@ -67,6 +70,11 @@ class Stored:
     as_of: Micros
     since: Micros
     has_ended: bool = False
+
+
+def _asked() -> int:
+    """The priority of a question: one at least is higher than that of anything that is executed again and again."""
+    return 1 + PRIORITY.get()
 
 
 class Folding(Protocol):
@@ -267,7 +275,7 @@ class KeptWindow:
 
     def _stored(self) -> list[SubWindow]:
         """All sub-windows that are attached, the oldest first. For the writer, who stops for no question."""
-        parts = self._window.read(self._most, lambda sub: sub, priority=ASKED + 1).parts
+        parts = self._window.read(self._most, lambda sub: sub, priority=_WRITER).parts
         return [sub for sub in parts if sub.end != _NEVER]
 
     # -- indexes -------------------------------------------------------------------------------------
@@ -319,7 +327,7 @@ class KeptWindow:
         def scan(sub: SubWindow) -> SubWindow:
             return sub if wanted is None else SubWindow(sub.end, wanted(sub.rows))
 
-        answer = self._window.read(count, scan, undo=_forget, priority=ASKED)
+        answer = self._window.read(count, scan, undo=_forget, priority=_asked())
         self.reads.count(answer)
         rows = pa.concat_tables([sub.rows for sub in answer.parts])
         if len(answer.parts) > count:
@@ -343,7 +351,7 @@ class KeptWindow:
             scan,
             undo=undo if folding.is_reversible else None,
             restart=folding.restart,
-            priority=ASKED,
+            priority=_asked(),
         )
         self.check()
         self.reads.count(answer)

@@ -31,6 +31,7 @@ from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
+from sash.engine.kept import PRIORITY
 from sash.engine.metrics import exposition
 from sash.engine.observed import measured
 from sash.engine.overfull import Most
@@ -418,10 +419,17 @@ class Session:
         with self._shared.lock:
             return function(*arguments)
 
-    def query(self, text: str) -> pa.Table:
-        """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata."""
+    def query(self, text: str, priority: int = 0) -> pa.Table:
+        """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata.
+
+        Of several that go through a stored window at once, those with less `priority` stop for those with more.
+        """
         self._home.check_open()
-        return self._questions.ask(as_select(text))
+        before = PRIORITY.set(priority)
+        try:
+            return self._questions.ask(as_select(text))
+        finally:
+            PRIORITY.reset(before)
 
     def explain(self, text: str) -> str:
         """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""
