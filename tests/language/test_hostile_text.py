@@ -157,6 +157,7 @@ def test_the_message_about_a_long_line_is_short() -> None:
         ("REGISTER QUERY q AS SELECT 1 FROM packets PRIORITY ²", "unexpected word"),
         ("SELECT src FROM packets{x [RANGE 1 min]", "parameters"),
         ("CREATE TABLE t (a `DECIMAL(10,2), b` INT, id INT PRIMARY KEY)", "unexpected word"),
+        ("CREATE TABLE t (id INT PRIMARY KEY, a STRUCT<INT, b: STRING>)", "a field of a STRUCT has a name"),
     ],
 )
 def test_odd_characters(text: str, reason: str) -> None:

@@ -88,6 +88,8 @@ def arrow_type(tree: exp.Expr) -> pa.DataType:
     if tree.this == _T.MAP and len(tree.expressions) == 2:
         return pa.map_(*(arrow_type(part) for part in tree.expressions))
     if tree.this == _T.STRUCT:
+        if any(part.args.get("kind") is None for part in tree.expressions):
+            raise ValueError("a field of a STRUCT has a name and a type: STRUCT<a: INT>")
         return pa.struct([pa.field(part.name, arrow_type(part.args["kind"])) for part in tree.expressions])
     if tree.this not in _BY_SQLGLOT or tree.expressions:
         raise ValueError(f"unknown type; expected one of {KNOWN}")
