@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := not spark and not torture
 WITH_JAVA := JAVA_HOME=$$(tools/java.sh) && export JAVA_HOME &&
 
-.PHONY: help demo test fast lint check bench docs torture format lock clean
+.PHONY: help demo test fast spark lint check bench docs torture format lock clean
 
 help: ## list the targets
 	@echo 'make TARGET [ARGS="..."]'
@@ -27,6 +27,9 @@ test: $(INSTALLED) ## run all tests, those with Spark included (about half an ho
 
 fast: $(INSTALLED) ## run the tests and doctests that need no JVM
 	@$(PYTEST) -m "$(FAST)" $(ARGS)
+
+spark: $(INSTALLED) ## run the tests that need one
+	@$(WITH_JAVA) $(PYTEST) -m "spark and not torture" $(ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
