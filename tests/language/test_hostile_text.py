@@ -156,6 +156,8 @@ def test_the_message_about_a_long_line_is_short() -> None:
         ("CREATE STREAM s FROM rate TIMESTAMP ts DELAY ''", "a DELAY such as"),
         ("REGISTER QUERY q AS SELECT 1 FROM packets PRIORITY ²", "unexpected word"),
         ("SELECT src FROM packets{x [RANGE 1 min]", "parameters"),
+        ("SELECT /*+ -- BROADCAST(p) */ src FROM packets [RANGE 1 min]", "a hint that cannot be read"),
+        ("SELECT /*+ */ src FROM packets [RANGE 1 min]", "a hint that cannot be read"),
         ("CREATE TABLE t (a `DECIMAL(10,2), b` INT, id INT PRIMARY KEY)", "unexpected word"),
         ("CREATE TABLE t (id INT PRIMARY KEY, a STRUCT<INT, b: STRING>)", "a field of a STRUCT has a name"),
     ],

@@ -45,11 +45,13 @@ def _parse(method: Any, tokens: list[Token], text: str) -> exp.Expr:
             trees = parser._parse(method, tokens, text)
     except ParseError as error:
         raise _syntax_error(error, tokens, text) from None
-    except TokenError:
-        # The text of a hint is read for itself.
-        hint = next((token for token in tokens if token.token_type == TokenType.HINT), tokens[0])
+    except (TokenError, IndexError) as error:
+        # The text of a hint is read for itself; one without a word in it is more than the parser expects.
+        hint = next((token for token in tokens if token.token_type == TokenType.HINT), None)
+        if hint is None and isinstance(error, IndexError):
+            raise
         raise CqlError(
-            "a hint that cannot be read: leave it out, hints do not reach Spark", text, token_span(hint)
+            "a hint that cannot be read: leave it out, hints do not reach Spark", text, token_span(hint or tokens[0])
         ) from None
     if not trees or trees[0] is None:
         raise CqlError("nothing to read here", text, token_span(tokens[0]))
