@@ -22,7 +22,7 @@ help: ## list the targets
 demo: $(INSTALLED) ## show Sash at work on an embedded packet stream
 	@$(WITH_JAVA) $(BIN)/sash demo $(ARGS)
 
-test: $(INSTALLED) ## run all tests, those with Spark included (about half an hour)
+test: $(INSTALLED) ## run all tests, those with Spark included (up to an hour)
 	@$(WITH_JAVA) $(PYTEST) -m "not torture" $(ARGS)
 
 fast: $(INSTALLED) ## run the tests and doctests that need no JVM
