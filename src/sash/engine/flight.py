@@ -89,3 +89,5 @@ class Flight:
         self.answers = [answer for answer in answers if answer.query in self._awake]
         self.failed = {name: why for name, why in self.joint.outcome.failed.items() if name in self._awake}
         self.group.statistics.beside_slides += self.slid
+        ran = replace(self._execution, as_of=self.joint.as_of)
+        self.group.timeline.note([ran], self.joint.moment, self.joint.seconds, self._awake)

@@ -25,6 +25,7 @@ from sash.engine.filters import Filters
 from sash.engine.schedule import Place, Schedule
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
+from sash.engine.timeline import Timeline
 from sash.scheduling import Execution
 from sash.sharing.choose import CLUSTER, Choice, Load, choose
 from sash.sharing.pane_tables import PaneTable, pane_table
@@ -70,6 +71,7 @@ class PaneGroup:
         # The ends of panes and when their last tuples came: what time it was as of a number of tuples.
         self._stamps = np.empty((2, 0), dtype=np.int64)
         self.statistics = GroupStatistics()
+        self.timeline = Timeline()
         self.choice = Choice("basic", "")
         # The partials that readings need to be stored, and for how many of them.
         self._kept: Counter[Partial] = Counter()

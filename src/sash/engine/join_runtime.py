@@ -48,11 +48,11 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a group asks of its session: whom it answers, how texts become queries, and the policy's name."""
+    """What a group asks of its session: whom it answers, how texts become queries, and the policy's name of now."""
 
     handle: Callable[[str, int], Query | None]
     bind: Callable[[str], JoinedAggregate]
-    policy: str
+    policy: Callable[[], str]
 
 
 def layout_of(founders: Sequence[Member], bind: Callable[[str], JoinedAggregate]) -> JoinLayout:
@@ -90,7 +90,7 @@ class JoinRuntime(PlanRuntime):
         self._group = self._new_group()
 
     def _new_group(self) -> JoinGroup:
-        self._policy = self._around.policy
+        self._policy = self._around.policy()
         return JoinGroup({}, policy=policy_named(self._policy), layout=self.layout, most_groups=self._most.groups)
 
     def _use(self, policy: str) -> None:
@@ -171,6 +171,7 @@ class JoinRuntime(PlanRuntime):
 
     def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
         self._is_whole = False
+        self._use(self._around.policy())
         tables = outcome.folded if any(map(len, outcome.folded)) else []
         self._give(self._answers(tables, after), after, delivered=False)
         with self._state:
@@ -215,7 +216,7 @@ class JoinRuntime(PlanRuntime):
 
     def _commit(self, after: PlanProgress, changes: Changes, tables: Sequence[pa.Table] = ()) -> None:
         if self._log is not None:
-            moved = {"entered": self._entered, "left": self._left, "policy": self._around.policy}
+            moved = {"entered": self._entered, "left": self._left, "policy": self._policy}
             facts = {"progress": vars(after).copy(), "most_groups": self._most.groups, **moved}
             named = {str(place): table for place, table in enumerate(tables)}
             self._log.append(Entry("batch", after.number, 0, facts, named))
@@ -232,7 +233,7 @@ class JoinRuntime(PlanRuntime):
             "group": group,
             "members": inside,
             "last": list(self._last),
-            "policy": self._around.policy,
+            "policy": self._policy,
         }
         return Snapshot(self._progress.number, 0, state, [*tables, *self._last.values()])
 
@@ -263,7 +264,7 @@ class JoinRuntime(PlanRuntime):
                 self._enter(member)
             tables = [entry.tables[name] for name in sorted(entry.tables, key=int)]
             self._give(self._answers(tables, self._progress), self._progress, delivered)
-        self._use(self._around.policy)
+        self._use(self._around.policy())
         self._group.most_groups = self._most.groups
 
     def _restore(self, snapshot: Snapshot) -> None:

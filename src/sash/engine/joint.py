@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 from sash.engine.active import ActiveQuery, Outcome
 from sash.engine.answer import Answer
@@ -36,6 +37,11 @@ class JointAnswers:
         self._complete = {
             active.name: all(bound.is_complete(as_of) for bound in active.readings) for active in self._queries
         }
+
+    @property
+    def moment(self) -> datetime:
+        """The event time that it is as of."""
+        return self._moment
 
     def freeze(self) -> None:
         """Take the panes of this moment: from here on tables may be made by another thread."""

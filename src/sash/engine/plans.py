@@ -133,7 +133,7 @@ class Plans:
         share_results: int,
         partitions: int | None,
         bind: Callable[[str], JoinedAggregate],
-        policy: str,
+        policy: Callable[[], str],
         most: Most = USUAL,
     ) -> None:
         self._spark = spark

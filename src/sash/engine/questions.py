@@ -58,7 +58,7 @@ class Questions:
         queries: QueryCommands,
         continuous: ContinuousQueries,
         handles: dict[str, Query],
-        settings: Settings,
+        settings: Callable[[], Settings],
         isolation: Isolation,
         tables: Tables,
         feed_of: Callable[[str], ArchiveFeed],
@@ -97,7 +97,7 @@ class Questions:
             if why is not None:
                 raise SashError(f"{error}; or {why}") from None
         # No synopsis has it, or one that came later than the rows that are stored.
-        return answer_from_rows(compiled, running, self._settings, spark)
+        return answer_from_rows(compiled, running, self._settings(), spark)
 
     def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
         """What it reads is taken between two executions, when it is as of one time."""
@@ -155,7 +155,7 @@ class Questions:
             stream = self._shared.catalog.stream(compiled.stream)
             runtime = self._shared.streams[compiled.stream.lower()].runtime
             loads = {name: group.load for name, group in runtime.groups.items()}
-        return explaining.explain(compiled, neighbours, stream, self._settings, runtime.unreduced, loads)
+        return explaining.explain(compiled, neighbours, stream, self._settings(), runtime.unreduced, loads)
 
 
 def _why_not_rows(compiled: CompiledQuery, running: RunningStream) -> str | None:

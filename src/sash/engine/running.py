@@ -98,6 +98,8 @@ class RunningStream:
         self._tables = tables
         self.pipeline = pipeline
         self._isolation = isolation
+        # What the user wants; the runtime's are those of the epoch that it works on.
+        self.settings = settings
         self._queries_at = queries_at
         self._deliver = deliver
         self._log = log
@@ -187,7 +189,7 @@ class RunningStream:
         """Load the last snapshot and apply what came after it. Answers are remembered, not delivered again."""
         if self._log is None:
             return
-        settings, snapshot = self.runtime.settings, self._log.snapshot()
+        settings, snapshot = self.settings, self._log.snapshot()
         if snapshot is not None:
             self._use(replace(settings, **snapshot.state["settings"]))
             self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
@@ -284,6 +286,7 @@ class RunningStream:
         seen = current if self._log is None else self._log.intend(epoch, current)
         failed_before = set(self._failed)
         with self._isolation.slide():
+            self._use(self.settings)
             self._synchronise(seen)
             self.cluster.move(epoch)
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
@@ -497,6 +500,7 @@ class RunningStream:
             failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
             with self._all_or_broken():
                 with self._isolation.slide():
+                    self._use(self.settings)
                     progress = change(self._numbered(counted, pending))
                     self._pending = pending
                     self._keep(kind, None)

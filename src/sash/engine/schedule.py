@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from sash.engine.active import ActiveQuery
 from sash.engine.outputs import Outputs
-from sash.scheduling import Execution, LocalScheduler, Policy
+from sash.scheduling import Execution, LocalScheduler, Policy, SubGroupCost, cost_per_time
 from sash.scheduling.policies import Conservative
 from sash.sharing.prices import Prices
 
@@ -136,6 +137,27 @@ class Schedule:
         places = [self._places[active.name] for active in queries if active.name in self._places]
         return max((place.access for place in places), default=0.0), sum(place.post for place in places)
 
+    def predicted(self, policy: Policy) -> float:
+        """What these queries would cost per unit of time under a policy, by the analytic model and the prices of now.
+
+        Tasks are thought to be on time: a late variant costs what its base policy costs.
+        """
+        shares = policy.joint_until(0, 0) is not None
+        tasks: dict[str, dict[tuple[int, bool], list[tuple[float, float]]]] = {}
+        for active in self._leading() if shares else self.queries.values():
+            place, compiled = self._place(active), active.compiled
+            assert compiled.slide is not None
+            similar = tasks.setdefault(place.group, {})
+            similar.setdefault((compiled.slide, compiled.exactly), []).append(self._priced(place))
+        return float(sum(_cost(group, policy, shares) for group in tasks.values()))
+
+    def _leading(self) -> list[ActiveQuery]:
+        """Those that would be scheduled if output were shared, whether it is or not."""
+        outputs = Outputs()
+        for active in self.queries.values():
+            outputs.add(active)
+        return [active for active in self.queries.values() if outputs.leader(active) is active]
+
     def reconsider(self, now: int) -> None:
         """The synopses, or what is known about them, have changed: so have groups and costs."""
         for name in sorted(self.leaders):
@@ -252,3 +274,18 @@ class Schedule:
         """These queries, and those that read their output."""
         led = [self.queries[name] for name in leaders]
         return [each.name for leader in led for each in (leader, *self.followers(leader))]
+
+
+def _cost(tasks: dict[tuple[int, bool], list[tuple[float, float]]], policy: Policy, shares: bool) -> Fraction:
+    """Of one group of similar queries, by SLIDE and EXACTLY; without sharing nobody's scan helps another task."""
+    subgroups = [
+        SubGroupCost(slide, max(access for access, _ in costs), sum(post for _, post in costs), exactly)
+        for (slide, exactly), costs in sorted(tasks.items())
+    ]
+    periods = policy.periods(subgroups)
+    if shares:
+        return cost_per_time(subgroups, periods)
+    return sum(
+        (Fraction(each.access + each.post) / period for each, period in zip(subgroups, periods, strict=True)),
+        Fraction(0),
+    )

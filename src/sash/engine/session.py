@@ -12,6 +12,7 @@ takes it into the shared pass. The life of a tuple is in `running.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from sash.engine.questions import Questions
 from sash.engine.report import describe, session_statistics, show_queries, show_tables
 from sash.engine.runner import Runner
 from sash.engine.running import RunningStream
+from sash.engine.schedule_report import schedule_report
 from sash.engine.settings import (
     DEFAULT_CLUSTER_GROUPS,
     DEFAULT_MAX_GROUPS,
@@ -146,7 +148,8 @@ class Session:
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
             lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows,
-            share_results, partitions, partial(joined_query, self._catalog), policy, Most(max_rows, max_groups),
+            share_results, partitions, partial(joined_query, self._catalog), lambda: self.policy,
+            Most(max_rows, max_groups),
         )  # fmt: skip
         self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
@@ -166,7 +169,7 @@ class Session:
             self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
         )
         self._questions = Questions(
-            self._shared, self._query_commands, self.continuous, self.queries, self._settings, self._isolation,
+            self._shared, self._query_commands, self.continuous, self.queries, lambda: self._settings, self._isolation,
             self._tables, self._archive_commands.feed_now, lambda: self.spark,
         )  # fmt: skip
         try:
@@ -366,6 +369,18 @@ class Session:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    @property
+    def policy(self) -> str:
+        """The scheduling policy's name."""
+        return self._settings.policy
+
+    def use_policy(self, name: str) -> None:
+        """Schedule by another policy from the next micro-batch on. Deadlines that were promised stay."""
+        with self._shared.lock:
+            self._settings = replace(self._settings, policy=name)
+            for running in self._streams.values():
+                running.settings = self._settings
+
     def advance(self, stream: str, to: datetime | Micros) -> None:
         """A heartbeat: no tuple before this event time is to come on a stream."""
         self._home.check_open()
@@ -443,6 +458,10 @@ class Session:
                 "archives": self._archive_commands.statistics(),
             }
         )
+
+    def schedule(self) -> dict[str, Any]:
+        """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
+        return self._isolation.reading(lambda: {"policy": self.policy, **schedule_report(self._streams)})
 
     def metrics(self) -> str:
         """The numbers of `stats()` as a text for Prometheus."""
