@@ -32,6 +32,8 @@ _COUNTERS = {
     "executions": "Executions of queries, joint ones counted once",
     "joint_executions": "Executions that answered several queries",
     "refreshes": "Answers that executions gave",
+    "joint_cost": "Pane values that executions combined, by the cost model",
+    "separate_cost": "Pane values that they would have combined one by one, by the cost model",
     "beside_slides": "Executions during which their window slid",
     "restarts": "Executions begun again because their window had slid",
     "answers": "Answers given",

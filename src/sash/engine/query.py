@@ -14,8 +14,10 @@ from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, SashError
 from sash.core.events import report
 from sash.engine.answer import Answer
+from sash.engine.compiler import as_select
 from sash.engine.mailbox import WAIT, Mailbox, check_policy
 from sash.engine.outlet import NotKeptError, Outlet
+from sash.language.roles import key_columns, value_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,6 +122,15 @@ class Query:
             return self._answers[-1]
         except IndexError:
             return None
+
+    def columns(self) -> tuple[list[str], list[str]]:
+        """The columns of its answers: those that say what a row is about, and the numbers; none before an answer."""
+        latest = self.latest()
+        if latest is None:
+            return [], []
+        schema = latest.table.schema
+        values = value_columns(as_select(self.text).tree, schema)
+        return key_columns(schema, values), values
 
     def changes(self) -> pa.Table:
         """The changes of a continuous query so far: its columns and `_ts`, `_exp`, `_sign`."""

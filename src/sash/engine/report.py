@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow as pa
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import format_duration, to_datetime
+from sash.core.window import Window
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.group import PaneGroup
 from sash.engine.query import Query
@@ -100,6 +102,7 @@ def session_statistics(
                 "subscribers": query.subscribers(),
                 "sinks": query.sinks(),
                 "lateness": _lateness(query.name, streams) / max(1, query.answered),
+                **_scheduled(query.name, streams),
                 **continuous.statistics(query),
             }
             for query in list(queries.values())
@@ -111,6 +114,35 @@ def _lateness(name: str, streams: dict[str, RunningStream]) -> int:
     """Updates beyond SLIDE, summed over the executions of a query (thesis 8.5.1)."""
     found = [running.runtime.active.get(name) for running in list(streams.values())]
     return sum(active.lateness for active in found if active is not None)
+
+
+def _scheduled(name: str, streams: dict[str, RunningStream]) -> dict[str, Any]:
+    """Its windows, how often it may be answered and how often it is; nothing for a query that no stream runs yet."""
+    for running in list(streams.values()):
+        active = running.runtime.active.get(name)
+        if active is not None:
+            extent = str if active.home.name.by_rows else format_duration
+            leader = active.home.schedule.leader(active).name
+            task = active.home.schedule.local.task_of(leader) if leader in active.home.schedule.leaders else None
+            return {
+                "stream": running.stream.name,
+                "windows": [_length(window, extent) for window in active.compiled.windows],
+                "slide": None if active.compiled.slide is None else extent(active.compiled.slide),
+                "exactly": active.compiled.exactly,
+                "pane_table": active.home.label,
+                "sub_group": None if task is None else task.group,
+                "period": None if task is None else extent(task.period),
+            }
+    return {}
+
+
+def _length(window: Window, extent: Callable[[int], str]) -> str:
+    """
+    >>> _length(Window(600, lag=60), lambda length: f"{length} rows")
+    '600 rows, 60 rows ago'
+    """
+    length = "unbounded" if window.unbounded else extent(window.length)
+    return f"{length}, {extent(window.lag)} ago" if window.lag else length
 
 
 def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
@@ -149,6 +181,10 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
                 "rows": group.synopsis.rows,
                 "queries": sorted({name for name, _ in group.readers}),
                 "covered": _covered(group),
+                "executions": group.statistics.executions,
+                "joint_executions": group.statistics.joint_executions,
+                "joint_cost": group.statistics.joint_cost,
+                "separate_cost": group.statistics.separate_cost,
                 "tasks": _tasks(group),
             }
             for group in runtime.groups.values()

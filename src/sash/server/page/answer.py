@@ -1,0 +1,161 @@
+"""Answer: one query over time, as a line, as bars or as a table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from nicegui import ui
+
+from sash.engine.answer import Answer
+from sash.engine.query import Query
+from sash.engine.session import Session
+from sash.server.page import charts
+from sash.server.page.frame import heading
+from sash.server.page.rows import shown_rows, shown_value, table_columns
+
+REFRESH_SECONDS = 1.0
+LINE, BARS, TABLE = "Line", "Bars", "Table"
+# How many lines a picture has, how many answers one goes back, how many bars and rows are shown.
+_LINES, _BACK, _BARS, _ROWS = 8, 300, 20, 200
+
+
+def series(answers: Sequence[Answer], keys: list[str], value: str) -> dict[str, list[tuple[Any, Any]]]:
+    """A value over time, one line per group: those with the largest values in the newest answer."""
+    if not answers:
+        return {}
+    names = _largest(answers[-1].table, keys, value, _LINES)
+    found: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
+    for answer in answers:
+        table = answer.table
+        if value not in table.schema.names:
+            continue
+        rows = dict(zip(_names(table, keys), table[value].to_pylist(), strict=True))
+        for name in names:
+            found[name].append((answer.as_of, shown_value(rows.get(name))))
+    return found
+
+
+def largest(table: pa.Table, keys: list[str], value: str) -> dict[str, Any]:
+    """The groups with the largest values, largest first."""
+    return _largest(table, keys, value, _BARS)
+
+
+def _largest(table: pa.Table, keys: list[str], value: str, most: int) -> dict[str, Any]:
+    if value not in table.schema.names:
+        return {}
+    rows = zip(_names(table, keys), table[value].to_pylist(), strict=True)
+    ordered = sorted((row for row in rows if row[1] is not None), key=lambda row: -row[1])
+    return {name: shown_value(number) for name, number in ordered[:most]}
+
+
+def _names(table: pa.Table, keys: list[str]) -> list[str]:
+    if not keys:
+        return ["all"] * table.num_rows
+    columns = [table[key].to_pylist() for key in keys]
+    return [" · ".join(str(part) for part in row) for row in zip(*columns, strict=True)]
+
+
+def natural_form(query: Query, latest: Answer | None) -> str:
+    """How a query is best looked at: numbers without groups as a line, a few groups as bars."""
+    keys, values = query.columns()
+    if not values or query.is_continuous:
+        return TABLE
+    return BARS if keys and latest is not None and latest.table.num_rows > _LINES else LINE
+
+
+def show(session: Session, name: str) -> None:
+    if not session.queries:
+        heading("Answer")
+        ui.label("No query is registered. Register one under Queries.")
+        return
+    view = _View(session, name if name in session.queries else next(iter(session.queries)))
+    if name and name not in session.queries:
+        ui.notify(f"There is no query {name}")
+    view.build()
+
+
+class _View:
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
+        self._name = name
+        self._form: str | None = None
+        self._column: str | None = None
+        self._told: tuple[Any, ...] = ()
+
+    def build(self) -> None:
+        with ui.row().classes("w-full items-center gap-3"):
+            self._choice = ui.select(list(self._session.queries), value=self._name, label="Query").classes("w-56")
+            self._choice.on_value_change(lambda event: ui.navigate.to(f"/answer?query={event.value}"))
+            self._value = ui.select([], label="Column").classes("w-40")
+            self._value.on_value_change(self._choose_column)
+            self._forms = ui.toggle([LINE, BARS, TABLE]).props("no-caps").on_value_change(self._choose_form)
+        self._text = ui.label("").classes("sash-mono text-sm")
+        self._as_of = ui.label("").classes("text-sm sash-dim").props('role="status"')
+        self._chart = ui.echart(charts.lines({})).classes("w-full h-96")
+        self._table = ui.table(columns=[], rows=[]).classes("w-full").props("flat bordered dense")
+        ui.timer(REFRESH_SECONDS, self._draw, immediate=True)
+
+    def _choose_column(self, event: Any) -> None:
+        self._column, self._told = event.value, ()
+
+    def _choose_form(self, event: Any) -> None:
+        self._form, self._told = event.value, ()
+
+    async def _draw(self) -> None:
+        query = self._session.queries.get(self._name)
+        if query is None:
+            self._as_of.set_text(f"Query {self._name} has been dropped.")
+            return
+        await self._draw_query(query)
+
+    async def _draw_query(self, query: Query) -> None:
+        latest = await asyncio.to_thread(query.latest)
+        # Nothing new, nothing to send.
+        state = (query.answered, self._form, self._column, None if latest is None else latest.as_of)
+        if state == self._told:
+            return
+        self._told = state
+        self._text.set_text(query.text)
+        if query.error is not None:
+            self._as_of.set_text(f"Failed: {query.error}")
+            return
+        for part in (self._value, self._forms, self._chart, self._table):
+            part.set_visibility(latest is not None)
+        if latest is None:
+            self._as_of.set_text("No answer yet.")
+            return
+        self._as_of.set_text(_about(latest))
+        keys, values = await asyncio.to_thread(query.columns)
+        if self._form is None:
+            self._form = natural_form(query, latest)
+            self._forms.set_value(self._form)
+        if self._column not in values:
+            self._column = values[0] if values else None
+        self._value.set_options(values, value=self._column)
+        self._value.set_visibility(len(values) > 1)
+        form = self._form if self._column is not None else TABLE
+        self._chart.set_visibility(form != TABLE)
+        self._table.set_visibility(form == TABLE)
+        await self._fill(query, latest, form, keys)
+
+    async def _fill(self, query: Query, latest: Answer, form: str, keys: list[str]) -> None:
+        if form == TABLE or self._column is None:
+            table = await asyncio.to_thread(query.view) if query.is_continuous else latest.table
+            self._table.columns = table_columns(table.schema)
+            self._table.rows = shown_rows(table, _ROWS)
+            return
+        if form == BARS:
+            self._chart.options.update(charts.bars(largest(latest.table, keys, self._column), self._column))
+        else:
+            answers = await asyncio.to_thread(query.answers)
+            self._chart.options.update(charts.lines(series(answers[-_BACK:], keys, self._column), self._column))
+        self._chart.update()
+
+
+def _about(latest: Answer) -> str:
+    partly = "" if latest.complete else ", the window is not full yet"
+    rows = f"{latest.table.num_rows:,} row{'s' * (latest.table.num_rows != 1)}"
+    return f"as of {latest.as_of:%Y-%m-%d %H:%M:%S} UTC, {rows}{partly}"

@@ -1,0 +1,149 @@
+"""The CQL editor: colours, the error at its word while one types, and what can be done with a text."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from nicegui import ui
+
+from sash.core.errors import CqlError, SashError
+from sash.engine.session import Session
+from sash.language import RegisterQuery, parse
+from sash.server.page.rows import shown_rows, table_columns
+
+_ROWS = 500
+_PAUSE_SECONDS = 0.4
+# Words of CQL that the colours of SQL leave out.
+_WORDS = re.compile(
+    r"\b(WINDOW|RANGE|SLIDE|EXACTLY|LAG|ROWS|PARTITION|UNBOUNDED|NOW|INTERNAL|REGISTER|QUERY|LIFETIME|PRIORITY|USING"
+    r"|ISTREAM|DSTREAM|RSTREAM|WSTREAM|TOP|FREQUENT|HISTOGRAM|MEDIAN|QUANTILE|APPROX_\w+)\b",
+    re.IGNORECASE,
+)
+
+
+def mistake_in(session: Session, text: str) -> SashError | None:
+    """What is wrong with a text, as the engine would say it."""
+    if not text.strip():
+        return None
+    try:
+        statement = parse(text)
+        select = getattr(statement, "select", None)
+        if select is not None:
+            session.explain(text)
+    except SashError as error:
+        return error
+    return None
+
+
+def decorations(text: str, mistake: SashError | None) -> list[dict[str, Any]]:
+    """Marks of the editor: the words of CQL, and a wavy line under the word that is wrong."""
+    marks = [
+        {"kind": "mark", "from": found.start(), "to": found.end(), "class": "sash-word"}
+        for found in _WORDS.finditer(text)
+    ]
+    if isinstance(mistake, CqlError) and mistake.span is not None and text:
+        start = min(mistake.span.start, len(text) - 1)
+        end = min(max(mistake.span.end, start + 1), len(text))
+        marks.append({"kind": "mark", "from": start, "to": end, "class": "sash-error"})
+    return marks
+
+
+def register(session: Session, text: str, name: str) -> str:
+    """Register a SELECT under a name, or what REGISTER QUERY says; the query's name."""
+    statement = parse(text)
+    if isinstance(statement, RegisterQuery):
+        session.execute(statement)
+        return statement.name
+    if not name.strip():
+        raise SashError("give the query a name, or write REGISTER QUERY name AS SELECT ...")
+    return session.register(text, name.strip()).name
+
+
+class Editor:
+    """`changed` is called when queries have come or gone."""
+
+    def __init__(self, session: Session, changed: Callable[[], None]) -> None:
+        self._session = session
+        self._changed = changed
+        self._checked: str | None = None
+
+    def build(self) -> None:
+        with ui.card().classes("w-full gap-2").props("flat bordered"):
+            self._text = (
+                ui.codemirror(self._first_words(), language="SQL", line_wrapping=True)
+                .classes("w-full h-32 sash-editor")
+                .props('aria-label="CQL"')
+            )
+            self._mistake = ui.label("").classes("sash-mono text-sm text-negative").props('role="alert"')
+            with ui.row().classes("items-center gap-2"):
+                ui.button("Ask once", on_click=self._ask).props("no-caps")
+                ui.button("Explain", on_click=self._explain).props("no-caps outline")
+                self._name = ui.input("Name").props("dense outlined").classes("w-40")
+                ui.button("Register", on_click=self._register).props("no-caps outline")
+            self._said = ui.label("").classes("sash-mono text-sm").props('role="status"')
+            self._table = ui.table(columns=[], rows=[]).classes("w-full").props("flat bordered dense")
+            self._table.set_visibility(False)
+        ui.timer(_PAUSE_SECONDS, self._check)
+        ui.timer(0, self._follow_mode, once=True)
+
+    async def _follow_mode(self) -> None:
+        """The rest of the page follows the browser by itself; the editor has to be told."""
+        dark = await ui.run_javascript("window.matchMedia('(prefers-color-scheme: dark)').matches")
+        self._text.theme = "githubDark" if dark else "githubLight"
+
+    def _first_words(self) -> str:
+        """Something that works, of the session's own query or stream."""
+        query = next(iter(self._session.queries.values()), None)
+        return "" if query is None else query.text
+
+    async def _check(self) -> None:
+        """When one has stopped typing."""
+        text = self._text.value
+        if text == self._checked:
+            return
+        self._checked = text
+        self._show_mistake(await asyncio.to_thread(mistake_in, self._session, text))
+
+    def _show_mistake(self, mistake: SashError | None) -> None:
+        self._mistake.set_text("" if mistake is None else str(mistake))
+        self._text.decorations = decorations(self._text.value, mistake)
+
+    async def _do(self, action: Callable[..., Any], *arguments: Any) -> Any:
+        """What came of it; None after a mistake, which is shown."""
+        self._said.set_text("")
+        self._table.set_visibility(False)
+        try:
+            result = await asyncio.to_thread(action, *arguments)
+        except SashError as error:
+            self._show_mistake(error)
+            return None
+        self._show_mistake(None)
+        return result
+
+    async def _ask(self) -> None:
+        table: pa.Table | None = await self._do(self._session.query, self._text.value)
+        if table is None:
+            return
+        metadata = table.schema.metadata or {}
+        as_of = metadata.get(b"as_of", b"").decode()
+        more = f", the first {_ROWS:,} shown" if table.num_rows > _ROWS else ""
+        rows = f"{table.num_rows:,} row{'s' * (table.num_rows != 1)}"
+        self._said.set_text(f"{rows}{more}{f', as of {as_of}' * bool(as_of)}")
+        self._table.columns, self._table.rows = table_columns(table.schema), shown_rows(table, _ROWS)
+        self._table.set_visibility(True)
+
+    async def _explain(self) -> None:
+        explanation = await self._do(self._session.explain, self._text.value)
+        if explanation is not None:
+            self._said.set_text(str(explanation))
+
+    async def _register(self) -> None:
+        name = await self._do(register, self._session, self._text.value, self._name.value or "")
+        if name is not None:
+            self._said.set_text(f"Registered {name}.")
+            self._name.set_value("")
+            self._changed()

@@ -1,0 +1,80 @@
+"""What all views have in common: the way to the others, the state of the engine, colours and type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nicegui import ui
+
+from sash.server.watch import ENDED, FAILED, IDLE, LIVE, STARTING, STOPPED, Watch
+
+VIEWS = {"Queries": "/", "Answer": "/answer", "Sharing": "/sharing", "Schedule": "/schedule", "Health": "/health"}
+REFRESH_SECONDS = 1.0
+
+# What is said about each state, before the reason; and its colour, from Quasar's palette.
+_STATES = {
+    STARTING: ("Starting", "grey-7"),
+    LIVE: ("Live", "positive"),
+    IDLE: ("Idle", "warning"),
+    ENDED: ("Ended", "grey-7"),
+    STOPPED: ("Stopped", "negative"),
+    FAILED: ("Stopped by an error", "negative"),
+}
+_STYLE = """
+<style>
+  body { font-feature-settings: "tnum"; }
+  .sash-nav a { padding: .35rem .6rem; border-radius: .4rem; text-decoration: none; color: inherit; opacity: .75; }
+  .sash-nav a[aria-current="page"] { opacity: 1; font-weight: 600; background: rgba(127, 127, 127, .18); }
+  .sash-nav a:focus-visible, button:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+  .sash-mono { font-family: ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
+  .sash-error { text-decoration: underline wavy #e5484d 2px; text-underline-offset: 3px; }
+  .sash-word { font-weight: 600; }
+  .sash-wide { min-width: 52rem; }
+  .sash-dim { opacity: .7; }
+  .sash-editor .cm-editor { font-size: .95rem; height: 100%; }
+  .q-table th { vertical-align: bottom; white-space: nowrap; }
+</style>
+"""
+
+
+@contextmanager
+def frame(view: str, watch: Watch) -> Iterator[None]:
+    """The page around a view."""
+    ui.page_title(f"{view} · Sash")
+    ui.add_head_html(_STYLE)
+    ui.colors(primary="#2f6fde", positive="#1a7f4b", negative="#c0392b", warning="#b7791f")
+    with ui.header(elevated=False).classes("items-center gap-x-4 gap-y-1 q-py-xs bg-transparent text-inherit"):
+        ui.label("Sash").classes("text-lg font-bold")
+        with ui.element("nav").classes("sash-nav row gap-1").props('aria-label="Views"'):
+            for name, address in VIEWS.items():
+                link = ui.link(name, address)
+                if name == view:
+                    link.props('aria-current="page"')
+        ui.space()
+        _state(watch)
+    with ui.column().classes("w-full max-w-screen-xl mx-auto q-pa-sm gap-4"):
+        yield
+
+
+def _state(watch: Watch) -> None:
+    """A word about the engine, on every view; where it does not run, also why, in words that cannot be overlooked."""
+    with ui.row().classes("items-center gap-2").props('role="status"'):
+        badge = ui.badge("")
+        reason = ui.label("").classes("text-sm")
+
+    def look() -> None:
+        word, colour = _STATES[watch.state]
+        badge.set_text(word)
+        badge.props(f'color="{colour}"')
+        reason.set_text(watch.why.split("\n")[0])
+
+    look()
+    ui.timer(REFRESH_SECONDS, look)
+
+
+def heading(text: str, note: str = "") -> None:
+    with ui.row().classes("items-baseline gap-3"):
+        ui.label(text).classes("text-xl font-semibold").props('role="heading" aria-level="2"')
+        if note:
+            ui.label(note).classes("text-sm sash-dim")

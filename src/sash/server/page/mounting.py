@@ -1,0 +1,48 @@
+"""Joins the page to the application that serves the API."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from nicegui import app as pages
+from nicegui import ui
+
+from sash.engine.session import Session
+from sash.server.page import answer, health, queries, schedule, sharing
+from sash.server.page.frame import frame
+from sash.server.watch import Watch
+
+# NiceGUI has one application per process. It may be mounted again, in another server of the process, if it is as it
+# was before the first time.
+_PLAIN = list(pages.user_middleware)
+
+
+def mount(app: FastAPI, session: Session, watch: Watch) -> None:
+    """The five views of a session; of several sessions in one process, those of the last."""
+
+    @ui.page("/")
+    def show_queries() -> None:
+        with frame("Queries", watch):
+            queries.show(session, watch)
+
+    @ui.page("/answer")
+    def show_answer(query: str = "") -> None:
+        with frame("Answer", watch):
+            answer.show(session, query)
+
+    @ui.page("/sharing")
+    def show_sharing() -> None:
+        with frame("Sharing", watch):
+            sharing.show(watch)
+
+    @ui.page("/schedule")
+    def show_schedule() -> None:
+        with frame("Schedule", watch):
+            schedule.show(session)
+
+    @ui.page("/health")
+    def show_health() -> None:
+        with frame("Health", watch):
+            health.show(watch)
+
+    pages.user_middleware[:], pages.middleware_stack = _PLAIN, None
+    ui.run_with(app, title="Sash", dark=None, language="en-US", show_welcome_message=False)

@@ -1,0 +1,128 @@
+"""Queries: what is registered, what each said last, and an editor to ask, register and drop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from nicegui import ui
+
+from sash.core.errors import SashError
+from sash.engine.answer import Answer
+from sash.engine.session import Session
+from sash.server.page.editor import Editor
+from sash.server.page.frame import REFRESH_SECONDS, heading
+from sash.server.page.rows import shown_rows
+from sash.server.watch import Watch
+
+_LONGEST = 80
+
+
+def rows(session: Session, stats: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row per query, by name."""
+    return [_row(name, session, stats.get("queries", {}).get(name, {})) for name in sorted(session.queries)]
+
+
+def _row(name: str, session: Session, facts: dict[str, Any]) -> dict[str, Any]:
+    query = session.queries[name]
+    latest = query.latest()
+    slide = facts.get("slide")
+    return {
+        "name": name,
+        "window": "; ".join(facts.get("windows", [])) or ("continuous" if query.is_continuous else "–"),
+        "slide": "–" if slide is None else f"{'exactly ' * facts['exactly']}{slide}",
+        "together": _together(facts),
+        "answers": query.answered,
+        "as_of": "–" if latest is None else f"{latest.as_of:%H:%M:%S}",
+        "last": str(query.error).split("\n")[0] if query.error is not None else _first_row(latest),
+        "lateness": round(facts.get("lateness", 0.0), 2),
+        "failed": query.error is not None,
+    }
+
+
+def _together(facts: dict[str, Any]) -> str:
+    if facts.get("sub_group") is None:
+        return "–"
+    return f"{facts['sub_group']}, every {facts['period']}"
+
+
+def _first_row(latest: Answer | None) -> str:
+    if latest is None:
+        return "no answer yet"
+    if not latest.table.num_rows:
+        return "no rows"
+    (row,) = shown_rows(latest.table, 1)
+    more = f"  (+{latest.table.num_rows - 1:,})" if latest.table.num_rows > 1 else ""
+    text = ", ".join(f"{name} {value}" for name, value in row.items())
+    return f"{text[:_LONGEST]}{more}"
+
+
+def show(session: Session, watch: Watch) -> None:
+    def refresh() -> None:
+        table.rows = rows(session, watch.stats)
+
+    Editor(session, refresh).build()
+    heading("Queries", "answers as of event time, UTC")
+    table = ui.table(columns=_COLUMNS, rows=rows(session, watch.stats), row_key="name", pagination=25)
+    # On a narrow screen one card per query, instead of columns that nobody can read.
+    table.classes("w-full").props('flat bordered dense wrap-cells :grid="$q.screen.lt.md"')
+    table.add_slot("item", _CARD)
+    # A link to the answer, and a button with a name that a screen reader can say.
+    table.add_slot(
+        "body-cell-name",
+        """<q-td :props="props"><a class="text-primary" :href="'/answer?query=' + encodeURIComponent(props.value)">
+        {{ props.value }}</a></q-td>""",
+    )
+    table.add_slot(
+        "body-cell-drop",
+        """<q-td :props="props"><q-btn flat dense no-caps size="sm" label="Drop" :aria-label="'Drop ' + props.row.name"
+        @click="$parent.$emit('drop', props.row.name)" /></q-td>""",
+    )
+    table.on("drop", lambda event: _confirm_drop(session, event.args, refresh))
+    ui.timer(REFRESH_SECONDS, refresh)
+
+
+def _confirm_drop(session: Session, name: str, dropped: Any) -> None:
+    """Its synopses go with it: that is asked about once."""
+    with ui.dialog(value=True) as dialog, ui.card():
+        ui.label(f"Drop query {name}? What only it needs is forgotten.")
+
+        async def drop() -> None:
+            dialog.close()
+            try:
+                await asyncio.to_thread(session.drop_query, name)
+            except SashError as error:
+                ui.notify(str(error), type="negative")
+            dropped()
+
+        with ui.row().classes("w-full justify-end"):
+            ui.button("Keep it", on_click=dialog.close).props("no-caps flat autofocus")
+            ui.button("Drop it", on_click=drop).props("no-caps color=negative")
+
+
+_CARD = """
+<div class="col-12 q-pa-xs"><q-card flat bordered class="q-pa-sm">
+  <div class="row items-center justify-between">
+    <a class="text-primary text-weight-medium" :href="'/answer?query=' + encodeURIComponent(props.row.name)">
+      {{ props.row.name }}</a>
+    <q-btn flat dense no-caps size="sm" label="Drop" :aria-label="'Drop ' + props.row.name"
+      @click="$parent.$emit('drop', props.row.name)" />
+  </div>
+  <div>{{ props.row.last }}</div>
+  <div class="sash-dim">{{ props.row.window }}, slide {{ props.row.slide }}, as of {{ props.row.as_of }},
+    {{ props.row.answers }} answers, lateness {{ props.row.lateness }}</div>
+</q-card></div>"""
+_COLUMNS = [
+    {"name": key, "label": label, "field": key, "align": align, "sortable": key != "drop"}
+    for key, label, align in (
+        ("name", "Query", "left"),
+        ("window", "Window", "left"),
+        ("slide", "Slide", "left"),
+        ("together", "Sub-group", "left"),
+        ("answers", "Answers", "right"),
+        ("as_of", "As of", "left"),
+        ("last", "Last answer", "left"),
+        ("lateness", "Lateness", "right"),
+        ("drop", "", "right"),
+    )
+]

@@ -1,0 +1,113 @@
+"""Schedule: a timeline of executions, who ran together, early or late; and what other policies would cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from nicegui import ui
+
+from sash.core.errors import SashError
+from sash.engine.session import Session
+from sash.engine.timeline import EARLY, LATE, ON_TIME
+from sash.scheduling import POLICY_NAMES
+from sash.server.page import charts
+from sash.server.page.frame import heading
+
+REFRESH_SECONDS = 2.0
+# How many moments are drawn: more could not be told apart.
+_MOMENTS = 60
+# Shapes as well as colours, for people who see few of these.
+_MARKS = {
+    ON_TIME: {"symbol": "circle", "symbolSize": 11, "itemStyle": {"color": "#009e73"}},
+    EARLY: {
+        "symbol": "circle",
+        "symbolSize": 10,
+        "itemStyle": {"color": "transparent", "borderColor": "#3b9ae1", "borderWidth": 2},
+    },
+    LATE: {"symbol": "triangle", "symbolSize": 14, "itemStyle": {"color": "#d55e00"}},
+}
+_MEANINGS = "one row per sub-group; a line joins what one scan answered; early: before its own SLIDE, to go along"
+
+
+def timeline(executed: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Event time from left to right, one row per sub-group, as in figure 8.6 of the thesis."""
+    moments = sorted({each["as_of"] for each in executed})[-_MOMENTS:]
+    shown = [each for each in executed if moments and each["as_of"] >= moments[0]]
+    rows = sorted({_row(turn) for each in shown for turn in each["turns"]}, key=lambda row: (row[0], _length(row[1])))
+    names = [f"SLIDE {slide} · {group}" for group, slide in rows]
+    place = {row: number for number, row in enumerate(rows)}
+    marks: dict[str, list[dict[str, Any]]] = {state: [] for state in _MARKS}
+    joined: list[list[Any]] = []
+    for each in shown:
+        at = charts.milliseconds(each["as_of"])
+        for turn in each["turns"]:
+            who = ", ".join(turn["queries"][:12]) + (" ..." if len(turn["queries"]) > 12 else "")
+            marks[turn["state"]].append({"value": [at, place[_row(turn)]], "name": who})
+        if len(each["turns"]) > 1:
+            ends = sorted(place[_row(turn)] for turn in each["turns"])
+            # What is not a number interrupts the line.
+            joined += [[at, ends[0]], [at, ends[-1]], [at, "-"]]
+    options = charts.lines({})
+    options["yAxis"] |= {"type": "category", "data": names, "inverse": True, "scale": False}
+    options["yAxis"]["axisLabel"] |= {"width": 280, "overflow": "truncate", "hideOverlap": False}
+    options["tooltip"] = {"trigger": "item", "confine": True, "formatter": "{a}: {b}"}
+    options["legend"] |= {"show": True, "data": list(_MARKS)}
+    together = {"lineStyle": {"color": charts.GREY, "width": 2}, "silent": True, "showSymbol": False}
+    options["series"] = [
+        {"name": "together", "type": "line", "data": joined, "z": 1, **together},
+        *({"name": state, "type": "scatter", "data": marks[state], "z": 2, **_MARKS[state]} for state in _MARKS),
+    ]
+    return options
+
+
+def _row(turn: dict[str, Any]) -> tuple[str, str]:
+    return turn["group"], turn["slide"]
+
+
+def _length(slide: str) -> tuple[str, float]:
+    """Slides of one unit in the order of their lengths."""
+    number, _, unit = slide.partition(" ")
+    return unit, float(number)
+
+
+def show(session: Session) -> None:
+    heading("Schedule", _MEANINGS)
+    empty = ui.label("Nothing has been executed yet.").classes("sash-dim")
+    with ui.element("div").classes("w-full overflow-x-auto"), ui.element("div").classes("sash-wide"):
+        chart = ui.echart(timeline([])).classes("w-full")
+    heading("Policies", "expected cost: pane values combined per second of the stream's time")
+    with ui.row().classes("w-full items-center gap-4"):
+        choice = ui.select(list(POLICY_NAMES), value=session.policy, label="Policy").classes("w-64")
+        told = ui.label("").props('role="status"')
+    costs = ui.echart(charts.bars({}, "")).classes("w-full h-64")
+
+    def use() -> None:
+        if choice.value == session.policy:
+            return
+        try:
+            session.use_policy(choice.value)
+        except SashError as error:
+            told.set_text(str(error))
+            return
+        told.set_text(f"{choice.value} from the next micro-batch on")
+
+    choice.on_value_change(use)
+
+    async def draw() -> None:
+        report = await asyncio.to_thread(session.schedule)
+        empty.set_visibility(not report["executed"])
+        options = timeline(report["executed"])
+        chart.style(f"height: {max(160, 60 + 34 * len(options['yAxis']['data']))}px")
+        chart.options.update(options)
+        chart.update()
+        marked = {_named(name, report["policy"]): cost for name, cost in report["predicted_cost"].items()}
+        costs.options.update(charts.bars(marked, "per s"))
+        costs.update()
+
+    ui.timer(REFRESH_SECONDS, draw, immediate=True)
+
+
+def _named(policy: str, current: str) -> str:
+    return f"▶ {policy}" if policy == current else policy

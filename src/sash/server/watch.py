@@ -1,0 +1,170 @@
+"""Watches a session: whether it runs, and how its numbers went over the last minutes.
+
+A thread of its own takes a sample of `stats()` now and then, so that a page that is opened has a past to show, and any
+number of open pages cost the engine as much as one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+
+from sash.core.errors import SashError
+from sash.engine.session import Session
+
+logger = logging.getLogger("sash.server")
+
+EVERY_SECONDS = 1.0
+REMEMBERED = 600
+# A stream without a tuple for so long is called idle.
+IDLE_SECONDS = 10.0
+_RECENT_SECONDS = 5.0
+
+STARTING, LIVE, IDLE, ENDED, STOPPED, FAILED = "starting", "live", "idle", "ended", "stopped", "failed"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rate is that of the last seconds. Batch times are milliseconds per micro-batch that has ended since the last
+    sample, None where none has.
+
+    `lag` is how many seconds the watermark is behind the clock: of a stream that replays the past it says when that
+    was. Bad tuples: no timestamp, not to be parsed, or from too far in the future.
+    """
+
+    at: datetime
+    tuples_per_s: float
+    watermark: datetime | None
+    lag: float | None
+    late: int
+    bad: int
+    answers: int
+    micro_batches: int
+    batch_in_spark: float | None
+    batch_in_sash: float | None
+    python_memory: int
+    spark_memory: int
+
+
+@dataclass
+class _Before:
+    tuples: int = 0
+    batches: int = 0
+    spark: float = 0.0
+    sash: float = 0.0
+
+
+@dataclass
+class Watch:
+    """`state` is one of the words above; `why` says more where there is more to say."""
+
+    session: Session
+    clock: Callable[[], float] = time.monotonic
+    state: str = STARTING
+    why: str = ""
+    stats: dict[str, Any] = field(default_factory=dict)
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+
+    def __post_init__(self) -> None:
+        self._before = _Before()
+        self._moved = self.clock()
+        self._counts: deque[tuple[float, int]] = deque()
+        self._asked = threading.Event()
+        self._process = psutil.Process()
+        self._thread = threading.Thread(target=self._loop, name="sash-watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._asked.set()
+        self._thread.join(5 * EVERY_SECONDS)
+
+    def _loop(self) -> None:
+        while not self._asked.wait(EVERY_SECONDS):
+            try:
+                self.look()
+            except Exception:
+                # A session that is being closed; whoever looks at the page shall still be told something.
+                logger.exception("the session could not be looked at")
+
+    def look(self) -> None:
+        """One sample, and what state the session is in."""
+        self.stats = self.session.stats()
+        self.samples.append(self._sample(self.stats))
+        self._look_at_state()
+
+    def _look_at_state(self) -> None:
+        if self.state in (FAILED, STOPPED):
+            return
+        try:
+            over = self.session.wait(0)
+        except SashError as error:
+            self.state, self.why = FAILED, str(error)
+            return
+        silent = self.clock() - self._moved
+        if over:
+            self.state, self.why = ENDED, "everything has been read"
+        elif not self.stats["tuples"]:
+            self.state, self.why = STARTING, "no tuple has come yet"
+        elif silent >= IDLE_SECONDS:
+            self.state, self.why = IDLE, f"no tuple for {silent:.0f} seconds"
+        else:
+            self.state, self.why = LIVE, ""
+
+    def end(self, why: str) -> None:
+        """The engine has been stopped on purpose."""
+        self.state, self.why = STOPPED, why
+
+    def _sample(self, stats: dict[str, Any]) -> Sample:
+        streams, now = list(stats["streams"].values()), self.clock()
+        batches = sum(each["micro_batches"] for each in streams)
+        spark = sum(each["seconds_in_spark"] for each in streams)
+        sash = sum(each["seconds_in_sash"] for each in streams)
+        before, self._before = self._before, _Before(stats["tuples"], batches, spark, sash)
+        if stats["tuples"] != before.tuples:
+            self._moved = now
+        came = batches - before.batches
+        watermarks = [each["watermark"] for each in streams if each["watermark"] is not None]
+        watermark = min(watermarks, default=None)
+        at = datetime.now(UTC)
+        return Sample(
+            at,
+            self._rate(now, stats["tuples"]),
+            watermark,
+            None if watermark is None else (at - watermark).total_seconds(),
+            stats["late_tuples"],
+            sum(each["null_timestamps"] + each["unparsable"] + each["jumped_tuples"] for each in streams),
+            sum(each["answers"] for each in stats["queries"].values()),
+            batches,
+            1e3 * (spark - before.spark) / came if came else None,
+            1e3 * (sash - before.sash) / came if came else None,
+            *self._memory(),
+        )
+
+    def _rate(self, now: float, tuples: int) -> float:
+        """Over some seconds: micro-batches come in steps."""
+        self._counts.append((now, tuples))
+        while self._counts[0][0] < now - _RECENT_SECONDS:
+            self._counts.popleft()
+        then, before = self._counts[0]
+        return (tuples - before) / (now - then) if now > then else 0.0
+
+    def _memory(self) -> tuple[int, int]:
+        """Resident bytes of this process, and of Spark's, which it has started."""
+        spark = 0
+        for child in self._process.children(recursive=True):
+            try:
+                spark += child.memory_info().rss
+            except psutil.Error:
+                # It has ended since.
+                continue
+        return self._process.memory_info().rss, spark

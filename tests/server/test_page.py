@@ -1,0 +1,161 @@
+"""What the views draw, without a browser: the options of charts, the rows of tables, the marks of the editor."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sash.core.errors import CqlError, SashError, Span
+from sash.engine.answer import Answer
+from sash.server.page import answer, charts, editor, queries, schedule, sharing
+from sash.server.page.rows import shown_rows, table_columns
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def said(second: int, **columns: list[Any]) -> Answer:
+    return Answer("q", NOON + timedelta(seconds=second), True, True, pa.table(columns))
+
+
+# -- answer --------------------------------------------------------------------------------------------
+
+
+def test_lines_are_those_of_the_largest_groups_now() -> None:
+    answers = [said(0, k=["a", "b"], n=[5, 1]), said(1, k=["b", "c"], n=[2, 9]), said(2, k=["c", "b"], n=[8, 3])]
+    found = answer.series(answers, ["k"], "n")
+    assert list(found) == ["c", "b"]
+    assert [value for _, value in found["c"]] == [None, 9, 8] and [value for _, value in found["b"]] == [1, 2, 3]
+
+
+def test_numbers_without_groups_are_one_line() -> None:
+    found = answer.series([said(0, n=[4]), said(1, n=[6])], [], "n")
+    assert found == {"all": [(NOON, 4), (NOON + timedelta(seconds=1), 6)]}
+
+
+def test_bars_are_ordered_and_leave_nothing_known_out() -> None:
+    table = pa.table({"src": [1, 2, 3], "port": [80, 80, 443], "t": [5, None, 9]})
+    assert answer.largest(table, ["src", "port"], "t") == {"3 · 443": 9, "1 · 80": 5}
+
+
+# -- sharing -------------------------------------------------------------------------------------------
+
+
+def stats() -> dict[str, Any]:
+    task = {"group": "(src) of length", "period": "2 sec", "queries": ["a", "b"]}
+    table = {
+        "keys": ["src"], "pane": "1 sec", "synopsis": "running", "panes": 3, "groups": 7, "queries": ["a", "b"],
+        "tasks": [task], "joint_cost": 25, "separate_cost": 100,
+    }  # fmt: skip
+    return {
+        "streams": {"packets": {"pane_tables": [table]}},
+        "queries": {"a": {}, "b": {}},
+        "plans": 0, "joint_executions": 4, "executions": 5, "work_saved": 0.75,
+    }  # fmt: skip
+
+
+def test_queries_share_the_nodes_on_their_way() -> None:
+    found = sharing.paths(stats())
+    (series,) = sharing.picture(found)["series"]
+    assert [node["depth"] for node in series["data"]] == [0, 1, 2, 3, 4, 4]
+    assert len({node["name"] for node in series["data"]}) == 6
+    assert [link["value"] for link in series["links"]] == [2, 2, 2, 1, 1]
+
+
+def test_what_sharing_saves_in_a_sentence() -> None:
+    assert sharing.summary(stats()) == (
+        "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table, "
+        "4 of 5 executions answered several queries at once, 75% of the work on panes saved."
+    )
+    assert sharing.summary({**stats(), "queries": {}}) == "No query is registered yet."
+
+
+def test_a_query_that_nobody_schedules_yet_says_so() -> None:
+    waiting = stats()
+    waiting["streams"]["packets"]["pane_tables"][0]["tasks"] = []
+    assert {path.together for path in sharing.paths(waiting)} == {"not scheduled yet"}
+
+
+# -- schedule ------------------------------------------------------------------------------------------
+
+
+def executed(second: int, *turns: tuple[str, str, str]) -> dict[str, Any]:
+    words = [{"group": g, "slide": s, "state": state, "queries": ("q" + s,)} for g, s, state in turns]
+    return {"as_of": NOON + timedelta(seconds=second), "turns": words}
+
+
+def test_a_timeline_joins_what_ran_together() -> None:
+    options = schedule.timeline(
+        [
+            executed(2, ("g", "2 sec", "on time")),
+            executed(4, ("g", "2 sec", "on time"), ("g", "10 sec", "early")),
+            executed(5, ("h", "5 sec", "late")),
+        ]
+    )
+    assert options["yAxis"]["data"] == ["SLIDE 2 sec · g", "SLIDE 10 sec · g", "SLIDE 5 sec · h"]
+    joined, *marks = options["series"]
+    at = charts.milliseconds(NOON + timedelta(seconds=4))
+    assert joined["data"] == [[at, 0], [at, 1], [at, "-"]]
+    assert {each["name"]: len(each["data"]) for each in marks} == {"on time": 2, "early": 1, "late": 1}
+    assert marks[1]["data"] == [{"value": [at, 1], "name": "q10 sec"}]
+
+
+def test_a_timeline_shows_the_newest_moments_only() -> None:
+    options = schedule.timeline([executed(i, ("g", "1 sec", "on time")) for i in range(100)])
+    assert len(options["series"][1]["data"]) == 60
+
+
+# -- the editor ----------------------------------------------------------------------------------------
+
+
+def test_the_wrong_word_is_marked() -> None:
+    text = "SELECT lenght FROM s [WINDOW 1 min]"
+    marks = editor.decorations(text, CqlError("unknown column", text, Span(7, 13)))
+    wrong = [mark for mark in marks if mark["class"] == "sash-error"]
+    assert [text[mark["from"] : mark["to"]] for mark in wrong] == ["lenght"]
+    assert "WINDOW" in {text[mark["from"] : mark["to"]] for mark in marks}
+
+
+@pytest.mark.parametrize(("text", "span"), [("SELECT 1 FROM", Span(13, 14)), ("x", Span(5, 9)), ("x", Span(0, 0))])
+def test_a_mark_stays_within_the_text(text: str, span: Span) -> None:
+    (mark,) = [each for each in editor.decorations(text, CqlError("?", text, span)) if each["class"] == "sash-error"]
+    assert 0 <= mark["from"] < mark["to"] <= len(text)
+
+
+def test_an_empty_text_has_no_marks() -> None:
+    assert editor.decorations("", CqlError("nothing", "", Span(0, 1))) == []
+
+
+def test_a_plain_select_needs_a_name() -> None:
+    session: Any = SimpleNamespace()
+    with pytest.raises(SashError, match="give the query a name, or write REGISTER QUERY"):
+        editor.register(session, "SELECT COUNT(*) AS n FROM s [WINDOW 1 min SLIDE 1 sec]", " ")
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+
+def test_rows_for_a_browser() -> None:
+    table = pa.table({"n": [2**60, 1], "x": [float("inf"), 0.5], "d": [Decimal("1.5"), None], "at": [NOON, NOON]})
+    assert shown_rows(table, 1) == [{"n": "1152921504606846976", "x": "∞", "d": 1.5, "at": "2026-01-01 12:00:00+00:00"}]
+    assert [column["align"] for column in table_columns(table.schema)] == ["right", "right", "right", "left"]
+
+
+def test_a_query_in_the_list() -> None:
+    last = said(1, k=["a", "b"], n=[3, 2])
+    query = SimpleNamespace(latest=lambda: last, is_continuous=False, answered=2, error=None)
+    session: Any = SimpleNamespace(queries={"q": query})
+    facts = {
+        "windows": ["10 sec"], "slide": "2 sec", "exactly": True, "sub_group": "(k) of n", "period": "2 sec",
+        "lateness": 0.5,
+    }  # fmt: skip
+    assert queries.rows(session, {"queries": {"q": facts}}) == [
+        {
+            "name": "q", "window": "10 sec", "slide": "exactly 2 sec", "together": "(k) of n, every 2 sec",
+            "answers": 2, "as_of": "12:00:01", "last": "k a, n 3  (+1)", "lateness": 0.5, "failed": False,
+        }
+    ]  # fmt: skip
