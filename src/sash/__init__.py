@@ -34,9 +34,12 @@ from sash.core.errors import (
     CqlError,
     NotSupportedError,
     QueryFailedError,
+    QuestionCancelledError,
+    QuestionTimedOutError,
     SashError,
     SourceError,
 )
+from sash.core.stopping import Cancellation
 from sash.engine.answer import Answer
 from sash.engine.query import Query
 from sash.engine.session import Session, connect
@@ -45,12 +48,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Cancellation",
     "CatalogError",
     "CheckpointError",
     "CqlError",
     "NotSupportedError",
     "Query",
     "QueryFailedError",
+    "QuestionCancelledError",
+    "QuestionTimedOutError",
     "SashError",
     "Session",
     "SourceError",

@@ -92,6 +92,18 @@ class QueryFailedError(SashError):
     """An error in one query's expression while it ran; the query has failed, its neighbours have not."""
 
 
+class QuestionStoppedError(SashError):
+    """A one-time question that ended without an answer because it was told to."""
+
+
+class QuestionCancelledError(QuestionStoppedError):
+    """Somebody cancelled it."""
+
+
+class QuestionTimedOutError(QuestionStoppedError):
+    """Its time was over."""
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint for an unknown name: the nearest known one, else the list of known ones, else nothing.
 

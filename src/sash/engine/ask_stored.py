@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ from sash.synopses.basic_interval import BatchFacts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# How many rows of an answer are wanted; who asks says it, and no layer between has to know. None: all.
+MOST_ROWS: ContextVar[int | None] = ContextVar("sash_most_rows", default=None)
 # The rows of a table as of a time; None: as they are now.
 TableRows = Callable[[str, Micros | None], pa.Table]
 
@@ -141,10 +144,11 @@ def _answer(question: StoredQuestion, frames: Mapping[str, DataFrame], spark: Sp
     """By Spark alone, or put in order here, where rows have been given places."""
     sorting = question.sorting
     if sorting is None or not any(sorting.place in frame.columns for frame in frames.values()):
-        return spark.sql(question.sql).toArrow()
-    found = spark.sql(sorting.sql).toArrow()
-    if found.nbytes <= MOST_TEXT:
-        return in_places(found, sorting.place)
+        found, most = spark.sql(question.sql), MOST_ROWS.get()
+        return (found if most is None else found.limit(most + 1)).toArrow()
+    placed = spark.sql(sorting.sql).toArrow()
+    if placed.nbytes <= MOST_TEXT:
+        return in_places(placed, sorting.place)
     return without_places(spark.sql(f"{sorting.sql} ORDER BY {sorting.place}").toArrow(), sorting.place)
 
 

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from sash.catalog import StoredIndex, Stream
 from sash.core.errors import SashError
 from sash.core.events import report
+from sash.core.stopping import check_question
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.engine.kept_indexes import KeptIndexes
 from sash.engine.overfull import too_much_stored
@@ -325,6 +326,7 @@ class KeptWindow:
         count = self._most if reach is None else self._sub_windows(reach)
 
         def scan(sub: SubWindow) -> SubWindow:
+            check_question()
             return sub if wanted is None else SubWindow(sub.end, wanted(sub.rows))
 
         answer = self._window.read(count, scan, undo=_forget, priority=_asked())
@@ -340,6 +342,7 @@ class KeptWindow:
         self.check()
 
         def scan(sub: SubWindow) -> SubWindow:
+            check_question()
             folding.add(sub.rows)
             return sub
 

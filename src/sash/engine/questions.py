@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.errors import QueryFailedError, SashError
+from sash.core.errors import QueryFailedError, QuestionStoppedError, SashError
+from sash.core.stopping import check_question
 from sash.engine import explain as explaining
 from sash.engine.archive_feed import ArchiveFeed
 from sash.engine.ask_counts import counting_index
@@ -91,7 +92,7 @@ class Questions:
             answer = self._from_synopsis(compiled, running)
             if why is not None or is_whole(answer):
                 return answer
-        except QueryFailedError:
+        except (QueryFailedError, QuestionStoppedError):
             raise
         except SashError as error:
             if why is not None:
@@ -109,6 +110,7 @@ class Questions:
         while (answer := self._isolation.taking(take)) is None:
             # Whoever moves the groups on may be waiting for workers, which need the processor.
             time.sleep(_AGAIN)
+            check_question()
         return stamped(answer)
 
     def explain(self, statement: Statement) -> str:

@@ -23,8 +23,10 @@ import pyarrow as pa
 from sash.catalog import CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
+from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.engine.archive_commands import ArchiveCommands
+from sash.engine.asked import asked
 from sash.engine.checkpoint import Checkpoint
 from sash.engine.cluster_tables import Place
 from sash.engine.compiler import as_select
@@ -32,7 +34,6 @@ from sash.engine.continuous import ContinuousQueries, joined_query
 from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
-from sash.engine.kept import PRIORITY
 from sash.engine.metrics import exposition
 from sash.engine.observed import measured
 from sash.engine.overfull import Most
@@ -434,17 +435,23 @@ class Session:
         with self._shared.lock:
             return function(*arguments)
 
-    def query(self, text: str, priority: int = 0) -> pa.Table:
+    def query(
+        self,
+        text: str,
+        priority: int = 0,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        max_rows: int | None = None,
+    ) -> pa.Table:
         """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata.
 
-        Of several that go through a stored window at once, those with less `priority` stop for those with more.
+        Of several that go through a stored window at once, those with less `priority` stop for those with more. After
+        `timeout` seconds, or when another thread calls `cancellation.cancel()`, it ends with an error, and Spark's jobs
+        for it do. Of an answer with more than `max_rows` those come, and the metadata has `truncated`.
         """
         self._home.check_open()
-        before = PRIORITY.set(priority)
-        try:
-            return self._questions.ask(as_select(text))
-        finally:
-            PRIORITY.reset(before)
+        select = as_select(text)
+        return asked(lambda: self._questions.ask(select), priority, timeout, cancellation, max_rows)
 
     def explain(self, text: str) -> str:
         """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""

@@ -12,17 +12,24 @@ Two things see to it. Jobs go to pools of Spark's FAIR scheduler, by the thread 
 And as Spark takes no core away from a task that runs, questions are cut into small tasks: a micro-batch waits for the
 rest of a task, and not for the rest of a question. In a Spark session of the user's, pools mean what its own
 configuration says (by default FIFO: nothing).
+
+A question that is told to stop (core/stopping.py) stops its jobs: they have a tag of its own.
 """
 
 from __future__ import annotations
 
 import tempfile
+import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from sash.core.stopping import QUESTION
 
 STREAM, QUESTIONS, SINKS = "sash-stream", "sash-questions", "sash-sinks"
 ARCHIVES, PANES = "sash-archives", "sash-panes"
@@ -32,6 +39,8 @@ _POOL = "spark.scheduler.pool"
 _TASKS_PER_CORE = 8
 _SMALL_BYTES = str(8 * 2**20)
 _MANY_FILES = "100000"
+# Seconds until jobs are cancelled again: a question that is being planned starts its next one after the first time.
+_CANCEL_AGAIN = 0.1
 
 _beside: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
@@ -54,7 +63,7 @@ def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
 @contextmanager
 def asking(session: SparkSession) -> Iterator[SparkSession]:
     """A session on the same Spark for questions: with small tasks, in their pool. Settings are otherwise the same."""
-    with in_pool(session, QUESTIONS), _beside_active(session) as other:
+    with in_pool(session, QUESTIONS), _stoppable_jobs(session), _beside_active(session) as other:
         yield other
 
 
@@ -68,10 +77,37 @@ def answering(session: SparkSession) -> Iterator[SparkSession]:
     before = context.getLocalProperty(_POOL)
     context.setLocalProperty(_POOL, PANES if before == STREAM else QUESTIONS)
     try:
-        with _beside_active(session) as other:
+        with _stoppable_jobs(session), _beside_active(session) as other:
             yield other
     finally:
         context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _stoppable_jobs(session: SparkSession) -> Iterator[None]:
+    """What this thread starts inside is cancelled when its question is told to stop."""
+    question = QUESTION.get()
+    if question is None:
+        yield
+        return
+    context, tag, left = session.sparkContext, f"sash-question-{uuid.uuid4().hex}", threading.Event()
+
+    def cancel() -> None:
+        threading.Thread(target=_cancel_until, args=(left, context, tag), name="sash-cancel", daemon=True).start()
+
+    context.addJobTag(tag)
+    try:
+        with question.calling(cancel):
+            yield
+    finally:
+        left.set()
+        context.removeJobTag(tag)
+
+
+def _cancel_until(left: threading.Event, context: SparkContext, tag: str) -> None:
+    while not left.is_set():
+        context.cancelJobsWithTag(tag)
+        left.wait(_CANCEL_AGAIN)
 
 
 @contextmanager
