@@ -83,10 +83,7 @@ class Intake:
         except Exception as error:
             if self.running.stopping:
                 return
-            name = self.running.stream.name
-            failure = (
-                self._failure or self.running.error or SourceError(f"stream '{name}' stopped: {first_line(error)}")
-            )
+            name, failure = self.running.stream.name, self._told(error)
             told = "stream %(stream)s has failed: %(why)s"
             report(logger, logging.ERROR, "stream.failed", told, stream=name, why=str(failure))
             raise failure from (None if failure is error else error)
@@ -96,6 +93,19 @@ class Intake:
                 report(logger, logging.INFO, "stream.ended", told, **progress(self.running))
         finally:
             self._cut()
+
+    def _told(self, error: Exception) -> SashError:
+        """What went wrong, in our words."""
+        name = self.running.stream.name
+        return self._failure or self.running.error or SourceError(f"stream '{name}' stopped: {first_line(error)}")
+
+    @property
+    def failure(self) -> SashError | None:
+        """Why it is not active any more; None if it has just ended, or goes on."""
+        if self.is_active or self.running.stopping:
+            return None
+        error = self._failure or self._query.exception()
+        return None if error is None else self._told(error)
 
     def stop(self) -> None:
         """After the micro-batch in flight."""

@@ -22,6 +22,7 @@ from sash.engine.input_limit import InputLimit
 from sash.engine.intake import Intake, progress
 from sash.engine.live import IdleWatch
 from sash.engine.running import RunningStream
+from sash.engine.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
 from sash.spark.kept import is_local
 from sash.spark.limits import limit_option
 
@@ -45,11 +46,23 @@ class Runner:
         self._clock = clock
         self._version = version
         self._live: dict[str, Intake] = {}
+        # How streams that are not live any more have ended.
+        self._over: dict[str, StreamState] = {}
         self._idle: IdleWatch | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def is_running(self, stream: str) -> bool:
         return stream in self._live
+
+    def state_of(self, stream: str) -> StreamState:
+        """Nothing is changed by looking: `wait` still raises what went wrong."""
+        intake = self._live.get(stream)
+        if intake is None:
+            return self._over.get(stream, StreamState(IDLE))
+        if intake.is_active:
+            return StreamState(RUNNING)
+        failure = intake.failure
+        return StreamState(ENDED) if failure is None else StreamState(FAILED, failure)
 
     def check_stopped(self) -> None:
         if self._live:
@@ -71,6 +84,7 @@ class Runner:
             if running.stopping:
                 return
             running.finish()
+            self._over[running.stream.name] = StreamState(ENDED)
 
     def start(self, streams: list[RunningStream], trigger: str) -> None:
         self.check_stopped()
@@ -86,6 +100,7 @@ class Runner:
             else:
                 self._read_once(running)
                 running.finish()
+                self._over[running.stream.name] = StreamState(ENDED)
         if any(running.stream.idle_after is not None for running in streams):
             self._idle = IdleWatch(streams, self._clock)
             self._idle.start()
@@ -147,10 +162,16 @@ class Runner:
     def _await(self, stream: str) -> None:
         intake = self._live.get(stream)
         if intake is not None:
+            state = StreamState(ENDED)
             try:
                 intake.wait()
+                state = StreamState(STOPPED if intake.running.stopping else ENDED)
+            except SashError as error:
+                state = StreamState(FAILED, error)
+                raise
             finally:
                 self._live.pop(stream, None)
+                self._over[stream] = state
 
     def wait(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -176,6 +197,7 @@ class Runner:
         for stream, intake in list(self._live.items()):
             intake.stop()
             self._live.pop(stream, None)
+            self._over[stream] = StreamState(STOPPED)
             report(logger, logging.INFO, "stream.stopped", "stream %(stream)s has stopped", **progress(intake.running))
 
     def close(self) -> None:

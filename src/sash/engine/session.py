@@ -54,6 +54,7 @@ from sash.engine.settings import (
 )
 from sash.engine.shared import Shared
 from sash.engine.spark_home import SparkHome
+from sash.engine.states import SessionState
 from sash.engine.stream_commands import StreamCommands
 from sash.engine.table_commands import TableCommands
 from sash.engine.table_rows import Given
@@ -342,6 +343,11 @@ class Session:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the streams end, at most `timeout` seconds; raises what went wrong. True when all have ended."""
         return self._runner.wait(timeout)
+
+    def state(self) -> SessionState:
+        """What the session and its streams are doing, and what went wrong."""
+        names = [running.stream.name for running in list(self._streams.values())]
+        return SessionState.of({name: self._runner.state_of(name) for name in names}, self._home.is_closed)
 
     def stop(self) -> None:
         """Stop live streams after the micro-batch in flight; the session can be started again."""
