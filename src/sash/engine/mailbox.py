@@ -83,6 +83,11 @@ class Mailbox:
             with self._changed:
                 self._delivered += 1
 
+    def empty(self) -> None:
+        """The subscriber has left: what waits for it is nobody's."""
+        with self._changed:
+            self._line.clear()
+
     def settle(self, patience: float | None) -> None:
         """Wait until everything is delivered, at most for so many seconds; from the subscriber itself, not at all."""
         with self._changed:

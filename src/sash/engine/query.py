@@ -17,6 +17,7 @@ from sash.engine.answer import Answer
 from sash.engine.compiler import as_select
 from sash.engine.mailbox import WAIT, Mailbox, check_policy
 from sash.engine.outlet import NotKeptError, Outlet
+from sash.engine.subscription import Subscription
 from sash.language.roles import key_columns, value_columns
 
 if TYPE_CHECKING:
@@ -187,11 +188,11 @@ class Query:
                 outlet.flush()
             except NotKeptError as error:
                 logger.error("what waits for a sink of query %s is not stored: %s", self.name, error)
-        for mailbox in self._mailboxes:
+        for mailbox in list(self._mailboxes):
             mailbox.settle(patience)
 
-    def subscribe(self, callback: Callable[[Answer], None], queue: int = 1_000, when_full: str = WAIT) -> None:
-        """Call back with each answer from now on.
+    def subscribe(self, callback: Callable[[Answer], None], queue: int = 1_000, when_full: str = WAIT) -> Subscription:
+        """Call back with each answer from now on, until the subscription is cancelled.
 
         By default in the thread of the micro-batch, before it is committed: after a crash an answer may come again, it
         is never left out, and a slow callback holds the stream up. With `when_full="drop_oldest"` or `"drop_newest"` on
@@ -201,14 +202,20 @@ class Query:
         check_policy(queue, when_full)
         if when_full == WAIT:
             self._subscribers.append(callback)
-            return
+            return Subscription(lambda: self._subscribers.remove(callback))
         mailbox = Mailbox(self.name, callback, queue, when_full, self._count_error)
         self._mailboxes.append(mailbox)
         self._subscribers.append(mailbox.take)
+        return Subscription(lambda: self._take_away(mailbox))
+
+    def _take_away(self, mailbox: Mailbox) -> None:
+        self._subscribers.remove(mailbox.take)
+        self._mailboxes.remove(mailbox)
+        mailbox.empty()
 
     def subscribers(self) -> list[dict[str, Any]]:
         """Each subscriber with a queue: how many answers were delivered, how many wait, how many were left out."""
-        return [mailbox.statistics() for mailbox in self._mailboxes]
+        return [mailbox.statistics() for mailbox in list(self._mailboxes)]
 
     def _count_error(self) -> None:
         self.subscriber_errors += 1
