@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
-import math
 import os
 import sys
 import threading
 from collections.abc import Callable
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.core.errors import SashError
+from sash.core.plain import plain
 from sash.engine.answer import Answer
 
 logger = logging.getLogger("sash.cli")
@@ -46,31 +43,6 @@ def write_json(record: dict[str, Any]) -> None:
     """One line, at once: the reader of a pipe waits for it."""
     sys.stdout.write(json.dumps(plain(record), ensure_ascii=False) + "\n")
     sys.stdout.flush()
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, decimals and what is not a number as strings, bytes in base 64.
-
-    >>> plain({"a": Decimal("1.10"), "b": float("nan"), "c": b"x"})
-    {'a': '1.10', 'b': 'NaN', 'c': 'eA=='}
-    """
-    match value:
-        case dict():
-            return {str(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case float() if not math.isfinite(value):
-            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-        case datetime() | date():
-            return value.isoformat()
-        case Decimal():
-            return str(value)
-        case bytes():
-            return base64.b64encode(value).decode()
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)
 
 
 # -- Parquet -------------------------------------------------------------------------------------------
