@@ -1,0 +1,17 @@
+"""A session on the web: `sash serve`, or `Server(session)` in a program.
+
+    settings.py    where it listens, who may ask, how much           guard.py      lets in who may
+    app.py         puts the parts together                           api.py        the paths
+    running.py     the server's thread                               models.py     what the paths take and give
+    asking.py      one-time questions: so many, for so long          wire.py       tables as JSON and as Arrow
+    followers.py   clients that follow answers                       events.py     answers as events, as Arrow
+    problems.py    mistakes as JSON
+
+NiceGUI and FastAPI are at home here, and nowhere else.
+"""
+
+from sash.server.app import create_app
+from sash.server.running import Server, serve
+from sash.server.settings import ServerSettings
+
+__all__ = ["Server", "ServerSettings", "create_app", "serve"]

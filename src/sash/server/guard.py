@@ -1,0 +1,214 @@
+"""Who may come in. Stands before everything that the server has, its page's websocket included.
+
+    1  Host      on a loopback address it must be a loopback name: a web site whose name was made to mean 127.0.0.1
+                 (DNS rebinding) is refused
+    2  Origin    must be our own, and so must the page be that a browser asks for: other sites' scripts are refused,
+                 also where their browser would not let them read the answer
+    3  token     if there is one: `Authorization: Bearer ..`, or the cookie that `/?token=..` gives. Comparisons take
+                 the same time whatever is wrong. The cookie has a digest of the token, not the token
+    4  size      of the body, declared or not
+
+It is plain ASGI: Starlette's `BaseHTTPMiddleware` sees no websockets and buffers streams.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sash.server.settings import ServerSettings, is_loopback
+
+_POLICY_VIOLATION = 1008
+_SAFE_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class RefusedError(Exception):
+    """A request that does not come in."""
+
+    def __init__(self, status: int, reason: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = tuple(headers)
+
+
+class Guard:
+    """ASGI middleware; the outermost."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+        self._app = app
+        self._settings = settings
+        token = settings.token
+        self._token = None if token is None else token.encode()
+        self._cookie_value = None if token is None else _digest(token)
+        # Browsers send a cookie to every port of a host.
+        self._cookie_name = f"sash-{settings.port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            headers = Headers(scope=scope)
+            self._check_host(headers)
+            _check_origin(headers)
+            if self._token is not None:
+                self._check_token(scope, headers)
+            if scope["type"] == "http":
+                receive = await self._within_size(headers, receive)
+        except RefusedError as refusal:
+            await _refuse(refusal, scope, receive, send)
+            return
+        await self._app(scope, receive, _with_safe_headers(send))
+
+    # -- where from --------------------------------------------------------------------------------------
+
+    def _check_host(self, headers: Headers) -> None:
+        if self._settings.is_local and not is_loopback(_host_name(headers.get("host", ""))):
+            raise RefusedError(403, "this server is at a loopback address, and answers to localhost and 127.0.0.1 only")
+
+    # -- token -------------------------------------------------------------------------------------------
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
+        offered = _offered_in_address(scope)
+        if offered is not None:
+            self._let_in(offered, scope)
+        kind, _, value = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and self._is_token(value.strip()):
+            return
+        if self._has_cookie(headers):
+            return
+        told = "a token is needed: Authorization: Bearer <token>, or open /?token=<token> in a browser"
+        raise RefusedError(401, told, [("www-authenticate", "Bearer")])
+
+    def _let_in(self, offered: str, scope: Scope) -> None:
+        """The token goes out of the address, where histories and logs would keep it, into a cookie."""
+        if not self._is_token(offered):
+            raise RefusedError(401, "this is not the token", [("www-authenticate", "Bearer")])
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = f"{self._cookie_name}={self._cookie_value}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        raise RefusedError(303, "", [("location", _without_token(scope)), ("set-cookie", cookie)])
+
+    def _is_token(self, offered: str) -> bool:
+        assert self._token is not None
+        return hmac.compare_digest(offered.encode(), self._token)
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        assert self._cookie_value is not None
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie_name)
+        except CookieError:
+            return False
+        return found is not None and hmac.compare_digest(found.value.encode(), self._cookie_value.encode())
+
+    # -- size --------------------------------------------------------------------------------------------
+
+    async def _within_size(self, headers: Headers, receive: Receive) -> Receive:
+        """A body of declared length cannot be longer; one without is read here, as far as it may go."""
+        most = self._settings.max_body
+        too_large = RefusedError(413, f"a request has {most:,} bytes at most", [("connection", "close")])
+        declared = headers.get("content-length")
+        if declared is not None:
+            if not declared.isdigit() or int(declared) > most:
+                raise too_large
+            return receive
+        if "transfer-encoding" not in headers:
+            return receive
+        messages: list[Message] = []
+        size = 0
+        while not messages or messages[-1].get("more_body", False):
+            messages.append(await receive())
+            size += len(messages[-1].get("body", b""))
+            if size > most:
+                raise too_large
+        return _replaying(messages, receive)
+
+
+def _check_origin(headers: Headers) -> None:
+    """The scheme may differ: a proxy may do the encryption."""
+    origin = headers.get("origin")
+    if origin is not None and _place_of(origin) != headers.get("host", "").lower():
+        raise RefusedError(403, "requests from other origins are refused")
+    # Requests of a browser that have no Origin: images, scripts, links. Following a link is how people come.
+    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+        raise RefusedError(403, "requests from other sites are refused")
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port; None for one that has none (`null`)."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+def _host_name(host: str) -> str:
+    """Without the port.
+
+    >>> _host_name("localhost:8642"), _host_name("[::1]:8642"), _host_name("127.0.0.1")
+    ('localhost', '::1', '127.0.0.1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _digest(token: str) -> str:
+    return hmac.new(token.encode(), b"sash cookie", hashlib.sha256).hexdigest()
+
+
+def _offered_in_address(scope: Scope) -> str | None:
+    if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] != "/":
+        return None
+    return next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])), None)
+
+
+def _without_token(scope: Scope) -> str:
+    fields = parse_qs(scope["query_string"].decode("latin-1"))
+    fields.pop("token", None)
+    return "/" + ("?" + urlencode(fields, doseq=True) if fields else "")
+
+
+def _replaying(messages: list[Message], receive: Receive) -> Receive:
+    waiting = iter(messages)
+
+    async def next_message() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return next_message
+
+
+def _with_safe_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _SAFE_HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending
+
+
+async def _refuse(refusal: RefusedError, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": str(refusal)})
+        return
+    body = json.dumps({"error": str(refusal)}).encode() if str(refusal) else b""
+    headers = {"content-type": "application/json", "cache-control": "no-store", "content-length": str(len(body))}
+    raw = [(name.encode(), value.encode()) for name, value in [*headers.items(), *refusal.headers]]
+    await _with_safe_headers(send)({"type": "http.response.start", "status": refusal.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

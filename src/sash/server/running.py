@@ -1,0 +1,113 @@
+"""A server at work: an address, a thread with an event loop, and a stop that says good-bye to those who follow."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+from dataclasses import replace
+from typing import Self
+
+import uvicorn
+
+from sash.core.errors import SashError
+from sash.engine.session import Session
+from sash.server.app import create_app
+from sash.server.settings import ServerSettings
+
+# Seconds that open requests have to end when the server stops.
+_PATIENCE_SECONDS = 5
+_BACKLOG = 128
+
+
+class Server:
+    """On a thread of its own, for notebooks and for `serve`.
+
+    >>> server = Server(session).start()                              # doctest: +SKIP
+    >>> server.url                                                    # doctest: +SKIP
+    'http://127.0.0.1:8642/'
+    >>> server.stop()                                                 # doctest: +SKIP
+    """
+
+    def __init__(self, session: Session, settings: ServerSettings | None = None) -> None:
+        settings = settings or ServerSettings()
+        self._socket = _bound(settings)
+        # Where any free port would do, it is known now.
+        self.settings = replace(settings, port=self._socket.getsockname()[1])
+        self._app = create_app(session, self.settings)
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=_PATIENCE_SECONDS,
+            server_header=False,
+            # A proxy's word about where a request comes from is nobody's to check.
+            proxy_headers=False,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="sash-server", daemon=True)
+        self._begun = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Where a browser on this machine finds it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.settings.host, self.settings.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.port}/"
+
+    def start(self) -> Self:
+        """Returns when it answers."""
+        self._thread.start()
+        while self._thread.is_alive() and not self._server.started:
+            self._thread.join(0.01)
+        if not self._server.started:
+            raise SashError("the server did not start; the log says why")
+        return self
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until it has stopped, at most for so many seconds; whether it has."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Questions are cancelled, streams of answers end with a word."""
+        if self._thread.is_alive():
+            self._app.state.service.close()
+            self._server.should_exit = True
+            self._thread.join()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+
+def serve(session: Session, settings: ServerSettings | None = None, stopped: threading.Event | None = None) -> None:
+    """Serve until `stopped` is set, or Ctrl-C."""
+    with Server(session, settings), contextlib.suppress(KeyboardInterrupt):
+        (stopped or threading.Event()).wait()
+
+
+def _bound(settings: ServerSettings) -> socket.socket:
+    """Taken before anything else starts, so that a port in use is an error at once."""
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise SashError(f"there is no address '{settings.host}': {error}") from None
+    family, kind, protocol, _, address = found[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SashError(f"port {settings.port} of {settings.host} is in use; choose another one, or 0") from None
+        raise SashError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}") from None
+    return made

@@ -1,0 +1,63 @@
+"""Where a server listens, who may ask it, and how much of it they get."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from sash.core.errors import SashError
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """`token`: what everybody has to show; needed wherever other machines can come.
+
+    >>> ServerSettings(host="0.0.0.0")
+    Traceback (most recent call last):
+    sash.core.errors.SashError: other machines can reach 0.0.0.0: a server there needs a token
+    """
+
+    host: str = DEFAULT_HOST
+    # 0: any free one.
+    port: int = DEFAULT_PORT
+    token: str | None = None
+    # Bytes of a request.
+    max_body: int = 2**20
+    # One-time questions at once.
+    max_questions: int = 4
+    # Seconds that a question may take, and takes unless it says less.
+    max_seconds: float = 60.0
+    # Rows of an answer that are given out.
+    max_rows: int = 100_000
+    # Registered queries, and clients that follow answers.
+    max_queries: int = 1_000
+    max_followers: int = 100
+    # Answers that wait for a client that is behind; then the oldest goes.
+    follower_queue: int = 100
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
+            raise SashError("a token is made of printable ASCII characters, one at least")
+        if self.token is None and not self.is_local:
+            raise SashError(f"other machines can reach {self.host}: a server there needs a token")
+
+    @property
+    def is_local(self) -> bool:
+        """Only this machine can come."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means this machine, and nothing else.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

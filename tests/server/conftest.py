@@ -1,0 +1,45 @@
+from collections.abc import Callable, Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from sash.core.time import SECOND
+from sash.server import ServerSettings, create_app
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import stream
+from tests.support.without_spark import do_without_spark
+
+TOTALS = "SELECT k, SUM(v) AS total FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k"
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
+    """A stream `s` whose last minute is stored, and a query `totals` that has answered as of 5 and 10 seconds."""
+    do_without_spark(monkeypatch)
+    with SparklessSession() as made:
+        made.declare(stream(keep=60 * SECOND))
+        made.register(TOTALS, name="totals")
+        made.push("s", tuples(*((second, second % 2, second) for second in range(1, 13))))
+        yield made
+
+
+@pytest.fixture
+def browse(session: SparklessSession) -> Iterator[Callable[..., TestClient]]:
+    """A client of a server with some settings."""
+    clients: list[TestClient] = []
+
+    def make(
+        settings: ServerSettings | None = None, base: str = "http://127.0.0.1:8642", **options: object
+    ) -> TestClient:
+        app = create_app(session, settings or ServerSettings())
+        clients.append(TestClient(app, base, raise_server_exceptions=False, follow_redirects=False, **options))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.app.state.service.close()
+
+
+@pytest.fixture
+def client(browse: Callable[..., TestClient]) -> TestClient:
+    return browse()

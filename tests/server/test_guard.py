@@ -1,0 +1,225 @@
+"""Who comes in, and who does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from sash.core.errors import SashError
+from sash.server import ServerSettings, create_app
+from sash.server.settings import is_loopback
+from tests.support.sparkless_session import SparklessSession
+
+Browse = Callable[..., TestClient]
+TOKEN = "a-long-secret"
+OPEN = ServerSettings(host="0.0.0.0", token=TOKEN)
+BASE = "http://sash.example:8642"
+
+
+def with_socket(client: TestClient) -> TestClient:
+    """A websocket beside the paths, as the page has one."""
+
+    async def socket(websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.send_text("hello")
+        await websocket.close()
+
+    client.app.add_api_websocket_route("/_nicegui_ws/socket.io", socket)
+    return client
+
+
+# -- addresses -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org", "127.0.0.1.example.org", ""])
+def test_other_addresses_need_a_token(host: str) -> None:
+    with pytest.raises(SashError, match="needs a token"):
+        ServerSettings(host=host)
+    assert ServerSettings(host=host, token=TOKEN).token == TOKEN
+
+
+@pytest.mark.parametrize("token", ["", "  ", "pass\nword", "schlüssel"])
+def test_words_that_are_no_token(token: str) -> None:
+    with pytest.raises(SashError, match="printable ASCII"):
+        ServerSettings(token=token)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.1.2.3", "::1"])
+def test_loopback_addresses(host: str) -> None:
+    assert is_loopback(host)
+    assert ServerSettings(host=host).token is None
+
+
+# -- Host ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8642", "localhost:8642", "localhost", "[::1]:8642"])
+def test_names_of_this_machine(client: TestClient, host: str) -> None:
+    assert client.get("/api/health", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example:8642", "127.0.0.1.evil.example", "192.168.1.2:8642", "", "[::2]:80"])
+def test_a_name_that_was_made_to_mean_this_machine(client: TestClient, host: str) -> None:
+    refused = client.get("/api/health", headers={"Host": host})
+    assert refused.status_code == 403 and "loopback" in refused.json()["error"]
+    with (
+        pytest.raises(WebSocketDisconnect),
+        with_socket(client).websocket_connect("/_nicegui_ws/socket.io", headers={"Host": host}),
+    ):
+        pass
+
+
+# -- Origin --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/api/queries", "/", "/docs", "/metrics", "/openapi.json", "/nothing"])
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1:9", "http://localhost:8642", "http://["],
+)
+def test_other_origins_are_refused_everywhere(client: TestClient, path: str, origin: str) -> None:
+    refused = client.get(path, headers={"Origin": origin})
+    assert refused.status_code == 403 and "origins" in refused.json()["error"]
+    assert "access-control-allow-origin" not in refused.headers
+
+
+def test_a_preflight_is_refused(client: TestClient) -> None:
+    headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    assert client.options("/api/query", headers=headers).status_code == 403
+
+
+def test_our_own_origin_also_behind_a_proxy_that_encrypts(client: TestClient) -> None:
+    for scheme in ("http", "https"):
+        assert client.get("/api/health", headers={"Origin": f"{scheme}://127.0.0.1:8642"}).status_code == 200
+
+
+def test_other_sites_may_link_here_and_nothing_else(client: TestClient) -> None:
+    other = {"Sec-Fetch-Site": "cross-site"}
+    assert client.get("/docs", headers={**other, "Sec-Fetch-Mode": "navigate"}).status_code == 200
+    assert client.get("/api/stats", headers={**other, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+
+
+def test_websockets_of_other_origins(client: TestClient) -> None:
+    client = with_socket(client)
+    with client.websocket_connect("/_nicegui_ws/socket.io", headers={"Host": "127.0.0.1:8642"}) as socket:
+        assert socket.receive_text() == "hello"
+    headers = {"Host": "127.0.0.1:8642", "Origin": "http://evil.example"}
+    with (
+        pytest.raises(WebSocketDisconnect) as refused,
+        client.websocket_connect("/_nicegui_ws/socket.io", headers=headers),
+    ):
+        pass
+    assert refused.value.code == 1008
+
+
+# -- token ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def far(browse: Browse) -> TestClient:
+    """A server that other machines can reach."""
+    return browse(OPEN, BASE)
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/metrics", "/api/health", "/api/queries", "/x"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": TOKEN},
+        {"Authorization": "Bearer"},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Cookie": f"sash-8642={TOKEN}"},
+        {"Cookie": "sash-8642=wrong"},
+        {"Cookie": 'sash-8642="'},
+    ],
+)
+def test_without_the_token_nothing_is_open(far: TestClient, path: str, headers: dict[str, str]) -> None:
+    refused = far.get(path, headers=headers)
+    assert refused.status_code == 401 and refused.headers["www-authenticate"] == "Bearer"
+    assert "token is needed" in refused.json()["error"]
+
+
+def test_the_token_in_a_header(far: TestClient) -> None:
+    for kind in ("Bearer", "bearer"):
+        assert far.get("/api/health", headers={"Authorization": f"{kind} {TOKEN}"}).status_code == 200
+
+
+def test_the_token_in_the_address_becomes_a_cookie(far: TestClient) -> None:
+    let_in = far.get("/", params={"token": TOKEN, "query": "totals"})
+    assert let_in.status_code == 303 and let_in.headers["location"] == "/?query=totals"
+    cookie = let_in.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/" in cookie and TOKEN not in cookie
+    value = cookie.partition(";")[0]
+    assert far.get("/api/health", headers={"Cookie": f"other=1; {value}"}).status_code == 200
+    with with_socket(far).websocket_connect(
+        "/_nicegui_ws/socket.io", headers={"Host": "sash.example:8642", "Cookie": value}
+    ) as socket:
+        assert socket.receive_text() == "hello"
+
+
+def test_a_wrong_token_in_the_address(far: TestClient) -> None:
+    refused = far.get("/", params={"token": "wrong"})
+    assert refused.status_code == 401 and "set-cookie" not in refused.headers
+    assert far.get("/api/health", params={"token": TOKEN}).status_code == 401
+
+
+def test_a_websocket_without_the_token(far: TestClient) -> None:
+    with pytest.raises(WebSocketDisconnect), with_socket(far).websocket_connect("/_nicegui_ws/socket.io"):
+        pass
+
+
+def test_a_token_may_be_asked_for_on_this_machine_too(browse: Browse) -> None:
+    client = browse(ServerSettings(token=TOKEN))
+    assert client.get("/api/health").status_code == 401
+    assert client.get("/api/health", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_the_cookie_of_another_token(session: SparklessSession) -> None:
+    one, two = (
+        TestClient(create_app(session, ServerSettings(token=token)), "http://127.0.0.1:8642", follow_redirects=False)
+        for token in (TOKEN, "another")
+    )
+    cookie = one.get("/", params={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
+    assert two.get("/api/health", headers={"Cookie": cookie}).status_code == 401
+
+
+# -- size ----------------------------------------------------------------------------------------------
+
+
+def small(browse: Browse) -> TestClient:
+    return browse(ServerSettings(max_body=1_000))
+
+
+def test_a_large_body(browse: Browse) -> None:
+    refused = small(browse).post("/api/explain", json={"text": "x" * 1_000})
+    assert refused.status_code == 413 and "1,000 bytes" in refused.json()["error"]
+
+
+def test_a_large_body_that_does_not_say_so(browse: Browse) -> None:
+    def pieces(number: int) -> Iterator[bytes]:
+        yield b'{"text": "'
+        for _ in range(number):
+            yield b"x" * 100
+        yield b'"}'
+
+    client, headers = small(browse), {"Content-Type": "application/json"}
+    assert client.post("/api/explain", content=pieces(50), headers=headers).status_code == 413
+    whole = client.post("/api/explain", content=pieces(5), headers=headers)
+    assert whole.status_code == 400 and "line" in whole.json(), "a body in pieces comes through whole"
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "1e3"])
+def test_a_length_that_is_none(browse: Browse, length: str) -> None:
+    refused = small(browse).post("/api/explain", content=b"{}", headers={"Content-Length": length})
+    assert refused.status_code == 413
+
+
+def test_answers_say_that_they_are_not_for_frames(client: TestClient) -> None:
+    for told in (client.get("/api/health"), client.get("/api/health", headers={"Host": "x"})):
+        assert told.headers["x-content-type-options"] == "nosniff" and told.headers["x-frame-options"] == "DENY"
