@@ -5,7 +5,8 @@
     running.py     the server's thread                               models.py     what the paths take and give
     asking.py      one-time questions: so many, for so long          wire.py       tables as JSON and as Arrow
     followers.py   clients that follow answers                       events.py     answers as events, as Arrow
-    problems.py    mistakes as JSON
+    problems.py    mistakes as JSON                                  watch.py      how the session is doing, and was
+    page/          the five views
 
 NiceGUI and FastAPI are at home here, and nowhere else.
 """

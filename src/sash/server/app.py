@@ -8,17 +8,18 @@ from importlib import resources
 
 from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from starlette.routing import Match
 
 import sash
 from sash.engine.session import Session
-from sash.server import api
+from sash.server import api, page
 from sash.server.asking import Desk
 from sash.server.followers import Followers
 from sash.server.guard import Guard
 from sash.server.problems import ProblemError, handle_problems
 from sash.server.settings import ServerSettings
+from sash.server.watch import Watch
 
 _ABOUT = """Hundreds of sliding-window queries over a stream for about the price of one.
 
@@ -42,7 +43,7 @@ def create_app(session: Session, settings: ServerSettings | None = None) -> Fast
         openapi_tags=_TAGS,
         docs_url=None,
         redoc_url=None,
-        lifespan=_closing,
+        lifespan=_living,
     )
     app.state.service = api.Service(session, settings, Desk(session, settings), Followers(session, settings))
     handle_problems(app)
@@ -50,15 +51,18 @@ def create_app(session: Session, settings: ServerSettings | None = None) -> Fast
     app.include_router(api.metrics_router)
     _describe(app)
     _refuse_others(app)
-    _mount_page(app, session)
+    app.state.watch = Watch(session)
+    page.mount(app, session, app.state.watch)
     # Last, and thus outermost.
     app.add_middleware(Guard, settings=settings)
     return app
 
 
 @asynccontextmanager
-async def _closing(app: FastAPI) -> AsyncIterator[None]:
+async def _living(app: FastAPI) -> AsyncIterator[None]:
+    app.state.watch.start()
     yield
+    app.state.watch.stop()
     app.state.service.close()
 
 
@@ -66,7 +70,7 @@ def _describe(app: FastAPI) -> None:
     """The OpenAPI page. FastAPI's own would fetch its script from another site; this one has it in a package."""
 
     @app.get("/docs", include_in_schema=False)
-    def page() -> HTMLResponse:
+    def describe() -> HTMLResponse:
         return get_swagger_ui_html(
             openapi_url="/openapi.json",
             title="Sash: the API",
@@ -99,9 +103,3 @@ def _refuse_others(app: FastAPI) -> None:
         if allowed:
             raise ProblemError(405, f"this path takes {', '.join(allowed)}", {"Allow": ", ".join(allowed)})
         raise ProblemError(404, "there is no such path; /docs lists them")
-
-
-def _mount_page(app: FastAPI, session: Session) -> None:
-    @app.get("/", include_in_schema=False)
-    def front() -> RedirectResponse:
-        return RedirectResponse("/docs")

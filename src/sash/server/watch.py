@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from sash.core.errors import SashError
+from sash.engine import states
 from sash.engine.session import Session
 
 logger = logging.getLogger("sash.server")
@@ -100,29 +100,22 @@ class Watch:
         """One sample, and what state the session is in."""
         self.stats = self.session.stats()
         self.samples.append(self._sample(self.stats))
-        self._look_at_state()
+        self.state, self.why = self._judged()
 
-    def _look_at_state(self) -> None:
-        if self.state in (FAILED, STOPPED):
-            return
-        try:
-            over = self.session.wait(0)
-        except SashError as error:
-            self.state, self.why = FAILED, str(error)
-            return
-        silent = self.clock() - self._moved
-        if over:
-            self.state, self.why = ENDED, "everything has been read"
-        elif not self.stats["tuples"]:
-            self.state, self.why = STARTING, "no tuple has come yet"
-        elif silent >= IDLE_SECONDS:
-            self.state, self.why = IDLE, f"no tuple for {silent:.0f} seconds"
-        else:
-            self.state, self.why = LIVE, ""
-
-    def end(self, why: str) -> None:
-        """The engine has been stopped on purpose."""
-        self.state, self.why = STOPPED, why
+    def _judged(self) -> tuple[str, str]:
+        doing, silent = self.session.state(), self.clock() - self._moved
+        match doing.name:
+            case states.FAILED:
+                return FAILED, str(doing.error)
+            case states.ENDED:
+                return ENDED, "everything has been read; the windows can still be asked"
+            case states.STOPPED | states.CLOSED:
+                return STOPPED, "nothing is read any more"
+            case states.IDLE:
+                return STARTING, "no stream has been started"
+        if not self.stats["tuples"]:
+            return STARTING, "no tuple has come yet"
+        return (LIVE, "") if silent < IDLE_SECONDS else (IDLE, f"no tuple for {silent:.0f} seconds")
 
     def _sample(self, stats: dict[str, Any]) -> Sample:
         streams, now = list(stats["streams"].values()), self.clock()

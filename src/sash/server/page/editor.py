@@ -69,7 +69,9 @@ class Editor:
     def __init__(self, session: Session, changed: Callable[[], None]) -> None:
         self._session = session
         self._changed = changed
+        # The text that was looked at last, and how often a button was pressed.
         self._checked: str | None = None
+        self._deeds = 0
 
     def build(self) -> None:
         with ui.card().classes("w-full gap-2").props("flat bordered"):
@@ -105,8 +107,11 @@ class Editor:
         text = self._text.value
         if text == self._checked:
             return
-        self._checked = text
-        self._show_mistake(await asyncio.to_thread(mistake_in, self._session, text))
+        self._checked, deeds = text, self._deeds
+        mistake = await asyncio.to_thread(mistake_in, self._session, text)
+        # What comes of a button that was pressed meanwhile says more.
+        if deeds == self._deeds:
+            self._show_mistake(mistake)
 
     def _show_mistake(self, mistake: SashError | None) -> None:
         self._mistake.set_text("" if mistake is None else str(mistake))
@@ -114,6 +119,8 @@ class Editor:
 
     async def _do(self, action: Callable[..., Any], *arguments: Any) -> Any:
         """What came of it; None after a mistake, which is shown."""
+        self._deeds += 1
+        self._checked = self._text.value
         self._said.set_text("")
         self._table.set_visibility(False)
         try:

@@ -65,7 +65,7 @@ def show(session: Session, watch: Watch) -> None:
     heading("Queries", "answers as of event time, UTC")
     table = ui.table(columns=_COLUMNS, rows=rows(session, watch.stats), row_key="name", pagination=25)
     # On a narrow screen one card per query, instead of columns that nobody can read.
-    table.classes("w-full").props('flat bordered dense wrap-cells :grid="$q.screen.lt.md"')
+    table.classes("w-full").props('flat bordered dense wrap-cells :grid="window.innerWidth < 1024"')
     table.add_slot("item", _CARD)
     # A link to the answer, and a button with a name that a screen reader can say.
     table.add_slot(

@@ -1,0 +1,198 @@
+"""The page in a real browser: Debian's chromium, driven by Playwright. `make test-ui` installs what is missing."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sash.core.errors import SourceError
+from sash.engine.states import ENDED, FAILED, StreamState
+from sash.server import Server, ServerSettings
+from tests.support.sparkless_session import SparklessSession, tuples
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; make test-ui installs it")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine; make test-ui installs it on Debian"),
+]
+# It must not look for anything outside this machine; root has no sandbox.
+FLAGS = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+         "disable-component-update", "disable-sync")  # fmt: skip
+VIEWS = {"/": "Queries", "/answer": "Answer", "/sharing": "Sharing", "/schedule": "Schedule", "/health": "Health"}
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=[f"--{flag}" for flag in FLAGS])
+        yield launched
+        launched.close()
+
+
+class Feeder:
+    """Pushes a micro-batch of a second every now and then, as a live stream would."""
+
+    def __init__(self, session: SparklessSession) -> None:
+        self._session = session
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._thread.start()
+
+    def _loop(self) -> None:
+        second = 13
+        while not self._stopped.wait(0.3):
+            self._session.push("s", tuples(*((second + i / 10, i % 3, (second * i) % 17) for i in range(10))))
+            second += 1
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def server(session: SparklessSession) -> Iterator[Server]:
+    with Server(session, ServerSettings(port=0)) as served:
+        yield served
+
+
+@pytest.fixture
+def feeder(session: SparklessSession) -> Iterator[Feeder]:
+    feeding = Feeder(session)
+    yield feeding
+    feeding.stop()
+
+
+@pytest.fixture
+def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
+    """A page of the server; what the browser complains of fails the test."""
+    contexts, complaints = [], []
+
+    def visit(path: str = "/", **options: Any) -> Any:
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.goto(server.url.rstrip("/") + path)
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def write(page: Any, text: str) -> None:
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+def test_a_query_from_its_registration_to_its_end(
+    open_page: Callable[..., Any], session: SparklessSession, feeder: Feeder
+) -> None:
+    page = open_page()
+    write(page, "SELECT COUNT(*) AS n, SUM(v) AS t FROM s [WINDOW 3 sec SLIDE 1 sec]")
+    page.get_by_label("Name").fill("counts")
+    page.get_by_role("button", name="Register").click()
+    page.get_by_text("Registered counts.").wait_for()
+    page.get_by_role("link", name="counts").click()
+    as_of = page.get_by_text("as of 2")
+    as_of.wait_for()
+    first, drawn = as_of.inner_text(), page.locator("canvas").first.screenshot()
+    page.get_by_text("as of 2").filter(has_not_text=first).wait_for()
+    page.wait_for_timeout(500)
+    assert page.locator("canvas").first.screenshot() != drawn, "the line moves"
+    page.goto(page.url.split("/answer")[0])
+    page.get_by_role("button", name="Drop counts").click()
+    page.get_by_role("button", name="Drop it").click()
+    page.get_by_role("link", name="counts").wait_for(state="detached")
+    assert "counts" not in session.queries
+
+
+def test_a_mistake_is_shown_at_its_word(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    write(page, "SELECT SUM(vv) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]")
+    wrong = page.locator(".sash-error")
+    wrong.first.wait_for()
+    assert wrong.first.inner_text() == "vv"
+    assert "unknown column 'vv'" in page.get_by_role("alert").first.inner_text()
+    write(page, "SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]")
+    wrong.first.wait_for(state="detached")
+
+
+def test_a_question_is_answered_in_a_table(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    write(page, "SELECT k, SUM(v) AS total FROM s [WINDOW 10 sec] GROUP BY k")
+    page.get_by_role("button", name="Ask once").click()
+    page.get_by_text("2 rows, as of").wait_for()
+    assert page.get_by_role("cell", name="total").or_(page.get_by_role("columnheader", name="total")).count() >= 1
+
+
+def test_a_question_that_fails_says_why(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    write(page, "SELECT k FROM s [WINDOW 10 sec SLIDE 1 sec]")
+    page.get_by_role("button", name="Ask once").click()
+    page.get_by_role("alert").first.filter(has_text="SLIDE").wait_for()
+
+
+@pytest.mark.parametrize("path", VIEWS)
+@pytest.mark.parametrize("how", ["desk", "phone", "dark"])
+def test_every_view(open_page: Callable[..., Any], feeder: Feeder, path: str, how: str) -> None:
+    options: dict[str, Any] = {"viewport": PHONE} if how == "phone" else {}
+    page = open_page(path, **options, **({"color_scheme": "dark"} if how == "dark" else {}))
+    page.get_by_role("status").filter(has_text="Live").first.wait_for()
+    assert page.title() == f"{VIEWS[path]} · Sash"
+    if how == "phone":
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out"
+    shade = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (shade in ("rgb(18, 18, 18)", "rgb(29, 29, 29)")) == (how == "dark"), shade
+
+
+def test_the_keyboard_reaches_every_view(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    reached = set()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.innerText"))
+    assert set(VIEWS.values()) <= reached
+    page.get_by_role("link", name="Health").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/health")
+
+
+def test_another_policy(open_page: Callable[..., Any], session: SparklessSession, feeder: Feeder) -> None:
+    page = open_page("/schedule")
+    page.get_by_label("Policy").click()
+    page.get_by_role("option", name="aggressive").click()
+    page.get_by_text("aggressive from the next micro-batch on").wait_for()
+    assert session.policy == "aggressive"
+
+
+@pytest.mark.parametrize(
+    ("doing", "said"),
+    [
+        (StreamState(FAILED, SourceError("the disk is gone")), "Stopped by an error"),
+        (StreamState(ENDED), "everything has been read"),
+    ],
+)
+def test_it_says_plainly_that_the_engine_has_stopped(
+    open_page: Callable[..., Any], session: SparklessSession, doing: StreamState, said: str
+) -> None:
+    page = open_page()
+    session.doing = doing
+    page.get_by_role("status").filter(has_text=said).first.wait_for()
+
+
+def test_what_users_write_is_never_markup(open_page: Callable[..., Any], session: SparklessSession) -> None:
+    picture = "<img src=x onerror=alert(1)>"
+    session.register(f"SELECT COUNT(*) AS n FROM s [WINDOW 3 sec SLIDE 1 sec] WHERE g <> '{picture}'", name="odd")
+    page = open_page("/answer?query=odd")
+    page.get_by_text(picture).wait_for()
+    assert page.locator("img[src=x]").count() == 0

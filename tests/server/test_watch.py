@@ -1,0 +1,92 @@
+"""What is watched: the state of the engine in plain words, and numbers per second."""
+
+from __future__ import annotations
+
+import pytest
+
+from sash.core.errors import SourceError
+from sash.engine.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
+from sash.server import watch as watching
+from sash.server.watch import Watch
+from tests.support.sparkless_session import SparklessSession, tuples
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(session: SparklessSession, clock: Clock) -> Watch:
+    return Watch(session, clock)
+
+
+@pytest.mark.parametrize(
+    ("doing", "state", "why"),
+    [
+        (StreamState(IDLE), watching.STARTING, "no stream has been started"),
+        (StreamState(RUNNING), watching.LIVE, ""),
+        (StreamState(STOPPED), watching.STOPPED, "nothing is read any more"),
+        (StreamState(ENDED), watching.ENDED, "everything has been read; the windows can still be asked"),
+        (StreamState(FAILED, SourceError("the disk is gone")), watching.FAILED, "the disk is gone"),
+    ],
+)
+def test_states(watch: Watch, session: SparklessSession, doing: StreamState, state: str, why: str) -> None:
+    session.doing = doing
+    watch.look()
+    assert (watch.state, watch.why) == (state, why)
+
+
+def test_a_silent_stream_is_idle_until_something_comes(watch: Watch, session: SparklessSession, clock: Clock) -> None:
+    watch.look()
+    clock.now += 12
+    watch.look()
+    assert (watch.state, watch.why) == (watching.IDLE, "no tuple for 12 seconds")
+    session.push("s", tuples((20, 1, 1)))
+    watch.look()
+    assert watch.state == watching.LIVE
+
+
+def test_a_sample(watch: Watch, session: SparklessSession, clock: Clock) -> None:
+    watch.look()
+    clock.now += 2
+    session.push("s", tuples(*((20 + i / 10, 1, 1) for i in range(10)), (3, 1, 1)))
+    watch.look()
+    before, now = watch.samples
+    assert now.tuples_per_s == 11 / 2 and now.late == 1 and now.micro_batches == before.micro_batches + 1
+    assert now.answers > before.answers and now.watermark is not None and now.python_memory > 2**20
+    assert now.batch_in_sash is not None and now.batch_in_sash > 0
+
+
+def test_no_micro_batch_no_time(watch: Watch, clock: Clock) -> None:
+    watch.look()
+    clock.now += 1
+    watch.look()
+    assert watch.samples[-1].batch_in_spark is None
+
+
+def test_a_failing_look_does_not_end_the_watch(
+    watch: Watch, session: SparklessSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "EVERY_SECONDS", 0.01)
+    stats, failed = session.stats, []
+
+    def fail_once() -> dict[str, object]:
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("not now")
+        return stats()
+
+    monkeypatch.setattr(session, "stats", fail_once)
+    watch.start()
+    while not watch.samples:
+        pass
+    watch.stop()
+    assert failed
