@@ -190,6 +190,18 @@ def test_it_says_plainly_that_the_engine_has_stopped(
     page.get_by_role("status").filter(has_text=said).first.wait_for()
 
 
+def test_a_token_in_the_address_opens_the_page(browser: Any, session: SparklessSession) -> None:
+    with Server(session, ServerSettings(port=0, token="let me in")) as served:
+        page = browser.new_page()
+        refused = page.goto(served.url)
+        assert refused.status == 401 and page.get_by_role("link").count() == 0
+        page.goto(f"{served.url}?token=let%20me%20in")
+        # The state is sent through the websocket, which has to be let in as well.
+        page.get_by_role("status").filter(has_text="Live").first.wait_for()
+        assert "token" not in page.url
+        page.close()
+
+
 def test_what_users_write_is_never_markup(open_page: Callable[..., Any], session: SparklessSession) -> None:
     picture = "<img src=x onerror=alert(1)>"
     session.register(f"SELECT COUNT(*) AS n FROM s [WINDOW 3 sec SLIDE 1 sec] WHERE g <> '{picture}'", name="odd")

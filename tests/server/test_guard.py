@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sash.core.errors import SashError
@@ -20,14 +21,14 @@ BASE = "http://sash.example:8642"
 
 
 def with_socket(client: TestClient) -> TestClient:
-    """A websocket beside the paths, as the page has one."""
+    """A websocket in the place of the page's."""
 
     async def socket(websocket: WebSocket) -> None:
         await websocket.accept()
         await websocket.send_text("hello")
         await websocket.close()
 
-    client.app.add_api_websocket_route("/_nicegui_ws/socket.io", socket)
+    client.app.router.routes.insert(0, WebSocketRoute("/_nicegui_ws/socket.io", socket))
     return client
 
 
