@@ -13,11 +13,11 @@ PYTEST := $(BIN)/python -m pytest
 FAST := not spark and not torture
 WITH_JAVA := JAVA_HOME=$$(tools/java.sh) && export JAVA_HOME &&
 
-.PHONY: help demo test fast spark lint check bench docs torture format lock clean
+.PHONY: help demo test fast spark test-ui lint check bench docs torture format lock clean
 
 help: ## list the targets
 	@echo 'make TARGET [ARGS="..."]'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## show Sash at work on an embedded packet stream
 	@$(WITH_JAVA) $(BIN)/sash demo $(ARGS)
@@ -46,6 +46,10 @@ bench: $(INSTALLED) ## measure: make bench ARGS="NAME", see sash bench --help
 docs: $(INSTALLED) ## run the examples in the docstrings, check the links between *.md
 	@$(PYTEST) -m "$(FAST)" src/sash $(ARGS)
 	@$(BIN)/python tools/check_links.py
+
+test-ui: $(INSTALLED) ## run the tests of the page in a browser (installs chromium on Debian)
+	@tools/chromium.sh >/dev/null
+	@$(PYTEST) -m "ui and not torture" $(ARGS)
 
 torture: $(INSTALLED) ## run the long tests that CI leaves out (may take hours)
 	@$(WITH_JAVA) $(PYTEST) -m torture --timeout=0 $(ARGS)

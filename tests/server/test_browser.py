@@ -208,3 +208,15 @@ def test_what_users_write_is_never_markup(open_page: Callable[..., Any], session
     page = open_page("/answer?query=odd")
     page.get_by_text(picture).wait_for()
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_the_dashboard_of_a_session(browser: Any, session: SparklessSession) -> None:
+    """Opened, stopped and opened again: NiceGUI's application is one per process."""
+    for _ in range(2):
+        opened = session.dashboard()
+        assert session.dashboard() is opened
+        page = browser.new_page()
+        page.goto(opened.url)
+        page.get_by_role("status").filter(has_text="Live").first.wait_for()
+        page.close()
+        opened.stop()

@@ -31,6 +31,7 @@ from sash.engine.checkpoint import Checkpoint
 from sash.engine.cluster_tables import Place
 from sash.engine.compiler import as_select
 from sash.engine.continuous import ContinuousQueries, joined_query
+from sash.engine.dashboard import Dashboard, open_dashboard
 from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
@@ -139,6 +140,7 @@ class Session:
         self._keep_answers = keep_answers
         self._memory = AnswerMemory(answer_memory)
         self._clock = clock or SystemClock()
+        self._dashboard: Dashboard | None = None
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         history = self._checkpoint.history if self._checkpoint else CatalogHistory()
         self._shared = Shared(Catalog(), history, self._checkpoint)
@@ -361,6 +363,8 @@ class Session:
             return
         if any(running.in_batch for running in self._streams.values()):
             raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
+        if self._dashboard is not None:
+            self._dashboard.stop()
         self._runner.close()
         self._query_commands.settle(_PATIENCE_SECONDS)
         self._query_commands.report_unwritten()
@@ -475,6 +479,14 @@ class Session:
     def schedule(self) -> dict[str, Any]:
         """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
         return self._isolation.reading(lambda: {"policy": self.policy, **schedule_report(self._streams)})
+
+    def dashboard(self, port: int = 0) -> Dashboard:
+        """The live page of this session, on this machine only; the same one when asked again. Needs sash[server]."""
+        self._home.check_open()
+        with self._shared.lock:
+            if self._dashboard is None or self._dashboard.wait(0):
+                self._dashboard = open_dashboard(self, port)
+            return self._dashboard
 
     def metrics(self) -> str:
         """The numbers of `stats()` as a text for Prometheus."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import html
 import socket
 import threading
 from dataclasses import replace
@@ -79,6 +80,11 @@ class Server:
             self._server.should_exit = True
             self._thread.join()
         self._socket.close()
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        state = "" if self._thread.is_alive() else " (stopped)"
+        return f'<a href="{html.escape(self.url)}" target="_blank">Sash at {html.escape(self.url)}</a>{state}'
 
     def __enter__(self) -> Self:
         return self.start()
