@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from nicegui import ui
 
 from sash.core.errors import CqlError, SashError
+from sash.core.stopping import Cancellation
 from sash.engine.session import Session
 from sash.language import RegisterQuery, parse
 from sash.server.page.rows import shown_rows, table_columns
 
-_ROWS = 500
+_ROWS, _SECONDS = 500, 60.0
 _PAUSE_SECONDS = 0.4
 # Words of CQL that the colours of SQL leave out.
 _WORDS = re.compile(
@@ -72,6 +74,8 @@ class Editor:
         # The text that was looked at last, and how often a button was pressed.
         self._checked: str | None = None
         self._deeds = 0
+        # Of the question that is being answered.
+        self._cancellation: Cancellation | None = None
 
     def build(self) -> None:
         with ui.card().classes("w-full gap-2").props("flat bordered"):
@@ -83,6 +87,8 @@ class Editor:
             self._mistake = ui.label("").classes("sash-mono text-sm text-negative").props('role="alert"')
             with ui.row().classes("items-center gap-2"):
                 ui.button("Ask once", on_click=self._ask).props("no-caps")
+                self._stop = ui.button("Cancel", on_click=self._cancel).props("no-caps outline color=negative")
+                self._stop.set_visibility(False)
                 ui.button("Explain", on_click=self._explain).props("no-caps outline")
                 self._name = ui.input("Name").props("dense outlined").classes("w-40")
                 ui.button("Register", on_click=self._register).props("no-caps outline")
@@ -131,13 +137,22 @@ class Editor:
         self._show_mistake(None)
         return result
 
+    def _cancel(self) -> None:
+        if self._cancellation is not None:
+            self._cancellation.cancel()
+
     async def _ask(self) -> None:
-        table: pa.Table | None = await self._do(self._session.query, self._text.value)
+        """Limits are those of the API's questions, but for the rows."""
+        self._cancellation = Cancellation()
+        ask = partial(self._session.query, timeout=_SECONDS, cancellation=self._cancellation, max_rows=_ROWS)
+        self._stop.set_visibility(True)
+        table: pa.Table | None = await self._do(ask, self._text.value)
+        self._stop.set_visibility(False)
         if table is None:
             return
         metadata = table.schema.metadata or {}
         as_of = metadata.get(b"as_of", b"").decode()
-        more = f", the first {_ROWS:,} shown" if table.num_rows > _ROWS else ""
+        more = ", and there are more" if b"truncated" in metadata else ""
         rows = f"{table.num_rows:,} row{'s' * (table.num_rows != 1)}"
         self._said.set_text(f"{rows}{more}{f', as of {as_of}' * bool(as_of)}")
         self._table.columns, self._table.rows = table_columns(table.schema), shown_rows(table, _ROWS)
