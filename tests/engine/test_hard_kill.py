@@ -23,6 +23,8 @@ from tests.support.victim import ARCHIVED, CONTINUOUS, QUERIES, QUESTIONS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
+# So many times in a row a run may be killed before it is left to end.
+LONGEST_CHAIN = 6
 
 
 def write_data(directory: Path, files: int, rows: int = 100) -> None:
@@ -95,27 +97,44 @@ def check_kills(tmp_path: Path, kills: int, seed: int) -> None:
     expected, steps = answers(tmp_path / "whole.jsonl"), int(whole.stdout.splitlines()[-1])
     asked = {*QUERIES, *CONTINUOUS, *QUESTIONS, *ARCHIVED, "later"}
     assert len(expected) > 60 and {name for name, _ in expected} == asked
-    chance = random.Random(seed)
-    for kill in range(kills):
-        checkpoint, out = tmp_path / f"killed-{kill}", tmp_path / f"killed-{kill}.jsonl"
-        # The first dies early, with its continuous plans on Spark's executors, where a micro-batch takes long for so
-        # few tuples; it goes on without them.
-        far = kill == 0
-        at = chance.randrange(steps // 20, steps // 6) if far else chance.randrange(1, steps)
-        where = f"seed {seed}, kill {kill}, step {at} of {steps}"
-        if kill % 4 == 3:
-            # In the middle of anything, Spark's work included; a process that was faster has done everything.
-            killed = run_victim(data, checkpoint, out, seconds=took * chance.uniform(0.2, 0.95))
-            assert killed.returncode in (-signal.SIGKILL, 0), (where, killed.stderr[-2000:])
-        else:
-            killed = run_victim(data, checkpoint, out, at, executor_rows=0 if far else NEAR)
+    chance, died, chain = random.Random(seed), 0, 0
+    while died < kills:
+        checkpoint, out = tmp_path / f"killed-{chain}", tmp_path / f"killed-{chain}.jsonl"
+        where = [f"seed {seed}, chain {chain}, {steps} steps"]
+        # Each process goes on where the one before was killed: while it recovers, soon after, or later.
+        while died < kills and len(where) <= LONGEST_CHAIN:
+            killed = _killed_run(data, checkpoint, out, chance, died, steps, took, where)
+            if killed.returncode == 0:
+                # It was faster, and has done everything.
+                break
             assert killed.returncode == -signal.SIGKILL, (where, killed.stderr[-2000:])
-        if kill % 5 == 2:
-            # While it recovers, or soon after.
-            run_victim(data, checkpoint, out, chance.randrange(1, 200))
+            died += 1
         again = run_victim(data, checkpoint, out)
         assert again.returncode == 0, (where, again.stderr[-2000:])
         assert answers(out) == expected, where
+        chain += 1
+
+
+def _killed_run(
+    data: Path,
+    checkpoint: Path,
+    out: Path,
+    chance: random.Random,
+    died: int,
+    steps: int,
+    took: float,
+    where: list[str],
+) -> subprocess.CompletedProcess[str]:
+    if died % 4 == 3:
+        # In the middle of anything, Spark's work included.
+        where.append("by the clock")
+        return run_victim(data, checkpoint, out, seconds=took * chance.uniform(0.2, 0.95))
+    # The first dies early, with its continuous plans on Spark's executors, where a micro-batch takes long for so
+    # few tuples; the next one goes on without them.
+    far = died == 0
+    at = chance.randrange(steps // 20, steps // 6) if far else chance.randrange(1, steps // 2)
+    where.append(f"at step {at}")
+    return run_victim(data, checkpoint, out, at, executor_rows=0 if far else NEAR)
 
 
 def test_three_kills(tmp_path: Path) -> None:
