@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := not spark and not torture
 WITH_JAVA := JAVA_HOME=$$(tools/java.sh) && export JAVA_HOME &&
 
-.PHONY: help demo test fast spark test-ui lint check bench docs torture format lock clean
+.PHONY: help demo test fast spark test-ui lint check bench docs site torture format lock clean
 
 help: ## list the targets
 	@echo 'make TARGET [ARGS="..."]'
@@ -50,6 +50,9 @@ docs: $(INSTALLED) ## run the examples in the docstrings, check the links betwee
 test-ui: $(INSTALLED) ## run the tests of the page in a browser (installs chromium on Debian)
 	@tools/chromium.sh >/dev/null
 	@$(PYTEST) -m "ui and not torture" $(ARGS)
+
+site: $(INSTALLED) ## build the documentation's site into build/site, strictly
+	@$(BIN)/python tools/make_site.py
 
 torture: $(INSTALLED) ## run the long tests that CI leaves out (may take hours)
 	@$(WITH_JAVA) $(PYTEST) -m torture --timeout=0 $(ARGS)
