@@ -59,7 +59,8 @@ def broken_links(path: Path) -> Iterator[str]:
 
 def markdown_files(folder: Path) -> list[Path]:
     files = (path.relative_to(folder) for path in folder.rglob("*.md"))
-    return sorted(folder / path for path in files if not any(part.startswith(".") for part in path.parts))
+    ours = (path for path in files if not any(part.startswith(".") or part == "build" for part in path.parts))
+    return sorted(folder / path for path in ours)
 
 
 def main() -> int:
