@@ -1,0 +1,302 @@
+"""Writes docs/reference/ from the tests of the language: what is accepted, what is refused and with which words.
+
+    python tools/make_reference.py
+
+A chapter is a module of tests/language: its lists of statements, which its tests parse and bind, are its examples.
+Messages are those that the parser or the binder gives now. tests/docs/test_reference_pages.py compares the pages with
+what this would write, so they cannot say anything else than the language does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sash.core.errors import CqlError
+from sash.language import Delete, Insert, SelectStatement, Update, bind_change, parse
+from tests.language import (
+    examples,
+    test_aggregates,
+    test_approx_intersect,
+    test_archives,
+    test_binder,
+    test_continuous,
+    test_continuous_joins,
+    test_continuous_sets,
+    test_continuous_where,
+    test_items,
+    test_outputs,
+    test_statements,
+    test_sub_queries,
+    test_tables,
+    test_windows,
+)
+
+PAGES = Path(__file__).parents[1] / "docs" / "reference"
+Accepted = tuple[str, Sequence[str]]  # a statement, and its plan or what it means, line by line
+
+
+def as_statement(text: str) -> None:
+    """Only parsed, but for changes of tables, which are bound as well."""
+    statement = parse(text)
+    if isinstance(statement, Insert | Update | Delete):
+        bind_change(statement, examples.CATALOG)
+
+
+def as_periodic(text: str) -> None:
+    examples.plan(text)
+
+
+def as_continuous(text: str) -> None:
+    statement = parse(text)
+    assert isinstance(statement, SelectStatement)
+    examples.continuous_plan(text)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """`prose` is the heading of docs/language.md that explains it; `bind` raises what is refused."""
+
+    title: str
+    prose: str
+    bind: Callable[[str], None]
+    accepted: Sequence[Accepted] = ()
+    refused: Iterable[str] = ()
+    later: Iterable[str] = ()
+
+
+def texts(pairs: Iterable[Sequence[object]], before: str = "") -> list[str]:
+    """The statements of a list of tests, in which « and » stand around the word that is wrong."""
+    return [before + examples.expand(str(pair[0])) for pair in pairs if "«" in str(pair[0])]
+
+
+def parametrized(test: Any) -> list[str]:
+    """The statements of a test that has its list in its decorator."""
+    (mark,) = test.pytestmark
+    return [case[0] for case in mark.args[1]]
+
+
+def expanded(pairs: Iterable[tuple[str, Sequence[str]]], before: str = "") -> list[Accepted]:
+    return [(before + examples.expand(text), lines) for text, lines in pairs]
+
+
+COUNT = "SELECT COUNT(*) FROM packets "
+IN_WHERE = "SELECT src FROM packets [RANGE 5 sec] s WHERE "
+SPELT = test_sub_queries.spelt
+CHAPTERS: dict[str, tuple[Chapter, ...]] = {
+    "statements": (
+        Chapter(
+            "Statements",
+            "statements",
+            as_statement,
+            [(test_statements.SCRIPT.strip(), ())],
+            refused=texts(test_statements.ERRORS),
+            later=texts(test_statements.LATER),
+        ),
+        Chapter(
+            "Tables",
+            "tables",
+            as_statement,
+            [(f"{text};", ()) for text in examples.TABLES],
+            refused=[text for text in texts(test_tables.ERRORS) if "SHOW" not in text],
+        ),
+        Chapter(
+            "Archives",
+            "archives",
+            as_statement,
+            [(f"{test_archives.CALLS};", ())],
+            refused=parametrized(test_archives.test_refusals_point_at_the_word),
+        ),
+    ),
+    "windows": (
+        Chapter(
+            "The window clause",
+            "windows",
+            as_periodic,
+            [(COUNT + clause, ()) for clause in (*dict(test_windows.WINDOWS), "[PARTITION BY src ROWS 3 SLIDE 1]")],
+            refused=texts(test_windows.ERRORS, COUNT),
+        ),
+    ),
+    "select": (
+        Chapter(
+            "Clauses of a SELECT",
+            "clauses-of-a-select",
+            as_periodic,
+            expanded(test_binder.GOLDEN),
+            texts(test_binder.ERRORS),
+            texts(test_binder.LATER),
+        ),
+        Chapter(
+            "Aggregates",
+            "aggregates",
+            as_periodic,
+            [
+                (examples.expand(f"SELECT {call[0]} AS x FROM packets W"), (f"{call[0]}: {call[3]}",))
+                for call in test_aggregates.CALLS
+            ],
+            texts(test_aggregates.ERRORS),
+            texts(test_aggregates.LATER),
+        ),
+        Chapter(
+            "One row per item",
+            "one-row-per-item",
+            as_periodic,
+            expanded(test_items.PLANS),
+            texts(test_items.ERRORS),
+            texts(test_items.LATER),
+        ),
+        Chapter(
+            "Sub-queries",
+            "sub-queries",
+            as_periodic,
+            expanded((SPELT(text), lines) for text, lines in test_sub_queries.PLANS),
+            texts([(SPELT(text),) for text, _ in test_sub_queries.ERRORS]),
+            texts([(SPELT(text),) for text, _ in test_sub_queries.LATER]),
+        ),
+        Chapter(
+            "Tables in a periodic query",
+            "tables",
+            as_periodic,
+            refused=[text for text in texts(test_tables.NOT_LOOKED_UP) if " W2" not in text],
+        ),
+    ),
+    "continuous": (
+        Chapter(
+            "Continuous queries",
+            "continuous-queries",
+            as_continuous,
+            test_continuous.PLANS,
+            texts(test_continuous.ERRORS),
+            texts(test_continuous.LATER),
+        ),
+        Chapter(
+            "Joins",
+            "continuous-queries",
+            as_continuous,
+            test_continuous_joins.PLANS,
+            texts(test_continuous_joins.ERRORS),
+            texts(test_continuous_joins.LATER),
+        ),
+        Chapter("Joins with tables", "tables", as_continuous, test_tables.PLANS, texts(test_tables.REFUSED)),
+        Chapter(
+            "Tests against sub-queries",
+            "continuous-queries",
+            as_continuous,
+            [(IN_WHERE + text, lines) for text, lines in test_continuous_where.PLANS],
+            texts(test_continuous_where.ERRORS, test_continuous_where.SELECT),
+        ),
+        Chapter(
+            "Set operations",
+            "continuous-queries",
+            as_continuous,
+            (),
+            texts(test_continuous_sets.ERRORS),
+            texts(test_continuous_sets.LATER),
+        ),
+        Chapter(
+            "APPROX INTERSECT",
+            "answers-at-the-multiples-of-slide",
+            as_continuous,
+            (),
+            texts(test_approx_intersect.ERRORS),
+        ),
+        Chapter(
+            "Output, INTERNAL, answers at the multiples of SLIDE",
+            "output",
+            as_continuous,
+            [(text, ()) for text in test_outputs.PLANS],
+            texts(test_outputs.ERRORS),
+            texts(test_outputs.LATER),
+        ),
+    ),
+}
+INTRODUCTION = """# Reference
+
+What the parser and the binder accept and refuse, statement by statement, with their words.
+[The language](../language.md) explains; these pages list. They are written by
+[make_reference.py](../../tools/make_reference.py) from the [tests of the language](../../tests/language/examples.py),
+and a test compares them.
+
+| page | chapters |
+| --- | --- |
+{contents}
+
+The statements are about these streams and tables:
+
+```sql
+{catalog}
+```
+
+Behind what is accepted stands its plan, from the answer down (of a continuous query with the
+[update pattern](../architecture/operators.md) of each edge). Under what is refused, `^` marks the word that the error
+points at, and the message follows. What is *not supported yet* raises `sash.NotSupportedError`, everything else
+`sash.CqlError`.
+"""
+
+
+def marked_error(text: str, bind: Callable[[str], None]) -> str:
+    """The statement, a mark under the wrong word, and the message."""
+    statement = text.replace("«", "").replace("»", "")
+    try:
+        bind(statement)
+    except CqlError as error:
+        refusal = error
+    else:
+        raise AssertionError(f"accepted: {statement}")
+    assert refusal.span is not None, statement
+    mark = " " * refusal.span.start + "^" * max(1, refusal.span.end - refusal.span.start)
+    return f"{statement}\n{mark}\n{refusal.reason}"
+
+
+def fenced(language: str, parts: Iterable[str]) -> Iterator[str]:
+    yield f"```{language}\n" + "\n\n".join(parts) + "\n```"
+
+
+def with_plan(statement: str, lines: Sequence[str]) -> str:
+    return "\n".join([statement, *(f"  -- {line}" for line in lines)])
+
+
+def chapter_text(chapter: Chapter) -> Iterator[str]:
+    yield f"## {chapter.title}"
+    yield f"[What it means](../language.md#{chapter.prose})."
+    if chapter.accepted:
+        yield "Accepted:"
+        yield from fenced("sql", (with_plan(text, lines) for text, lines in chapter.accepted))
+    for title, statements in (("Refused:", list(chapter.refused)), ("Not supported yet:", list(chapter.later))):
+        if statements:
+            yield title
+            yield from fenced("text", (marked_error(text, chapter.bind) for text in statements))
+
+
+def page_text(name: str) -> str:
+    title = f"# Reference: {name}"
+    return "\n\n".join([title, *(part for chapter in CHAPTERS[name] for part in chapter_text(chapter))]) + "\n"
+
+
+def contents_text() -> str:
+    rows = [
+        f"| [{name}]({name}.md) | {', '.join(chapter.title for chapter in chapters)} |"
+        for name, chapters in CHAPTERS.items()
+    ]
+    catalog = [examples.PACKETS, examples.TRADES, examples.ODD, *examples.TABLES]
+    text = INTRODUCTION.replace("{contents}", "\n".join(rows))
+    return text.replace("{catalog}", "\n".join(f"{statement};" for statement in catalog))
+
+
+def pages() -> dict[str, str]:
+    return {"README.md": contents_text(), **{f"{name}.md": page_text(name) for name in CHAPTERS}}
+
+
+def main() -> int:
+    PAGES.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (PAGES / name).write_text(text, encoding="utf-8")
+        print(f"docs/reference/{name}: {text.count(chr(10))} lines")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
