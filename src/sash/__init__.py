@@ -28,6 +28,9 @@ The journey of a tuple:
                    unbounded windows
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from sash.core.errors import (
     CatalogError,
     CheckpointError,
@@ -40,9 +43,11 @@ from sash.core.errors import (
     SourceError,
 )
 from sash.core.stopping import Cancellation
-from sash.engine.answer import Answer
-from sash.engine.query import Query
-from sash.engine.session import Session, connect
+
+if TYPE_CHECKING:
+    from sash.engine.answer import Answer
+    from sash.engine.query import Query
+    from sash.engine.session import Session, connect
 
 __version__ = "0.1.0"
 
@@ -62,3 +67,22 @@ __all__ = [
     "SourceError",
     "connect",
 ]
+
+# Loaded when somebody asks for them: each of Spark's Python workers imports some part of Sash, and never a session.
+_LATER = {
+    "Answer": "sash.engine.answer",
+    "Query": "sash.engine.query",
+    "Session": "sash.engine.session",
+    "connect": "sash.engine.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'sash' has no attribute '{name}'")
+    found = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
