@@ -17,6 +17,8 @@ from sash.core.time import SECOND, Micros
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
+# Sources whose columns are always the same: the one that carries event time need not be said.
+EVENT_TIMES = {"pcap": "ts"}
 
 
 @dataclass(frozen=True)

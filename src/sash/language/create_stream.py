@@ -1,4 +1,7 @@
-"""CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses in any order]."""
+"""CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses in any order].
+
+TIMESTAMP may be left out where a source has one column for it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot.tokenizer_core import TokenType
 
-from sash.catalog import CLUSTER, MEMORY, Source, one_in
+from sash.catalog import CLUSTER, EVENT_TIMES, MEMORY, Source, one_in
 from sash.core.errors import Span, nearest
 from sash.core.time import Micros
 from sash.language.clauses import Readers, read_clauses
@@ -24,9 +27,9 @@ def parse_create_stream(cursor: Cursor) -> CreateStream:
     cursor.expect("FROM", "FROM and a Spark source's format, for example FROM parquet")
     source = Source(cursor.name("a Spark source's format").lower(), _options(cursor))
     clauses = _clauses(cursor)
-    if "timestamp" not in clauses:
+    if "timestamp" not in clauses and source.format not in EVENT_TIMES:
         raise cursor.error("expected TIMESTAMP and the column that carries event time")
-    column, at = clauses.pop("timestamp")
+    column, at = clauses.pop("timestamp", (EVENT_TIMES.get(source.format), cursor.previous))
     if "keep" in clauses:
         clauses["keep"], clauses["keep_in"] = clauses["keep"]
     if "shed" in clauses:

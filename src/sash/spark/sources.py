@@ -11,9 +11,12 @@ from sash.catalog import Source
 from sash.core.errors import SourceError
 from sash.spark.faults import first_line
 from sash.spark.lanes import CORRUPT_COLUMN
+from sash.spark.pcap.source import prepare_captures
 
 # Text formats that can tell a row they could not parse from one whose columns are NULL.
 _REPORTS_CORRUPT = {"csv", "json", "xml"}
+# Formats that do not say what their columns are, or would have to read everything to find out.
+_NEEDS_COLUMNS = {*_REPORTS_CORRUPT, "parquet", "orc", "avro"}
 
 
 def type_name(type: pa.DataType) -> str:
@@ -23,11 +26,17 @@ def type_name(type: pa.DataType) -> str:
 
 def open_source(spark: SparkSession, source: Source, schema: pa.Schema | None) -> DataFrame:
     """A streaming DataFrame of the declared columns, with the corrupt-record column where the format has one."""
-    options = dict(source.options)
+    options, format = dict(source.options), source.format.lower()
+    if schema is None and format in _NEEDS_COLUMNS:
+        raise SourceError(
+            f"a stream from {format} needs its columns: CREATE STREAM name (ts TIMESTAMP, ..) FROM {format} .."
+        )
+    if format == "pcap":
+        prepare_captures(spark, options, schema)
     reader = spark.readStream.format(source.format).options(**options)
     if schema is not None:
         fields = list(spark_schema(schema).fields)
-        if source.format.lower() in _REPORTS_CORRUPT:
+        if format in _REPORTS_CORRUPT:
             fields.append(StructField(CORRUPT_COLUMN, StringType()))
             reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN)
         reader = reader.schema(StructType(fields))

@@ -1,0 +1,144 @@
+"""A capture file, read piece by piece: the records that are whole.
+
+What a file is, its first four bytes say: classic pcap in either byte order, with micro- or nanoseconds, or pcapng; any
+of them may be compressed with gzip. Memory does not depend on the length of a file: a piece of it is taken apart, and
+what is left of a record at the end of a piece comes first in the next.
+
+A file that is still written ends in the middle of a record, as does one whose writer was killed. That is no error: the
+record is left out, or read later, once it is whole. A record that cannot be one (longer than any packet) is an error
+that names the file and the byte.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from io import BufferedReader
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.core.errors import SourceError
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+
+# So much of a file is in memory at a time.
+PIECE = 16 * 2**20
+_GZIP = b"\x1f\x8b"
+
+
+class BrokenCaptureError(Exception):
+    """`at`: the byte, counted from the beginning of what was given, at which nothing makes sense any more."""
+
+    def __init__(self, at: int, reason: str) -> None:
+        super().__init__(reason)
+        self.at = at
+
+
+@dataclass(frozen=True)
+class Records:
+    """Packets as they were captured, one place of each array for each.
+
+    `starts` and `ends` are the captured bytes in `data`; `record_ends` is where the whole record ends there. `lengths`
+    are those on the wire. `micros` is the time, where `timed` says that there is one. `links` are link types.
+    """
+
+    data: Bytes
+    starts: Int64s
+    ends: Int64s
+    record_ends: Int64s
+    lengths: Int64s
+    micros: Int64s
+    timed: NDArray[np.bool_]
+    links: Int64s
+    interfaces: Int64s
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Records:
+        names = ("starts", "ends", "record_ends", "lengths", "micros", "timed", "links", "interfaces")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+
+class Format(Protocol):
+    """A way to write captures; it remembers what later records need to know about earlier parts of the file."""
+
+    def take(self, data: Bytes) -> tuple[Records, int]:
+        """The whole records that `data` begins with, and how many bytes these are."""
+        ...
+
+
+def read_capture(path: str | Path, after: int = 0, until: int | None = None) -> Iterator[Records]:
+    """The records that end behind the byte `after` and not behind the byte `until` (None: the end of the file).
+
+    A record belongs to one such range only, so a file that grows is read by ranges that follow each other. Of a
+    compressed file the bytes are those after it was decompressed.
+    """
+    with _opened(Path(path)) as file:
+        rest, at = b"", 0
+        form: Format | None = None
+        while True:
+            size = PIECE if until is None else min(PIECE, until - at - len(rest))
+            piece = file.read(size) if size > 0 else b""
+            data = rest + piece
+            try:
+                if form is None and len(data) >= 4:
+                    form = _format_of(data[:4])
+                if form is None:
+                    return
+                records, taken = form.take(np.frombuffer(data, np.uint8))
+            except BrokenCaptureError as error:
+                raise SourceError(f"{path} is broken at byte {at + error.at}: {error}") from None
+            if len(records):
+                yield records if after <= at else records.where(records.record_ends + at > after)
+            if not piece:
+                return
+            rest, at = data[taken:], at + taken
+
+
+def _format_of(magic: bytes) -> Format:
+    from sash.spark.pcap.classic import MAGICS, Classic
+    from sash.spark.pcap.pcapng import SECTION, Blocks
+
+    if magic in MAGICS:
+        return Classic(*MAGICS[magic])
+    if magic == SECTION:
+        return Blocks()
+    raise BrokenCaptureError(0, f"it begins with {magic.hex()}, which is neither pcap nor pcapng")
+
+
+def is_compressed(path: str | Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == _GZIP
+
+
+class _Unzipped(gzip.GzipFile):
+    """A compressed file that ends too early is one that is still written."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        parts, missing = [], size or 0
+        try:
+            while missing > 0 and (part := self.read1(missing)):
+                parts.append(part)
+                missing -= len(part)
+        except EOFError:
+            pass
+        except (OSError, zlib.error) as error:
+            raise SourceError(f"{self.name} cannot be decompressed: {error}") from None
+        return b"".join(parts)
+
+
+def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
+    return _Unzipped(path) if is_compressed(path) else open(path, "rb")
+
+
+def words(data: Bytes, places: Int64s, big: bool | NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """The four bytes at each place as a number, in its byte order."""
+    little = data[places[:, None] + np.arange(4)].view("<u4").ravel()
+    return np.where(big, little.byteswap(), little).astype(np.uint32)
