@@ -1,12 +1,15 @@
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from sash.core.time import SECOND
-from sash.server import ServerSettings, create_app
+from sash.server import Server, ServerSettings, create_app
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
+from tests.support.threads import PATIENCE
 from tests.support.without_spark import do_without_spark
 
 TOTALS = "SELECT k, SUM(v) AS total FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k"
@@ -43,3 +46,21 @@ def browse(session: SparklessSession) -> Iterator[Callable[..., TestClient]]:
 @pytest.fixture
 def client(browse: Callable[..., TestClient]) -> TestClient:
     return browse()
+
+
+@pytest.fixture
+def serve(session: SparklessSession) -> Iterator[Callable[..., httpx.Client]]:
+    """A client of a server that listens, with some settings."""
+    servers: list[Server] = []
+    clients: list[httpx.Client] = []
+
+    def start(**settings: Any) -> httpx.Client:
+        servers.append(Server(session, ServerSettings(port=0, **settings)).start())
+        clients.append(httpx.Client(base_url=servers[-1].url, timeout=PATIENCE))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.close()
+    for server in servers:
+        server.stop()

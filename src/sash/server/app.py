@@ -34,7 +34,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def create_app(session: Session, settings: ServerSettings | None = None) -> FastAPI:
-    """The application; `app.state.service` is what its paths work with."""
+    """The application. Who runs it closes `app.state.service` before waiting for open requests, as `Server` does."""
     settings = settings or ServerSettings()
     app = FastAPI(
         title="Sash",
@@ -63,7 +63,6 @@ async def _living(app: FastAPI) -> AsyncIterator[None]:
     app.state.watch.start()
     yield
     app.state.watch.stop()
-    app.state.service.close()
 
 
 def _describe(app: FastAPI) -> None:

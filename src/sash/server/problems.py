@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,7 +20,10 @@ from sash.core.errors import (
     SashError,
     SourceError,
 )
+from sash.core.events import report
 from sash.server.models import Problem
+
+logger = logging.getLogger("sash.server")
 
 BAD_REQUEST, NOT_FOUND, NOT_ACCEPTABLE, CONFLICT, UNPROCESSABLE = 400, 404, 406, 409, 422
 TOO_MANY, UNAVAILABLE, TIMED_OUT = 429, 503, 504
@@ -96,7 +100,9 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
-        # What it was is in the server's log.
+        told = "%(method)s %(path)s failed: %(why)r"
+        facts = {"method": request.method, "path": request.url.path, "why": error}
+        report(logger, logging.ERROR, "request.failed", told, exception=True, **facts)
         return JSONResponse({"error": "the server failed on this request; its log says why"}, 500)
 
 
