@@ -12,7 +12,7 @@ def test_version(sash):
     assert sash("--version").stdout == f"sash {package.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["run"], ["explain"], ["demo"], ["bench"]])
+@pytest.mark.parametrize("command", [[], ["run"], ["serve"], ["explain"], ["demo"], ["bench"]])
 def test_every_command_has_help(sash, command):
     result = sash(*command, "--help")
     assert result.exit_code == 0 and "Usage" in result.stdout
@@ -28,7 +28,7 @@ def test_a_trigger_that_is_no_duration_is_a_usage_error(sash, script):
     assert result.exit_code == 2 and "soon" in result.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "explain"])
+@pytest.mark.parametrize("command", ["run", "serve", "explain"])
 class TestMistakesInScripts:
     def test_no_such_script(self, sash, command):
         result = sash(command, "no.sql")

@@ -67,7 +67,7 @@ def test_a_question_is_listed_and_cancelled(serve: Serve, held: Held) -> None:
     asking = Asking(client, held, id="long")
     (listed,) = client.get("/api/query").json()
     assert listed["id"] == "long" and listed["text"] == BODY["text"] and listed["cancelled"] is False
-    assert client.delete("/api/query/long").status_code == 202
+    assert client.delete("/api/query/long").status_code == 204
     answer = asking.answer()
     assert answer.status_code == 409 and answer.json() == {"error": "the question was cancelled"}
     assert client.get("/api/query").json() == [] and held.left == ["QuestionCancelledError"]

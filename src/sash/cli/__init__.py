@@ -1,4 +1,4 @@
-"""The command line: `sash run`, `explain`, `demo`, `bench`.
+"""The command line: `sash run`, `serve`, `explain`, `demo`, `bench`.
 
 Results go to stdout, everything about them to stderr. Exit codes: 0 done, 1 an error in the user's input, 2 usage.
 """
@@ -14,6 +14,7 @@ from sash.cli.demo import demo
 from sash.cli.explain import explain
 from sash.cli.opening import leave
 from sash.cli.run import run
+from sash.cli.serve import serve
 
 app = typer.Typer(
     name="sash",
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(run)
+app.command()(serve)
 app.command()(explain)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 

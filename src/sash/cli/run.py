@@ -156,6 +156,14 @@ class JsonOutput:
         pass
 
 
+def execute(session: Session, statement: Statement) -> pa.Table | Query | str | None:
+    """A mistake that has no word in the script names its statement."""
+    try:
+        return session.execute(statement)
+    except CatalogError as error:
+        raise CatalogError(f"{title(statement)}: {error}") from None
+
+
 # -- running -------------------------------------------------------------------------------------------
 
 
@@ -192,10 +200,7 @@ class ScriptRun:
         if isinstance(statement, SelectStatement) and self._session.has_work:
             self._drain()
         known = set(self._session.queries)
-        try:
-            result = self._session.execute(statement)
-        except CatalogError as error:
-            raise CatalogError(f"{title(statement)}: {error}") from None
+        result = execute(self._session, statement)
         if isinstance(result, Query):
             self._attach(result, result.name in known)
         elif result is not None:

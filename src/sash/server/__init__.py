@@ -12,7 +12,7 @@ NiceGUI and FastAPI are at home here, and nowhere else.
 """
 
 from sash.server.app import create_app
-from sash.server.running import Server, serve
+from sash.server.running import Server, listen, serve
 from sash.server.settings import ServerSettings
 
-__all__ = ["Server", "ServerSettings", "create_app", "serve"]
+__all__ = ["Server", "ServerSettings", "create_app", "listen", "serve"]

@@ -213,7 +213,7 @@ def asked(served: Served) -> list[models.RunningQuestion]:
 
 
 @router.delete(
-    "/query/{id}", tags=["questions"], summary="Cancel a question", status_code=202, responses=problems(NOT_FOUND)
+    "/query/{id}", tags=["questions"], summary="Cancel a question", status_code=204, responses=problems(NOT_FOUND)
 )
 def cancel(
     id: Annotated[str, Path(description="As it was given, or as GET /api/query lists it.")], served: Served

@@ -31,9 +31,12 @@ class Server:
     >>> server.stop()                                                 # doctest: +SKIP
     """
 
-    def __init__(self, session: Session, settings: ServerSettings | None = None) -> None:
+    def __init__(
+        self, session: Session, settings: ServerSettings | None = None, listening: socket.socket | None = None
+    ) -> None:
+        """`listening`: what `listen` gave for these settings, for those who want to know early whether it works."""
         settings = settings or ServerSettings()
-        self._socket = _bound(settings)
+        self._socket = listening or listen(settings)
         # Where any free port would do, it is known now.
         self.settings = replace(settings, port=self._socket.getsockname()[1])
         self._app = create_app(session, self.settings)
@@ -48,7 +51,6 @@ class Server:
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="sash-server", daemon=True)
-        self._begun = threading.Event()
 
     @property
     def url(self) -> str:
@@ -99,8 +101,8 @@ def serve(session: Session, settings: ServerSettings | None = None, stopped: thr
         (stopped or threading.Event()).wait()
 
 
-def _bound(settings: ServerSettings) -> socket.socket:
-    """Taken before anything else starts, so that a port in use is an error at once."""
+def listen(settings: ServerSettings) -> socket.socket:
+    """Take the address: clients that come from now on wait until the server starts."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError, OverflowError) as error:

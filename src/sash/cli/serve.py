@@ -1,0 +1,176 @@
+"""`sash serve`: execute a script, run its queries live, and answer over HTTP.
+
+    main thread     waits for Ctrl-C or SIGTERM, tells of streams that fail
+    sash-server     the event loop of the web server
+    Spark's own     micro-batches
+
+The address is taken before Spark starts: a port in use is told at once. A stream that fails does not end the server,
+which goes on answering from what is there, and says so (/api/health); the exit code says it in the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from sash.cli.console import (
+    DONE,
+    INPUT_ERROR,
+    logging_to,
+    print_error,
+    reporting_errors,
+    stderr_console,
+    stdout_console,
+)
+from sash.cli.opening import open_session, stop
+from sash.cli.options import Policy, SharePredicates
+from sash.cli.run import TextOutput, execute, interval
+from sash.cli.script import place, read_script, rehearse, title
+from sash.cli.signals import stop_requested
+from sash.core.errors import SashError
+from sash.engine.query import Query
+from sash.engine.session import Session
+from sash.engine.settings import DEFAULT_POLICY, Settings
+from sash.engine.states import ENDED, FAILED
+from sash.language import SelectStatement, Statement
+
+if TYPE_CHECKING:
+    from sash.server import Server, ServerSettings
+
+_LOOK_SECONDS = 0.5
+_ROWS = 20
+
+
+def serve(
+    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")],
+    host: Annotated[str, typer.Option(help="Where to listen; other machines can reach any but a loopback address.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any that is free.")] = 8642,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="SASH_TOKEN", help="What clients have to show. Needed where other machines can come."),
+    ] = None,
+    until_drained: Annotated[
+        bool, typer.Option("--until-drained", help="Read what the sources have now, then only answer questions.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
+    ] = None,
+    trigger: Annotated[
+        str, typer.Option(metavar="DURATION", help="The time between two micro-batches.", callback=interval)
+    ] = "1 sec",
+    policy: Policy = DEFAULT_POLICY,
+    share_predicates: SharePredicates = "auto",
+    refresh_when_idle: Annotated[
+        bool, typer.Option("--refresh-when-idle", help="Use idle time to answer queries before they are due.")
+    ] = False,
+    max_seconds: Annotated[float, typer.Option(min=0.001, help="How long a one-time question may take.")] = 60.0,
+    max_questions: Annotated[int, typer.Option(min=1, help="How many are answered at once.")] = 4,
+    max_rows: Annotated[int, typer.Option(min=1, help="How many rows of an answer are given out.")] = 100_000,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No messages but errors; the address is printed.")
+    ] = False,
+) -> None:
+    """Execute a script, run its queries live, and answer over HTTP until Ctrl-C.
+
+    /docs describes the API. A one-time SELECT of the script is left out: clients ask.
+
+    Exit codes: 0 stopped, 1 an error in the script or a stream that failed, 2 usage.
+    """
+    messages = stderr_console(quiet)
+    with reporting_errors(place(script)), logging_to(stderr_console().print):
+        web = _settings(host, port, token, max_seconds, max_questions, max_rows)
+        settings = Settings(policy, share_predicates, refresh_when_idle)
+        statements = read_script(script)
+        if checkpoint is None:
+            rehearse(statements)
+        from sash.server import Server, listen
+
+        with listen(web) as listening, open_session(messages, checkpoint, settings) as session:
+            _execute(session, statements, messages)
+            with stop_requested() as stopped, Server(session, web, listening) as server:
+                code = _Serving(session, messages, stopped).until_stopped(server, None if until_drained else trigger)
+    raise typer.Exit(code)
+
+
+def _settings(
+    host: str, port: int, token: str | None, max_seconds: float, max_questions: int, max_rows: int
+) -> ServerSettings:
+    try:
+        from sash.server import ServerSettings
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("sash"):
+            raise
+        raise SashError(f"sash serve needs {error.name}: pip install 'sash[server]'") from None
+    limits = {"max_questions": max_questions, "max_rows": max_rows}
+    try:
+        return ServerSettings(host, port, token, max_seconds=max_seconds, **limits)
+    except SashError as error:
+        raise typer.BadParameter(f"{error} (--token, or SASH_TOKEN in the environment)") from None
+
+
+def _execute(session: Session, statements: Sequence[Statement], messages: Console) -> None:
+    output = TextOutput(stdout_console(), _ROWS, quiet=True)
+    for statement in statements:
+        if isinstance(statement, SelectStatement):
+            messages.print(f"{title(statement)}: left out; ask it at /api/query", style="dim")
+            continue
+        result = execute(session, statement)
+        if result is None or isinstance(result, Query):
+            messages.print(f"{title(statement)}: done", style="dim")
+        else:
+            output.result(statement, result)
+
+
+class _Serving:
+    """A session that is served, from its start to its stop."""
+
+    def __init__(self, session: Session, messages: Console, stopped: threading.Event) -> None:
+        self._session = session
+        self._messages = messages
+        self._stopped = stopped
+        self._has_ended = False
+
+    def until_stopped(self, server: Server, trigger: str | None) -> int:
+        """Live with a trigger, else what the sources have now. The exit code."""
+        stdout_console().print(server.url)
+        with_token = "" if server.settings.token is None else f"; a browser comes in by {server.url}?token=<the token>"
+        self._messages.print(f"Serving; Ctrl-C ends{with_token}", style="dim")
+        if trigger is None:
+            threading.Thread(target=self._drain, name="sash-drain", daemon=True).start()
+        else:
+            self._session.start(trigger)
+        while not self._stopped.wait(_LOOK_SECONDS):
+            if trigger is not None:
+                self._look()
+        stop(self._session, self._messages)
+        return INPUT_ERROR if self._session.state().name == FAILED else DONE
+
+    def _drain(self) -> None:
+        try:
+            self._session.run()
+            self._tell_end()
+        except SashError as error:
+            self._tell_failure(error)
+
+    def _look(self) -> None:
+        try:
+            if not self._has_ended and self._session.wait(0):
+                self._tell_end()
+        except SashError as error:
+            self._tell_failure(error)
+
+    def _tell_end(self) -> None:
+        self._has_ended = True
+        if self._session.state().name == ENDED:
+            self._messages.print("The streams have ended; what they left can be asked. Ctrl-C ends.", style="dim")
+
+    def _tell_failure(self, error: SashError) -> None:
+        print_error(stderr_console(), f"{error}\nThe server goes on with what is there; Ctrl-C ends.")
