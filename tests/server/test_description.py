@@ -19,8 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from sash.core.time import SECOND
-from sash.server import ServerSettings
-from sash.server.app import create_api
+from sash.server import Server, ServerSettings
 from tests.server.conftest import TOTALS
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
@@ -72,9 +71,8 @@ def described() -> Iterator[Any]:
         session.declare(stream(keep=60 * SECOND))
         session.register(TOTALS, name="totals")
         session.push("s", tuples(*((second, second % 2, second) for second in range(1, 13))))
-        app = create_api(session, ServerSettings(host="0.0.0.0", token="secret", max_seconds=5))
-        yield schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
-        app.state.service.close()
+        with Server(session, ServerSettings(port=0, token="secret", max_seconds=5)) as server:
+            yield schemathesis.openapi.from_url(f"{server.url}openapi.json", headers=HEADERS)
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)

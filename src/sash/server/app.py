@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import resources
 
 from fastapi import FastAPI, Request
@@ -34,26 +34,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def create_app(session: Session, settings: ServerSettings | None = None) -> FastAPI:
-    """API and page. Who runs it closes `app.state.service` before waiting for open requests, as `Server` does."""
-    watch = Watch(session)
-
-    @asynccontextmanager
-    async def watching(app: FastAPI) -> AsyncIterator[None]:
-        watch.start()
-        yield
-        watch.stop()
-
-    app = create_api(session, settings, watching)
-    page.mount(app, session, watch)
-    return app
-
-
-def create_api(
-    session: Session,
-    settings: ServerSettings | None = None,
-    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
-) -> FastAPI:
-    """The API alone."""
+    """The application. Who runs it closes `app.state.service` before waiting for open requests, as `Server` does."""
     settings = settings or ServerSettings()
     app = FastAPI(
         title="Sash",
@@ -62,16 +43,26 @@ def create_api(
         openapi_tags=_TAGS,
         docs_url=None,
         redoc_url=None,
-        lifespan=lifespan,
+        lifespan=_living,
     )
     app.state.service = api.Service(session, settings, Desk(session, settings), Followers(session, settings))
+    app.state.watch = Watch(session)
     handle_problems(app)
     app.include_router(api.router)
     app.include_router(api.metrics_router)
     _describe(app)
     _refuse_others(app)
+    page.mount(app, session, app.state.watch)
+    # Last, and thus outermost.
     app.add_middleware(Guard, settings=settings)
     return app
+
+
+@asynccontextmanager
+async def _living(app: FastAPI) -> AsyncIterator[None]:
+    app.state.watch.start()
+    yield
+    app.state.watch.stop()
 
 
 def _describe(app: FastAPI) -> None:
