@@ -162,7 +162,7 @@ class Query:
         from sash.spark.faults import first_line
         from sash.spark.sinks import Sink
 
-        sink = Sink(self._session.spark, format, options)
+        sink = Sink(self._session.spark, format, options, self.name)
         self._write_into(Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line))
 
     def _write_into(self, outlet: Outlet) -> None:

@@ -126,6 +126,7 @@ class Session:
         max_groups: int = DEFAULT_MAX_GROUPS,
         cluster_groups: int = DEFAULT_CLUSTER_GROUPS,
         max_rows: int = DEFAULT_MAX_ROWS,
+        packages: Sequence[str] = (),
     ) -> None:
         self._settings = Settings(
             policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups, max_rows
@@ -145,7 +146,7 @@ class Session:
         history = self._checkpoint.history if self._checkpoint else CatalogHistory()
         self._shared = Shared(Catalog(), history, self._checkpoint)
         self._catalog, self._streams = self._shared.catalog, self._shared.streams
-        self._home = SparkHome(spark, self._checkpoint)
+        self._home = SparkHome(spark, self._checkpoint, packages)
         self._max_lag = None if max_lag is None else duration("max_lag", max_lag)
         self._runner = Runner(self._checkpoint, self._clock, lambda: history.version, self._max_lag)
         self._tables = Tables(self._catalog, history)

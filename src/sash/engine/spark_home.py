@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sash.core.errors import SashError
@@ -14,7 +15,13 @@ if TYPE_CHECKING:
 class SparkHome:
     """A checkpoint is told which JVM writes for it: a later owner waits until that has ended."""
 
-    def __init__(self, borrowed: SparkSession | None, checkpoint: Checkpoint | None) -> None:
+    def __init__(
+        self, borrowed: SparkSession | None, checkpoint: Checkpoint | None, packages: Sequence[str] = ()
+    ) -> None:
+        """`packages`: connectors that our own is to have."""
+        if borrowed is not None and packages:
+            raise SashError("packages are for the Spark session that Sash starts; yours has what it was started with")
+        self._packages = tuple(packages)
         self._borrowed = borrowed
         self._own: SparkSession | None = None
         self._checkpoint = checkpoint
@@ -32,7 +39,7 @@ class SparkHome:
             from sash.spark.session import acquire_local_session
 
             self.check_open()
-            self._own = acquire_local_session()
+            self._own = acquire_local_session(packages=self._packages)
             self._record(self._own)
         return self._own
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sash.core.errors import SourceError
+from sash.spark.kafka import CONNECTOR, KAFKA
 from sash.spark.neighbours import allocation_file
 
 logger = logging.getLogger("sash.spark")
@@ -35,11 +37,19 @@ _SETTINGS = {
 
 _users = 0
 _ours: SparkSession | None = None
+# What the JVM of this process was started with; it outlives its Spark sessions.
+_packages: frozenset[str] = frozenset()
+# Packages by a short name.
+_KNOWN = {KAFKA: CONNECTOR}
 
 
-def acquire_local_session(memory: str = "2g") -> SparkSession:
-    """The Spark session on all cores of this machine, shared by the Sash sessions of this process."""
+def acquire_local_session(memory: str = "2g", packages: Sequence[str] = ()) -> SparkSession:
+    """The Spark session on all cores of this machine, shared by the Sash sessions of this process.
+
+    `packages`: Maven coordinates of connectors that Spark is to fetch, or `kafka`.
+    """
     global _users, _ours
+    wanted = _wanted(packages)
     # Workers must run the Python that runs now: an environment that is not activated gives them another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -52,12 +62,15 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
     builder = builder.config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
+    if wanted:
+        builder = builder.config("spark.jars.packages", ",".join(wanted))
     try:
         with allocation_file(os.cpu_count() or 2) as pools:
             session = builder.config("spark.scheduler.allocation.file", pools).getOrCreate()
     except Exception as error:
+        fetched = f"; could it fetch {', '.join(wanted)}?" if wanted else ""
         raise SourceError(
-            f"Spark did not start: {error}; Sash needs Java 17 or later (JAVA_HOME, or java on the PATH)"
+            f"Spark did not start: {error}; Sash needs Java 17 or later (JAVA_HOME, or java on the PATH){fetched}"
         ) from error
     session.sparkContext.setLogLevel("FATAL")
     # Expressions that fail are reported as the error of their query, not as a log of Spark's.
@@ -65,6 +78,20 @@ def acquire_local_session(memory: str = "2g") -> SparkSession:
     _users += 1
     _ours = session
     return session
+
+
+def _wanted(packages: Sequence[str]) -> list[str]:
+    """Their coordinates. Only a JVM that starts takes packages."""
+    global _packages
+    wanted = [_KNOWN.get(package, package) for package in packages]
+    if SparkContext._gateway is None:
+        _packages = frozenset(wanted)
+    elif missing := [package for package in wanted if package not in _packages]:
+        raise SourceError(
+            f"Spark runs in this process already, without {', '.join(missing)}: "
+            "give packages to the first connect() of a process"
+        )
+    return wanted
 
 
 def release_local_session() -> None:

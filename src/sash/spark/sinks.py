@@ -1,8 +1,8 @@
 """Answers and changes to Spark's sinks, each once per (query, as_of).
 
 Formats with a path get a directory per answer, `as_of=MICROSECONDS`, which is written anew when an answer comes again
-after a crash; readers see `as_of` as a partition column. Other formats are appended to, with a column `as_of`: there an
-answer that comes again is written again.
+after a crash; readers see `as_of` as a partition column. Kafka gets a message for each row (kafka.py). Other formats
+are appended to, with a column `as_of`: there an answer that comes again is written again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
 from sash.spark.faults import first_line
 from sash.spark.frames import frame_of
+from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector
 from sash.spark.neighbours import SINKS, in_pool
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
@@ -32,7 +33,7 @@ _KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")
 class Sink:
     """`options` are those of Spark's writer. `name` is for people, `digest` tells it from others."""
 
-    def __init__(self, session: SparkSession, format: str, options: Mapping[str, str]) -> None:
+    def __init__(self, session: SparkSession, format: str, options: Mapping[str, str], query: str = "") -> None:
         self._session = session
         self._format = format
         self._options = {name: value for name, value in options.items() if name != "path"}
@@ -40,6 +41,7 @@ class Sink:
         self.name = format if self._path is None else f"{format} {self._path}"
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
         _check_format(session, format)
+        self._messages = MessageWriter(session, query, options) if format.lower() == KAFKA else None
         if format.lower() in _FILES and self._path is None:
             raise SashError(f"write_to('{format}') needs a path: write_to('{format}', path='out')")
 
@@ -53,6 +55,9 @@ class Sink:
             self._write(as_of, table, rows)
 
     def _write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        if self._messages is not None:
+            self._messages.write(as_of, table, rows)
+            return
         if self._path is None:
             stamped = table.append_column("as_of", pa.array([as_of] * table.num_rows, INSTANT))
             writer = frame_of(self._session, stamped).write.format(self._format).mode("append")
@@ -72,6 +77,8 @@ def _check_format(session: SparkSession, format: str) -> None:
     except Py4JJavaError:
         raise SashError(f"Spark knows no format '{format}' to write to{nearest(format, _KNOWN)}") from None
     except CapturedException as error:
+        if lacks_connector(format, error):
+            raise SashError(NO_CONNECTOR) from None
         raise SashError(f"Spark cannot write to '{format}': {first_line(error)}") from None
 
 

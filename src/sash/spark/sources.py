@@ -10,6 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from sash.catalog import Source
 from sash.core.errors import SourceError
 from sash.spark.faults import first_line
+from sash.spark.kafka import KAFKA, NO_CONNECTOR, Messages, lacks_connector, options_of_connector
 from sash.spark.lanes import CORRUPT_COLUMN
 from sash.spark.pcap.source import prepare_captures
 
@@ -33,16 +34,22 @@ def open_source(spark: SparkSession, source: Source, schema: pa.Schema | None) -
         )
     if format == "pcap":
         prepare_captures(spark, options, schema)
+    messages = Messages(options, schema) if format == KAFKA and schema is not None else None
+    if messages is not None:
+        options = options_of_connector(options)
     reader = spark.readStream.format(source.format).options(**options)
-    if schema is not None:
+    if schema is not None and messages is None:
         fields = list(spark_schema(schema).fields)
         if format in _REPORTS_CORRUPT:
             fields.append(StructField(CORRUPT_COLUMN, StringType()))
             reader = reader.option("columnNameOfCorruptRecord", CORRUPT_COLUMN)
         reader = reader.schema(StructType(fields))
     try:
-        return reader.load()
+        frame = reader.load()
+        return frame if messages is None else messages.columns(frame)
     except Exception as error:
+        if lacks_connector(format, error):
+            raise SourceError(NO_CONNECTOR) from None
         raise SourceError(f"cannot open the source '{source.format}': {first_line(error)}") from error
 
 

@@ -1,0 +1,137 @@
+"""Kafka in and out: messages as tuples, answers as messages, and where Spark's connector comes from.
+
+    message: key, value (bytes), topic, partition, offset, timestamp
+                  └── parsed as JSON or CSV ──► the declared columns;  kafka_key, kafka_topic, .. are the others
+
+A value that is not what was declared makes a row that could not be parsed, as a bad line of a file does: it is counted
+and kept out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from sash.core.changes import INSTANT
+from sash.core.errors import SashError, SourceError, nearest
+from sash.plan.expressions import quoted
+from sash.spark.frames import frame_of
+from sash.spark.lanes import CORRUPT_COLUMN
+
+KAFKA = "kafka"
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+NO_CONNECTOR = (
+    "this Spark session has no Kafka connector: connect(packages=['kafka']), or start Spark with "
+    f"--packages {CONNECTOR}"
+)
+_VALUE, _OF_VALUE = "value", "value."
+_FORMATS = ("json", "csv")
+# What a message has besides its value, under these names.
+_OF_MESSAGE = {
+    "kafka_key": ("key", pa.string()),
+    "kafka_topic": ("topic", pa.string()),
+    "kafka_partition": ("partition", pa.int32()),
+    "kafka_offset": ("offset", pa.int64()),
+    "kafka_timestamp": ("timestamp", pa.timestamp("us", "UTC")),
+}
+
+
+def lacks_connector(format: str, error: BaseException) -> bool:
+    return format.lower() == KAFKA and "Failed to find data source" in str(error)
+
+
+class Messages:
+    """How messages become the declared columns. `options` are all that were given with the source."""
+
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
+        given = {name.lower(): value for name, value in options.items()}
+        self._format = given.get(_VALUE, "json").lower()
+        if self._format not in _FORMATS:
+            raise SourceError(
+                f"a message's value is json or csv, not '{self._format}'{nearest(self._format, _FORMATS)}; for others "
+                "make a DataFrame and use session.create_stream"
+            )
+        self._parsing = {name[len(_OF_VALUE) :]: value for name, value in options.items() if _is_ours(name)}
+        self._parsing.pop("", None)
+        self._schema = schema
+        for name, (_, type) in _OF_MESSAGE.items():
+            if name in schema.names and schema.field(name).type != type:
+                raise SourceError(f"column '{name}' is the message's own, and {type}, not {schema.field(name).type}")
+
+    def columns(self, frame: DataFrame) -> DataFrame:
+        """Of a DataFrame of messages; with the column that has what could not be parsed."""
+        of_value = [field for field in self._schema if field.name not in _OF_MESSAGE]
+        fields = StructType([*from_arrow_schema(pa.schema(of_value)).fields, StructField(CORRUPT_COLUMN, StringType())])
+        parsed = frame.withColumn("_parsed", self._parse(fields))
+        chosen = [self._column(field.name) for field in self._schema]
+        return parsed.select(*chosen, F.col("_parsed").getField(CORRUPT_COLUMN).alias(CORRUPT_COLUMN))
+
+    def _parse(self, fields: StructType) -> Column:
+        text = F.col("value").cast("string")
+        options = {**self._parsing, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_COLUMN}
+        if self._format == "json":
+            return F.from_json(text, fields, options)
+        return F.from_csv(text, fields.toDDL(), options)
+
+    def _column(self, name: str) -> Column:
+        if name not in _OF_MESSAGE:
+            return F.col("_parsed").getField(name).alias(name)
+        of_message, type = _OF_MESSAGE[name]
+        column = F.col(of_message)
+        return (column.cast("string") if pa.types.is_string(type) else column).alias(name)
+
+
+def options_of_connector(options: Mapping[str, str]) -> dict[str, str]:
+    """Without those that say how a value is parsed."""
+    return {name: value for name, value in options.items() if not _is_ours(name)}
+
+
+def _is_ours(name: str) -> bool:
+    return name.lower() == _VALUE or name.lower().startswith(_OF_VALUE)
+
+
+class MessageWriter:
+    """An answer as messages, one for each row: its columns as JSON, with the query and `as_of`.
+
+    The key is (query, as_of, row), so that a message that comes again has the key of the first; or the value of the
+    column that the option `key` names.
+    """
+
+    def __init__(self, session: SparkSession, query: str, options: Mapping[str, str]) -> None:
+        self._session = session
+        self._query = query
+        self._options = {name: value for name, value in options.items() if name != "key"}
+        self._key = options.get("key")
+        for wanted in ("topic", "kafka.bootstrap.servers"):
+            if wanted not in options:
+                raise SashError(
+                    f"write_to('kafka') needs {wanted}: "
+                    "write_to('kafka', topic='answers', **{'kafka.bootstrap.servers': 'host:9092'})"
+                )
+
+    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        if "query" in table.schema.names:
+            raise SashError("a message has a field query, and the answer has a column query: rename it (AS ..)")
+        if self._key is not None and self._key not in table.schema.names:
+            raise SashError(
+                f"the answer has no column '{self._key}' for the key{nearest(self._key, table.schema.names)}"
+            )
+        count = table.num_rows
+        identity = {"query": pa.array([self._query] * count), "as_of": pa.array([as_of] * count, INSTANT)}
+        if rows is not None:
+            identity["rows"] = pa.array([rows] * count, pa.int64())
+        columns = identity | {name: table[name] for name in table.schema.names} | {"_row": pa.array(range(count))}
+        frame = frame_of(self._session, pa.table(columns))
+        key = F.to_json(F.struct(*identity, F.col("_row").alias("row")))
+        if self._key is not None:
+            key = F.col(quoted(self._key)).cast("string")
+        fields = [quoted(name) for name in columns if name != "_row"]
+        value = F.to_json(F.struct(*fields), {"ignoreNullFields": "false"})
+        frame.select(key.alias("key"), value.alias("value")).write.format(KAFKA).options(**self._options).save()
