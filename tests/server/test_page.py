@@ -74,6 +74,23 @@ def test_what_sharing_saves_in_a_sentence() -> None:
     assert sharing.summary({**stats(), "queries": {}}) == "No query is registered yet."
 
 
+def test_continuous_queries_that_ask_the_same_have_one_plan() -> None:
+    known = stats()
+    known["queries"] |= {name: {"plan": "p7", "streams": ["packets"]} for name in ("c", "d")}
+    known["queries"]["e"] = {"plan": "p9", "streams": ["packets", "other"]}
+    found = [path for path in sharing.paths(known) if path.together == "always"]
+    assert [(path.stream, path.synopsis, path.query) for path in found] == [
+        ("packets", "plan 1", "c"), ("packets", "plan 1", "d"), ("packets", "plan 2", "e"), ("other", "plan 2", "e"),
+    ]  # fmt: skip
+
+
+def test_changes_are_no_line() -> None:
+    change = said(1, v=[1], _sign=[1])
+    query: Any = SimpleNamespace(columns=lambda: ([], ["v"]))
+    assert answer.natural_form(query, change) == answer.TABLE
+    assert answer.natural_form(query, said(1, v=[1])) == answer.LINE
+
+
 def test_a_query_that_nobody_schedules_yet_says_so() -> None:
     waiting = stats()
     waiting["streams"]["packets"]["pane_tables"][0]["tasks"] = []

@@ -343,9 +343,15 @@ class ContinuousQueries:
     def statistics(self, handle: Query) -> dict[str, Any]:
         if not handle.is_continuous:
             return {}
-        runtime = self.runtime(handle)
+        runtime, query = self.runtime(handle), self._registered(handle)
         rows = runtime.rows_of(handle.serial, self._plan_of(handle).schema)
-        return {"late_tuples": runtime.late, "rows": len(rows), "buckets": runtime.buckets}
+        return {
+            "late_tuples": runtime.late,
+            "rows": len(rows),
+            "buckets": runtime.buckets,
+            "streams": list(query.streams),
+            "plan": query.state,
+        }
 
     @property
     def plans(self) -> int:

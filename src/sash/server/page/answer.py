@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from nicegui import ui
 
+from sash.core.errors import SashError
 from sash.engine.answer import Answer
 from sash.engine.query import Query
 from sash.engine.session import Session
@@ -61,7 +62,7 @@ def _names(table: pa.Table, keys: list[str]) -> list[str]:
 def natural_form(query: Query, latest: Answer | None) -> str:
     """How a query is best looked at: numbers without groups as a line, a few groups as bars."""
     keys, values = query.columns()
-    if not values or query.is_continuous:
+    if not values or _is_change(latest):
         return TABLE
     return BARS if keys and latest is not None and latest.table.num_rows > _LINES else LINE
 
@@ -136,14 +137,15 @@ class _View:
             self._column = values[0] if values else None
         self._value.set_options(values, value=self._column)
         self._value.set_visibility(len(values) > 1)
-        form = self._form if self._column is not None else TABLE
+        form = TABLE if self._column is None or _is_change(latest) else self._form
+        self._forms.set_visibility(not _is_change(latest))
         self._chart.set_visibility(form != TABLE)
         self._table.set_visibility(form == TABLE)
         await self._fill(query, latest, form, keys)
 
     async def _fill(self, query: Query, latest: Answer, form: str, keys: list[str]) -> None:
         if form == TABLE or self._column is None:
-            table = await asyncio.to_thread(query.view) if query.is_continuous else latest.table
+            table = await asyncio.to_thread(_shown, query, latest)
             self._table.columns = table_columns(table.schema)
             self._table.rows = shown_rows(table, _ROWS)
             return
@@ -153,6 +155,21 @@ class _View:
             answers = await asyncio.to_thread(query.answers)
             self._chart.options.update(charts.lines(series(answers[-_BACK:], keys, self._column), self._column))
         self._chart.update()
+
+
+def _is_change(latest: Answer | None) -> bool:
+    """A continuous query's answers are changes: over time they make no line."""
+    return latest is not None and "_sign" in latest.table.schema.names
+
+
+def _shown(query: Query, latest: Answer) -> pa.Table:
+    """What holds now, or, of a stream of results, which never holds, what came last."""
+    if not _is_change(latest):
+        return latest.table
+    try:
+        return query.view()
+    except SashError:
+        return latest.table
 
 
 def _about(latest: Answer) -> str:

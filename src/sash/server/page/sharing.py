@@ -43,7 +43,24 @@ def paths(stats: dict[str, Any]) -> list[Path]:
                 together = f"every {task['period']} · {task['group']}" if task is not None else _elsewhere(table)
                 cut = f"{_keys(table)} · panes of {table['pane']}"
                 found.append(Path(stream, cut, f"{table['synopsis']} · {_keys(table)}", together, query))
-    return found
+    return found + _continuous(stats)
+
+
+def _continuous(stats: dict[str, Any]) -> list[Path]:
+    """Queries over single tuples: those that ask the same have one plan."""
+    numbers: dict[str, int] = {}
+    return [
+        Path(
+            stream,
+            "no panes: every tuple",
+            f"plan {numbers.setdefault(facts['plan'], len(numbers) + 1)}",
+            "always",
+            name,
+        )
+        for name, facts in stats["queries"].items()
+        if "plan" in facts
+        for stream in facts["streams"]
+    ]
 
 
 def picture(found: list[Path]) -> dict[str, Any]:
