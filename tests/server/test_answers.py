@@ -82,9 +82,10 @@ def test_a_client_goes_on_where_it_was(serve: Serve, session: SparklessSession) 
         assert next(stream).id == as_of(25)
 
 
-def test_an_id_that_was_never_given(serve: Serve) -> None:
+def test_an_id_that_was_never_given(serve: Serve, session: SparklessSession) -> None:
     refused = serve().get(PATH, headers={"Accept": EVENTS, "Last-Event-ID": "yesterday"})
     assert refused.status_code == 400 and "Last-Event-ID" in refused.json()["error"]
+    assert not session.queries["totals"]._subscribers
 
 
 def test_a_client_that_leaves_leaves_nothing_behind(serve: Serve, session: SparklessSession) -> None:
@@ -217,7 +218,7 @@ def test_words_that_are_no_event(word: str) -> None:
 def test_a_client_that_is_behind_holds_nobody_up_and_is_told(session: SparklessSession) -> None:
     async def story() -> list[object]:
         followers = Followers(session, ServerSettings(follower_queue=2))
-        follower = followers.follow(session.queries["totals"], lambda known: [])
+        follower = await followers.follow(session.queries["totals"], lambda known: [])
         for second in (16, 21, 26, 31):
             session.push("s", tuples((second, 0, second)))
         session.drop_query("totals")
@@ -248,7 +249,7 @@ def test_an_answer_that_comes_while_a_client_comes_is_told_once(session: Sparkle
             return remember()
 
         query.answers = remembering  # type: ignore[method-assign]
-        follower = followers.follow(query, between)
+        follower = await followers.follow(query, between)
         session.drop_query("totals")
         told = [each.as_of async for each in follower.happenings() if isinstance(each, Answer)]
         follower.leave()

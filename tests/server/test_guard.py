@@ -224,3 +224,4 @@ def test_a_length_that_is_none(browse: Browse, length: str) -> None:
 def test_answers_say_that_they_are_not_for_frames(client: TestClient) -> None:
     for told in (client.get("/api/health"), client.get("/api/health", headers={"Host": "x"})):
         assert told.headers["x-content-type-options"] == "nosniff" and told.headers["x-frame-options"] == "DENY"
+        assert told.headers["cache-control"] == "no-store"

@@ -153,7 +153,7 @@ async def answers(
     is_over = last_event_id is not None and await served.followers.why_ended(query) is not None
     if last_event_id is not None and is_over and not behind(last_event_id, query.answers()):
         return Response(status_code=204)
-    follower = served.followers.follow(
+    follower = await served.followers.follow(
         query, lambda known: known[len(known) - last :] if last_event_id is None else behind(last_event_id, known)
     )
     return FollowingResponse(follower, form, served.settings.max_rows)

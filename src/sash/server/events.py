@@ -40,7 +40,7 @@ class FollowingResponse(StreamingResponse):
     def __init__(self, follower: Follower, form: str, max_rows: int) -> None:
         self._follower = follower
         chunks = _as_events if form == EVENTS else _as_arrow
-        super().__init__(chunks(follower, max_rows), media_type=form, headers={"Cache-Control": "no-store"})
+        super().__init__(chunks(follower, max_rows), media_type=form)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -64,13 +64,17 @@ class Followers:
         self._looked = 0.0
         self._is_closing = False
 
-    def follow(self, query: Query, starting_with: Callable[[Sequence[Answer]], Sequence[Answer]]) -> Follower:
-        """Call it on the event loop. `starting_with` picks from the answers that are remembered."""
+    async def follow(self, query: Query, starting_with: Callable[[Sequence[Answer]], Sequence[Answer]]) -> Follower:
+        """`starting_with` picks from the answers that are remembered."""
         if len(self._here) >= self._settings.max_followers:
             raise ProblemError(TOO_MANY, f"{self._settings.max_followers} clients follow answers, and not more at once")
         follower = Follower(query, self._settings.follower_queue, self.why_ended, self._here.discard)
         self._here.add(follower)
-        follower.begin(starting_with)
+        try:
+            await follower.begin(starting_with)
+        except BaseException:
+            follower.leave()
+            raise
         return follower
 
     async def why_ended(self, query: Query) -> str | None:
@@ -121,9 +125,9 @@ class Follower:
         self._woken = asyncio.Event()
         self._subscription = query.subscribe(self.take)
 
-    def begin(self, starting_with: Callable[[Sequence[Answer]], Sequence[Answer]]) -> None:
+    async def begin(self, starting_with: Callable[[Sequence[Answer]], Sequence[Answer]]) -> None:
         """Remembered answers come first. One that comes at this moment may be among them: it is told once."""
-        remembered = self._query.answers()
+        remembered = await run_in_threadpool(self._query.answers)
         known = {id(answer) for answer in remembered}
         with self._lock:
             self._line = deque([*starting_with(remembered), *(each for each in self._line if id(each) not in known)])

@@ -70,7 +70,7 @@ class Guard:
         except RefusedError as refusal:
             await _refuse(refusal, scope, receive, send)
             return
-        await self._app(scope, receive, _with_safe_headers(send))
+        await self._app(scope, receive, _with_safe_headers(send, scope["path"]))
 
     # -- where from --------------------------------------------------------------------------------------
 
@@ -191,11 +191,14 @@ def _replaying(messages: list[Message], receive: Receive) -> Receive:
     return next_message
 
 
-def _with_safe_headers(send: Send) -> Send:
+def _with_safe_headers(send: Send, path: str) -> Send:
+    """What the API tells is true now, and nothing to be kept."""
+    added = {**_SAFE_HEADERS, **({"cache-control": "no-store"} if path.startswith("/api/") else {})}
+
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _SAFE_HEADERS.items():
+            for name, value in added.items():
                 headers.setdefault(name, value)
         await send(message)
 
@@ -210,5 +213,7 @@ async def _refuse(refusal: RefusedError, scope: Scope, receive: Receive, send: S
     body = json.dumps({"error": str(refusal)}).encode() if str(refusal) else b""
     headers = {"content-type": "application/json", "cache-control": "no-store", "content-length": str(len(body))}
     raw = [(name.encode(), value.encode()) for name, value in [*headers.items(), *refusal.headers]]
-    await _with_safe_headers(send)({"type": "http.response.start", "status": refusal.status, "headers": raw})
+    await _with_safe_headers(send, scope["path"])(
+        {"type": "http.response.start", "status": refusal.status, "headers": raw}
+    )
     await send({"type": "http.response.body", "body": body})

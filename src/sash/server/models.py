@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 _TOTALS = "SELECT src, SUM(length) AS bytes FROM packets [WINDOW 10 min SLIDE 1 min] GROUP BY src"
 _ONCE = "SELECT MEDIAN(length) AS median FROM packets [WINDOW 5 min]"
-# What the engine counts in 64 bits.
 _MOST = 2**31
+
+# As everything else here writes times: with their zone, which is UTC.
+Moment = Annotated[
+    datetime, PlainSerializer(datetime.isoformat), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 
 
 class _Taken(BaseModel):
@@ -82,7 +86,7 @@ class OneTimeAnswer(Rows):
     """The answer to a question."""
 
     id: str
-    as_of: datetime | None = None
+    as_of: Moment | None = None
     complete: Annotated[bool, Field(description="The whole window is stored.")] = True
 
 
@@ -90,7 +94,7 @@ class RememberedAnswer(Rows):
     """An answer of a registered query."""
 
     query: str
-    as_of: datetime
+    as_of: Moment
     complete: Annotated[bool, Field(description="The whole window lies within what is retained.")]
     scheduled: Annotated[bool, Field(description="`as_of` is one of the query's own multiples of SLIDE.")]
     counted: Annotated[int | None, Field(description="Windows of rows: how many tuples were counted.")] = None
@@ -105,7 +109,7 @@ class RegisteredQuery(BaseModel):
     state: Literal["registered", "failed", "cannot write"]
     error: str | None = None
     answers: Annotated[int, Field(description="Given so far.")]
-    last_as_of: datetime | None = None
+    last_as_of: Moment | None = None
 
 
 class RunningQuestion(BaseModel):
