@@ -7,6 +7,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from sash.engine.notebook.html import answer_html
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -24,3 +26,6 @@ class Answer:
     scheduled: bool
     table: pa.Table
     rows: int | None = None
+
+    def _repr_html_(self) -> str:
+        return answer_html(self.query, self.as_of, self.complete, self.table)

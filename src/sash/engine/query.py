@@ -16,11 +16,14 @@ from sash.core.events import report
 from sash.engine.answer import Answer
 from sash.engine.compiler import as_select
 from sash.engine.mailbox import WAIT, Mailbox, check_policy
+from sash.engine.notebook.html import query_html
+from sash.engine.notebook.plot import plot_answers
 from sash.engine.outlet import NotKeptError, Outlet
 from sash.engine.subscription import Subscription
 from sash.language.roles import key_columns, value_columns
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from pyspark.sql import DataFrame
 
     from sash.engine.session import Session
@@ -257,6 +260,22 @@ class Query:
                 told = "a subscriber of query %(query)s raised; the others are still served"
                 report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self.name)
 
+    def plot(self, column: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the answers so far: a number over time, for each group its own; bars for lists and single answers.
+
+        `column`: the number to draw, by default the first; `ax`: where, by default on axes of its own.
+        """
+        if self.is_continuous:
+            raise SashError(f"query '{self.name}' is continuous: give it a SLIDE to have answers over time to plot")
+        return plot_answers(self.name, self.text, self.answers(), *self.columns(), column, ax)
+
     def __repr__(self) -> str:
-        state = f"failed: {self.failure}" if self.failure else f"{self.answered} answers"
-        return f"<Query {self.name}: {state}>"
+        return f"<Query {self.name}: {self._state}>"
+
+    def _repr_html_(self) -> str:
+        latest = self.latest()
+        return query_html(self.name, self.text, self._state, None if latest is None else latest._repr_html_())
+
+    @property
+    def _state(self) -> str:
+        return f"failed: {self.failure}" if self.failure else f"{self.answered} answers"

@@ -22,6 +22,7 @@ from sash.engine.continuous import ContinuousQueries
 from sash.engine.explain_continuous import either, explain_continuous
 from sash.engine.explain_stored import explain_rows
 from sash.engine.kept_indexes import KeptIndexes
+from sash.engine.notebook.html import Explanation
 from sash.engine.onetime import look_up, stamped
 from sash.engine.pane_lookup import PaneLookup
 from sash.engine.query import Query
@@ -113,8 +114,11 @@ class Questions:
             check_question()
         return stamped(answer)
 
-    def explain(self, statement: Statement) -> str:
+    def explain(self, statement: Statement) -> Explanation:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
+        return Explanation(self._explained(statement))
+
+    def _explained(self, statement: Statement) -> str:
         match statement:
             case RegisterQuery(select=select) if is_continuous(select):
                 return self._explain_continuous(select)

@@ -36,6 +36,7 @@ from sash.engine.declare import checked_execution, duration, shedding
 from sash.engine.history import CatalogHistory
 from sash.engine.index_commands import IndexCommands
 from sash.engine.metrics import exposition
+from sash.engine.notebook.html import Explanation
 from sash.engine.observed import measured
 from sash.engine.overfull import Most
 from sash.engine.plans import Plans, StreamPlans
@@ -464,7 +465,7 @@ class Session:
         select = as_select(text)
         return asked(lambda: self._questions.ask(select), priority, timeout, cancellation, max_rows)
 
-    def explain(self, text: str) -> str:
+    def explain(self, text: str) -> Explanation:
         """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""
         return self._questions.explain(parse(text))
 
