@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -15,6 +16,7 @@ import pytest
 
 import sash
 from sash.core.clock import ManualClock
+from sash.core.faults import listening
 from sash.core.time import SECOND, to_datetime
 from tests.engine.test_log_events import events
 from tests.engine.test_max_lag import ClockOfTuples
@@ -131,6 +133,36 @@ def test_nothing_is_lost_or_doubled_over_a_restart(spark: Any, topic: str, tmp_p
             count = (part + 1) * 100
             assert last(query) == [{"n": count, "total": count * (count + 1) // 2}]
             assert session.stats()["late_tuples"] == 0
+
+
+def test_a_micro_batch_that_was_not_committed_comes_again(spark: Any, topic: str, tmp_path: Path) -> None:
+    """Its tuples count once. Its answers may have been sent before: under each key they are the same."""
+    out, commits = f"{topic}-out", Counter[str]()
+    send(spark, topic, [message(i / 10, 0, i) for i in range(1, 101)])
+
+    def no_third_commit(moment: str, path: Path) -> None:
+        if path.name == "manifest.json" and moment == "before rename":
+            commits.update([moment])
+            if commits[moment] == 3:
+                raise OSError(errno.ENOSPC, "no space left")
+
+    for breaks in (True, False):
+        with sash.connect(spark=spark, checkpoint=tmp_path / "state", clock=ManualClock()) as session:
+            declare(session, topic, more=", maxOffsetsPerTrigger '20'", timestamp="ts DELAY 2 sec")
+            query = session.register("SELECT COUNT(*) AS n, SUM(v) AS t FROM s [WINDOW 1 hour SLIDE 1 sec]", name="q")
+            query.write_to("kafka", topic=out, **SERVERS)
+            if breaks:
+                with listening(no_third_commit), pytest.raises(sash.CheckpointError, match="no space left"):
+                    session.run()
+            else:
+                session.run()
+                assert last(query) == [{"n": 100, "t": 5050}] and session.stats()["late_tuples"] == 0
+    messages: dict[str, dict[str, Any]] = {}
+    for key, value in received(spark, out):
+        known = messages.setdefault(json.dumps(key), value)
+        assert known == value
+    assert [value["n"] for value in sorted(messages.values(), key=lambda value: value["as_of"])][-1] == 100
+    assert len(messages) == 10
 
 
 def test_answers_are_messages_with_a_key_of_their_own(spark: Any, topic: str, tmp_path: Path) -> None:
