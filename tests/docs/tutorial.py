@@ -20,7 +20,7 @@ class Step:
 
 
 def steps(page: str) -> list[Step]:
-    """`console` blocks need the network, and are left to the reader."""
+    """`shell` blocks need the network, and are left to the reader."""
     found: list[Step] = []
     files: dict[str, str] = {}
     for language, title, text in BLOCK.findall(page):
