@@ -43,6 +43,8 @@ def main() -> None:
         shoot(
             browser, page.url, "page-mistake", viewport=DESK, text="SELECT src, SUM(lenght) FROM packets [WINDOW 1 min]"
         )
+        session.use_policy("aggressive")
+        time.sleep(SECONDS // 4)
         shoot(browser, page.url + "schedule", "page-dark", viewport=DESK, color_scheme="dark")
         shoot(browser, page.url, "page-phone", viewport=PHONE)
         browser.close()

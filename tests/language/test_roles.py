@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sash.language import SelectStatement, parse
-from sash.language.roles import key_columns, value_columns
+from sash.language.roles import is_list, key_columns, value_columns
 
 W = "[WINDOW 1 min SLIDE 1 sec]"
 JOINED = (
@@ -36,4 +36,5 @@ def test_values(text: str, columns: list[str], values: list[str]) -> None:
     schema = pa.schema([(name, pa.int64()) for name in columns])
     found = value_columns(statement.select.tree, schema)
     assert found == values
+    assert is_list(statement.select.tree) == any(word in text for word in ("TOP", "HISTOGRAM", "FREQUENT"))
     assert key_columns(schema, found) == [name for name in columns if name not in values]

@@ -20,7 +20,7 @@ from sash.engine.notebook.html import query_html
 from sash.engine.notebook.plot import plot_answers
 from sash.engine.outlet import NotKeptError, Outlet
 from sash.engine.subscription import Subscription
-from sash.language.roles import key_columns, value_columns
+from sash.language.roles import is_list, key_columns, value_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,6 +135,11 @@ class Query:
         schema = latest.table.schema
         values = value_columns(as_select(self.text).tree, schema)
         return key_columns(schema, values), values
+
+    @property
+    def is_list(self) -> bool:
+        """Its answers are lists of items: TOP and its like."""
+        return is_list(as_select(self.text).tree)
 
     def changes(self) -> pa.Table:
         """The changes of a continuous query so far: its columns and `_ts`, `_exp`, `_sign`."""
@@ -267,7 +272,7 @@ class Query:
         """
         if self.is_continuous:
             raise SashError(f"query '{self.name}' is continuous: give it a SLIDE to have answers over time to plot")
-        return plot_answers(self.name, self.text, self.answers(), *self.columns(), column, ax)
+        return plot_answers(self.name, self.is_list, self.answers(), *self.columns(), column, ax)
 
     def __repr__(self) -> str:
         return f"<Query {self.name}: {self._state}>"

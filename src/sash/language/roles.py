@@ -29,6 +29,11 @@ def key_columns(schema: pa.Schema, values: Sequence[str]) -> list[str]:
     return [name for name in schema.names if name not in values and not name.startswith("_")]
 
 
+def is_list(tree: exp.Expr) -> bool:
+    """Whether its rows are items, the first before the others: TOP and its like."""
+    return any(_items(item.unalias()) for select in tree.find_all(exp.Select) for item in select.expressions)
+
+
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 

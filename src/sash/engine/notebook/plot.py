@@ -7,25 +7,22 @@ one answer, or a list (TOP)  ──► bars: whoever is on the list differs from
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sash.core.errors import SashError, nearest
 from sash.engine.answer import Answer
-from sash.synopses.item_lists import ITEM_LISTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_LINES = 8
 MOST_BARS = 20
-_LIST = re.compile(rf"\b({'|'.join(ITEM_LISTS)})\s*\(", re.IGNORECASE)
 
 
 def plot_answers(
     name: str,
-    text: str,
+    is_list: bool,
     answers: Sequence[Answer],
     keys: list[str],
     numbers: list[str],
@@ -38,7 +35,7 @@ def plot_answers(
     chosen = _chosen(name, numbers, column)
     keys = [key for key in keys if key != chosen]
     ax = _axes() if ax is None else ax
-    if keys and (len(answers) == 1 or _LIST.search(text)):
+    if keys and (len(answers) == 1 or is_list):
         note = _draw_bars(ax, answers[-1], keys, chosen)
     else:
         note = _draw_lines(ax, answers, keys, chosen)

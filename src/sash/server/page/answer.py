@@ -60,11 +60,12 @@ def _names(table: pa.Table, keys: list[str]) -> list[str]:
 
 
 def natural_form(query: Query, latest: Answer | None) -> str:
-    """How a query is best looked at: numbers without groups as a line, a few groups as bars."""
+    """How a query is best looked at: lists and many groups as bars, else a line for each group."""
     keys, values = query.columns()
     if not values or _is_change(latest):
         return TABLE
-    return BARS if keys and latest is not None and latest.table.num_rows > _LINES else LINE
+    many = latest is not None and latest.table.num_rows > _LINES
+    return BARS if keys and (many or query.is_list) else LINE
 
 
 def show(session: Session, name: str) -> None:

@@ -53,8 +53,12 @@ def _first_row(latest: Answer | None) -> str:
         return "no rows"
     (row,) = shown_rows(latest.table, 1)
     more = f"  (+{latest.table.num_rows - 1:,})" if latest.table.num_rows > 1 else ""
-    text = ", ".join(f"{name} {value}" for name, value in row.items() if not name.startswith("_"))
+    text = ", ".join(f"{name} {_short(value)}" for name, value in row.items() if not name.startswith("_"))
     return f"{text[:_LONGEST]}{more}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def show(session: Session, watch: Watch) -> None:

@@ -17,7 +17,7 @@ from sash.server.page.frame import heading
 
 REFRESH_SECONDS = 2.0
 # How many moments are drawn: more could not be told apart.
-_MOMENTS = 60
+_MOMENTS = 40
 # Shapes as well as colours, for people who see few of these.
 _MARKS = {
     ON_TIME: {"symbol": "circle", "symbolSize": 11, "itemStyle": {"color": "#009e73"}},
