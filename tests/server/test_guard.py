@@ -48,6 +48,12 @@ def test_words_that_are_no_token(token: str) -> None:
         ServerSettings(token=token)
 
 
+@pytest.mark.parametrize("limit", ["max_body", "max_questions", "max_rows", "max_followers", "max_seconds"])
+def test_limits_that_leave_nothing(limit: str) -> None:
+    with pytest.raises(SashError, match=limit):
+        ServerSettings(**{limit: 0})
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.1.2.3", "::1"])
 def test_loopback_addresses(host: str) -> None:
     assert is_loopback(host)
@@ -101,6 +107,10 @@ def test_other_sites_may_link_here_and_nothing_else(client: TestClient) -> None:
     other = {"Sec-Fetch-Site": "cross-site"}
     assert client.get("/docs", headers={**other, "Sec-Fetch-Mode": "navigate"}).status_code == 200
     assert client.get("/api/stats", headers={**other, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+    neighbour = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}
+    assert client.get("/api/stats", headers=neighbour).status_code == 403, "another port of this machine"
+    for ours in ("same-origin", "none"):
+        assert client.get("/api/stats", headers={"Sec-Fetch-Site": ours}).status_code == 200
 
 
 def test_websockets_of_other_origins(client: TestClient) -> None:
@@ -215,9 +225,9 @@ def test_a_large_body_that_does_not_say_so(browse: Browse) -> None:
     assert whole.status_code == 400 and "line" in whole.json(), "a body in pieces comes through whole"
 
 
-@pytest.mark.parametrize("length", ["-1", "x", "1e3"])
+@pytest.mark.parametrize("length", ["-1", "x", "1e3", "\u00b2"])
 def test_a_length_that_is_none(browse: Browse, length: str) -> None:
-    refused = small(browse).post("/api/explain", content=b"{}", headers={"Content-Length": length})
+    refused = small(browse).post("/api/explain", content=b"{}", headers={"Content-Length": length.encode("latin-1")})
     assert refused.status_code == 413
 
 

@@ -64,6 +64,10 @@ class Runner:
         failure = intake.failure
         return StreamState(ENDED) if failure is None else StreamState(FAILED, failure)
 
+    def forget(self, stream: str) -> None:
+        """A later stream of the same name is another one."""
+        self._over = {name: state for name, state in self._over.items() if name.lower() != stream.lower()}
+
     def check_stopped(self) -> None:
         if self._live:
             raise SashError("the session is running; stop() it first")

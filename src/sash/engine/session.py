@@ -292,6 +292,7 @@ class Session:
 
     def drop_stream(self, name: str) -> None:
         self._stream_commands.drop(name)
+        self._runner.forget(name)
 
     # -- tables ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from sash.core.plain import plain
@@ -25,9 +26,12 @@ from sash.server.followers import Followers
 from sash.server.problems import (
     BAD_REQUEST,
     CONFLICT,
+    FORBIDDEN,
+    NO_TOKEN,
     NOT_ACCEPTABLE,
     NOT_FOUND,
     TIMED_OUT,
+    TOO_LARGE,
     TOO_MANY,
     UNAVAILABLE,
     UNPROCESSABLE,
@@ -76,8 +80,11 @@ def _service(request: Request) -> Service:
 Served = Annotated[Service, Depends(_service)]
 Name = Annotated[str, Path(description="Of a registered query.", examples=["big_talkers"])]
 
-router = APIRouter(prefix="/api")
-metrics_router = APIRouter()
+# What the guard does before a request gets here, for the description.
+_TOKEN = Depends(HTTPBearer(auto_error=False, description="Where the server was given a token."))
+_GUARDED = problems(NO_TOKEN, FORBIDDEN, TOO_LARGE)
+router = APIRouter(prefix="/api", dependencies=[_TOKEN], responses=_GUARDED)
+metrics_router = APIRouter(dependencies=[_TOKEN], responses=_GUARDED)
 
 # -- registered queries --------------------------------------------------------------------------------
 

@@ -40,7 +40,8 @@ class FollowingResponse(StreamingResponse):
     def __init__(self, follower: Follower, form: str, max_rows: int) -> None:
         self._follower = follower
         chunks = _as_events if form == EVENTS else _as_arrow
-        super().__init__(chunks(follower, max_rows), media_type=form)
+        # nginx would collect answers until it has many.
+        super().__init__(chunks(follower, max_rows), media_type=form, headers={"X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -120,7 +120,7 @@ class Guard:
         too_large = RefusedError(413, f"a request has {most:,} bytes at most", [("connection", "close")])
         declared = headers.get("content-length")
         if declared is not None:
-            if not declared.isdigit() or int(declared) > most:
+            if not (declared.isascii() and declared.isdigit()) or int(declared) > most:
                 raise too_large
             return receive
         if "transfer-encoding" not in headers:
@@ -141,7 +141,8 @@ def _check_origin(headers: Headers) -> None:
     if origin is not None and _place_of(origin) != headers.get("host", "").lower():
         raise RefusedError(403, "requests from other origins are refused")
     # Requests of a browser that have no Origin: images, scripts, links. Following a link is how people come.
-    if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+    is_ours = headers.get("sec-fetch-site", "none") in ("same-origin", "none")
+    if not is_ours and headers.get("sec-fetch-mode") != "navigate":
         raise RefusedError(403, "requests from other sites are refused")
 
 

@@ -25,7 +25,8 @@ from sash.server.models import Problem
 
 logger = logging.getLogger("sash.server")
 
-BAD_REQUEST, NOT_FOUND, NOT_ACCEPTABLE, CONFLICT, UNPROCESSABLE = 400, 404, 406, 409, 422
+BAD_REQUEST, NO_TOKEN, FORBIDDEN, NOT_FOUND, NOT_ACCEPTABLE, CONFLICT = 400, 401, 403, 404, 406, 409
+TOO_LARGE, UNPROCESSABLE = 413, 422
 TOO_MANY, UNAVAILABLE, TIMED_OUT = 429, 503, 504
 
 # The first that fits; anything else that the user can be told is a mistake in the request.
@@ -39,9 +40,12 @@ _STATUS: tuple[tuple[type[SashError], int], ...] = (
 )
 _ABOUT = {
     BAD_REQUEST: "The text is wrong, or cannot be answered; `line` and `column` show the word.",
+    NO_TOKEN: "The server wants a token.",
+    FORBIDDEN: "Another origin, or another host.",
     NOT_FOUND: "There is no such query or question.",
     NOT_ACCEPTABLE: "There is no such form of the answer; see Accept.",
     CONFLICT: "The name is taken, or the question was cancelled.",
+    TOO_LARGE: "The request has too many bytes.",
     UNPROCESSABLE: "The request has another form, or an expression failed on the data.",
     TOO_MANY: "All places are taken; try again later.",
     UNAVAILABLE: "The engine has stopped; see /api/health.",

@@ -40,6 +40,11 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
             raise SashError("a token is made of printable ASCII characters, one at least")
+        for name in ("max_body", "max_questions", "max_rows", "max_queries", "max_followers", "follower_queue"):
+            if getattr(self, name) < 1:
+                raise SashError(f"{name} is 1 at least, not {getattr(self, name)}")
+        if not self.max_seconds > 0:
+            raise SashError(f"max_seconds is above 0, not {self.max_seconds}")
         if self.token is None and not self.is_local:
             raise SashError(f"other machines can reach {self.host}: a server there needs a token")
 
