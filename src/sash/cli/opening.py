@@ -36,14 +36,15 @@ _abandoned = False
 
 @contextmanager
 def open_session(
-    messages: Console, checkpoint: Path | None = None, settings: Settings | None = None
+    messages: Console, checkpoint: Path | None = None, settings: Settings | None = None, packages: str = ""
 ) -> Iterator[Session]:
     """A session whose Spark runs; it is closed at the end, whatever happens."""
+    wanted = [name.strip() for name in packages.split(",") if name.strip()]
     log = _JvmLog()
     keep = False
     try:
         with messages.status(STARTING), log.catching():
-            session = connect(checkpoint=checkpoint, **vars(settings or Settings()))
+            session = connect(checkpoint=checkpoint, packages=wanted, **vars(settings or Settings()))
             session.spark  # noqa: B018 - starts it
         try:
             yield session

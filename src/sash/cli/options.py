@@ -16,3 +16,10 @@ SharePredicates = Annotated[
         metavar="MODE", help=f"Whether a WHERE is answered from those of its terms: {', '.join(PREDICATE_SHARING)}."
     ),
 ]
+Packages = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="Connectors that Spark is to fetch, with commas between them: kafka, or Maven coordinates.",
+    ),
+]

@@ -26,7 +26,7 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
-from sash.cli.options import Policy, SharePredicates
+from sash.cli.options import Packages, Policy, SharePredicates
 from sash.cli.progress import showing_progress
 from sash.cli.script import one_line, place, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
@@ -73,6 +73,7 @@ def run(
     ] = "1 sec",
     policy: Policy = DEFAULT_POLICY,
     share_predicates: SharePredicates = "auto",
+    packages: Packages = "",
     refresh_when_idle: Annotated[
         bool, typer.Option("--refresh-when-idle", help="Live: use idle time to answer queries before they are due.")
     ] = False,
@@ -92,7 +93,7 @@ def run(
         if checkpoint is None:
             rehearse(statements)
         sinks = Sinks(_sinks(json, answers), interrupt_main_thread)
-        with open_session(messages, checkpoint, settings) as session:
+        with open_session(messages, checkpoint, settings, packages) as session:
             output = JsonOutput() if json else TextOutput(stdout_console(), rows, quiet)
             script_run = ScriptRun(session, sinks, output, messages)
             code = script_run.all(statements, None if until_drained else trigger)

@@ -28,7 +28,7 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
-from sash.cli.options import Policy, SharePredicates
+from sash.cli.options import Packages, Policy, SharePredicates
 from sash.cli.run import TextOutput, execute, interval
 from sash.cli.script import place, read_script, rehearse, title
 from sash.cli.signals import stop_requested
@@ -68,6 +68,7 @@ def serve(
     ] = "1 sec",
     policy: Policy = DEFAULT_POLICY,
     share_predicates: SharePredicates = "auto",
+    packages: Packages = "",
     refresh_when_idle: Annotated[
         bool, typer.Option("--refresh-when-idle", help="Use idle time to answer queries before they are due.")
     ] = False,
@@ -93,7 +94,7 @@ def serve(
             rehearse(statements)
         from sash.server import Server, listen
 
-        with listen(web) as listening, open_session(messages, checkpoint, settings) as session:
+        with listen(web) as listening, open_session(messages, checkpoint, settings, packages) as session:
             _execute(session, statements, messages)
             with stop_requested() as stopped, Server(session, web, listening) as server:
                 code = _Serving(session, messages, stopped).until_stopped(server, None if until_drained else trigger)
