@@ -220,3 +220,14 @@ def test_the_dashboard_of_a_session(browser: Any, session: SparklessSession) -> 
         page.get_by_role("status").filter(has_text="Live").first.wait_for()
         page.close()
         opened.stop()
+
+
+def test_the_page_keeps_to_the_limits_of_the_server(browser: Any, session: SparklessSession) -> None:
+    with Server(session, ServerSettings(port=0, max_queries=1)) as served:
+        page = browser.new_page()
+        page.goto(served.url)
+        page.get_by_label("Name").fill("another")
+        page.get_by_role("button", name="Register").click()
+        page.get_by_role("alert").first.filter(has_text="1 queries are registered, and not more").wait_for()
+        page.close()
+    assert list(session.queries) == ["totals"]

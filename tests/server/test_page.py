@@ -150,9 +150,9 @@ def test_an_empty_text_has_no_marks() -> None:
 
 
 def test_a_plain_select_needs_a_name() -> None:
-    session: Any = SimpleNamespace()
+    service: Any = SimpleNamespace(check_room=lambda: None)
     with pytest.raises(SashError, match="give the query a name, or write REGISTER QUERY"):
-        editor.register(session, "SELECT COUNT(*) AS n FROM s [WINDOW 1 min SLIDE 1 sec]", " ")
+        editor.register(service, "SELECT COUNT(*) AS n FROM s [WINDOW 1 min SLIDE 1 sec]", " ")
 
 
 # -- rows ----------------------------------------------------------------------------------------------

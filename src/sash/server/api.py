@@ -65,6 +65,14 @@ class Service:
         if self.session.state().name == CLOSED:
             raise ProblemError(UNAVAILABLE, "the session is closed")
 
+    def check_room(self) -> None:
+        """Whether another query may be registered."""
+        state, most = self.session.state(), self.settings.max_queries
+        if state.name in (FAILED, CLOSED):
+            raise ProblemError(UNAVAILABLE, f"the engine has stopped: {state.error or 'the session is closed'}")
+        if len(self.session.queries) >= most:
+            raise ProblemError(TOO_MANY, f"{most:,} queries are registered, and not more at once; drop one first")
+
     def handle(self, name: str) -> Handle:
         found = [query for query in list(self.session.queries.values()) if query.name.lower() == name.lower()]
         if not found:
@@ -103,12 +111,7 @@ def list_queries(served: Served) -> list[models.RegisteredQuery]:
 )
 def register(new: models.NewQuery, served: Served, response: Response) -> models.RegisteredQuery:
     """It answers from the next micro-batch on, at once where a synopsis covers it."""
-    state = served.session.state()
-    if state.name in (FAILED, CLOSED):
-        raise ProblemError(UNAVAILABLE, f"the engine has stopped: {state.error or 'the session is closed'}")
-    most = served.settings.max_queries
-    if len(served.session.queries) >= most:
-        raise ProblemError(TOO_MANY, f"{most:,} queries are registered, and not more at once; drop one first")
+    served.check_room()
     query = served.session.register(new.text, new.name, new.priority, new.lifetime)
     response.headers["Location"] = f"/api/queries/{query.name}"
     return _described(query)

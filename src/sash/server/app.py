@@ -52,7 +52,7 @@ def create_app(session: Session, settings: ServerSettings | None = None) -> Fast
     app.include_router(api.metrics_router)
     _describe(app)
     _refuse_others(app)
-    page.mount(app, session, app.state.watch)
+    page.mount(app, app.state.service, app.state.watch)
     # Last, and thus outermost.
     app.add_middleware(Guard, settings=settings)
     return app

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-import pyarrow as pa
-from nicegui import ui
+from nicegui import Client, ui
 
 from sash.core.errors import CqlError, SashError
-from sash.core.stopping import Cancellation
 from sash.engine.session import Session
 from sash.language import RegisterQuery, parse
+from sash.server.api import Service
+from sash.server.models import Question
 from sash.server.page.rows import shown_rows, table_columns
+from sash.server.problems import ProblemError
 
-_ROWS, _SECONDS = 500, 60.0
+_ROWS = 500
 _PAUSE_SECONDS = 0.4
+
+T = TypeVar("T")
 # Words of CQL that the colours of SQL leave out.
 _WORDS = re.compile(
     r"\b(WINDOW|RANGE|SLIDE|EXACTLY|LAG|ROWS|PARTITION|UNBOUNDED|NOW|INTERNAL|REGISTER|QUERY|LIFETIME|PRIORITY|USING"
@@ -41,7 +45,7 @@ def mistake_in(session: Session, text: str) -> SashError | None:
     return None
 
 
-def decorations(text: str, mistake: SashError | None) -> list[dict[str, Any]]:
+def decorations(text: str, mistake: Exception | None) -> list[dict[str, Any]]:
     """Marks of the editor: the words of CQL, and a wavy line under the word that is wrong."""
     marks = [
         {"kind": "mark", "from": found.start(), "to": found.end(), "class": "sash-word"}
@@ -54,28 +58,34 @@ def decorations(text: str, mistake: SashError | None) -> list[dict[str, Any]]:
     return marks
 
 
-def register(session: Session, text: str, name: str) -> str:
+def register(service: Service, text: str, name: str) -> str:
     """Register a SELECT under a name, or what REGISTER QUERY says; the query's name."""
+    service.check_room()
     statement = parse(text)
     if isinstance(statement, RegisterQuery):
-        session.execute(statement)
+        service.session.execute(statement)
         return statement.name
     if not name.strip():
         raise SashError("give the query a name, or write REGISTER QUERY name AS SELECT ...")
-    return session.register(text, name.strip()).name
+    return service.session.register(text, name.strip()).name
+
+
+async def _is_gone(client: Client) -> bool:
+    return not client.has_socket_connection
 
 
 class Editor:
     """`changed` is called when queries have come or gone."""
 
-    def __init__(self, session: Session, changed: Callable[[], None]) -> None:
-        self._session = session
+    def __init__(self, service: Service, changed: Callable[[], None]) -> None:
+        self._service = service
+        self._session = service.session
         self._changed = changed
         # The text that was looked at last, and how often a button was pressed.
         self._checked: str | None = None
         self._deeds = 0
-        # Of the question that is being answered.
-        self._cancellation: Cancellation | None = None
+        # The question that is being answered, if one is.
+        self._asked = ""
 
     def build(self) -> None:
         with ui.card().classes("w-full gap-2").props("flat bordered"):
@@ -119,34 +129,34 @@ class Editor:
         if deeds == self._deeds:
             self._show_mistake(mistake)
 
-    def _show_mistake(self, mistake: SashError | None) -> None:
+    def _show_mistake(self, mistake: Exception | None) -> None:
         self._mistake.set_text("" if mistake is None else str(mistake))
         self._text.decorations = decorations(self._text.value, mistake)
 
-    async def _do(self, action: Callable[..., Any], *arguments: Any) -> Any:
+    async def _do(self, action: Awaitable[T]) -> T | None:
         """What came of it; None after a mistake, which is shown."""
         self._deeds += 1
         self._checked = self._text.value
         self._said.set_text("")
         self._table.set_visibility(False)
         try:
-            result = await asyncio.to_thread(action, *arguments)
-        except SashError as error:
+            result = await action
+        except (SashError, ProblemError) as error:
             self._show_mistake(error)
             return None
         self._show_mistake(None)
         return result
 
     def _cancel(self) -> None:
-        if self._cancellation is not None:
-            self._cancellation.cancel()
+        self._service.desk.cancel(self._asked)
 
     async def _ask(self) -> None:
-        """Limits are those of the API's questions, but for the rows."""
-        self._cancellation = Cancellation()
-        ask = partial(self._session.query, timeout=_SECONDS, cancellation=self._cancellation, max_rows=_ROWS)
+        """As the API asks, within the same limits."""
+        self._asked = uuid.uuid4().hex
+        question = Question(text=self._text.value, id=self._asked, max_rows=_ROWS)
+        client = ui.context.client
         self._stop.set_visibility(True)
-        table: pa.Table | None = await self._do(ask, self._text.value)
+        table = await self._do(self._service.desk.ask(question, lambda _, found: found, partial(_is_gone, client)))
         self._stop.set_visibility(False)
         if table is None:
             return
@@ -159,12 +169,12 @@ class Editor:
         self._table.set_visibility(True)
 
     async def _explain(self) -> None:
-        explanation = await self._do(self._session.explain, self._text.value)
+        explanation = await self._do(asyncio.to_thread(self._session.explain, self._text.value))
         if explanation is not None:
             self._said.set_text(str(explanation))
 
     async def _register(self) -> None:
-        name = await self._do(register, self._session, self._text.value, self._name.value or "")
+        name = await self._do(asyncio.to_thread(register, self._service, self._text.value, self._name.value or ""))
         if name is not None:
             self._said.set_text(f"Registered {name}.")
             self._name.set_value("")

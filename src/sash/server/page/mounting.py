@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from nicegui import app as pages
 from nicegui import ui
 
-from sash.engine.session import Session
+from sash.server.api import Service
 from sash.server.page import answer, health, queries, schedule, sharing
 from sash.server.page.frame import frame
 from sash.server.watch import Watch
@@ -16,13 +16,14 @@ from sash.server.watch import Watch
 _PLAIN = list(pages.user_middleware)
 
 
-def mount(app: FastAPI, session: Session, watch: Watch) -> None:
+def mount(app: FastAPI, service: Service, watch: Watch) -> None:
     """The five views of a session; of several sessions in one process, those of the last."""
+    session = service.session
 
     @ui.page("/")
     def show_queries() -> None:
         with frame("Queries", watch):
-            queries.show(session, watch)
+            queries.show(service, watch)
 
     @ui.page("/answer")
     def show_answer(query: str = "") -> None:

@@ -10,6 +10,7 @@ from nicegui import ui
 from sash.core.errors import SashError
 from sash.engine.answer import Answer
 from sash.engine.session import Session
+from sash.server.api import Service
 from sash.server.page.editor import Editor
 from sash.server.page.frame import REFRESH_SECONDS, heading
 from sash.server.page.rows import shown_rows
@@ -61,11 +62,13 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def show(session: Session, watch: Watch) -> None:
+def show(service: Service, watch: Watch) -> None:
+    session = service.session
+
     def refresh() -> None:
         table.rows = rows(session, watch.stats)
 
-    Editor(session, refresh).build()
+    Editor(service, refresh).build()
     heading("Queries", "answers as of event time, UTC")
     table = ui.table(columns=_COLUMNS, rows=rows(session, watch.stats), row_key="name", pagination=25)
     # On a narrow screen one card per query, instead of columns that nobody can read.
