@@ -114,6 +114,23 @@ def test_rows_of_all_answers_together_are_limited(browse) -> None:
     assert (len(newer["rows"]), newer["truncated"]) == (2, False)
 
 
+def test_what_a_continuous_query_says_now(browse, session: SparklessSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = pa.table({"k": [1, 2, 3]}).replace_schema_metadata({"as_of": to_datetime(at(12)).isoformat()})
+    monkeypatch.setattr(session.queries["totals"], "view", lambda: now)
+    client = browse(ServerSettings(max_rows=2))
+    told = client.get("/api/queries/totals/view")
+    assert told.json()["rows"] == [{"k": 1}, {"k": 2}] and told.json()["truncated"]
+    assert moment(told.json()["as_of"]) == to_datetime(at(12)) and told.json()["query"] == "totals"
+    arrow = client.get("/api/queries/totals/view", headers={"Accept": ARROW})
+    assert pa.ipc.open_stream(arrow.content).read_all().equals(now.slice(0, 2), check_metadata=True)
+    assert arrow.headers["sash-truncated"] == "true"
+
+
+def test_a_query_that_slides_has_no_view(client: TestClient) -> None:
+    refused = client.get("/api/queries/totals/view")
+    assert refused.status_code == 400 and "totals" in refused.json()["error"]
+
+
 # -- one-time questions --------------------------------------------------------------------------------
 
 

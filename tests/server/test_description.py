@@ -34,6 +34,7 @@ OPERATIONS = [
     ("GET", "/api/queries/{name}"),
     ("DELETE", "/api/queries/{name}"),
     ("GET", "/api/queries/{name}/answers"),
+    ("GET", "/api/queries/{name}/view"),
     ("POST", "/api/query"),
     ("GET", "/api/query"),
     ("DELETE", "/api/query/{id}"),

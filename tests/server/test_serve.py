@@ -114,6 +114,11 @@ def test_live_from_the_first_answer_to_a_stream_that_fails(script: Path, packets
         assert told[0].status_code == 409
         until(lambda: client.get("/api/query").json() == [])
 
+        # A continuous query says what holds.
+        continuous = {"name": "keys", "text": "SELECT DISTINCT k FROM s [RANGE 5 sec]"}
+        assert client.post("/api/queries", json=continuous).json()["kind"] == "continuous"
+        assert client.get("/api/queries/keys/view").json()["rows"] == []
+
         # A query is registered while the stream runs, and followed: answers come with the next file.
         new = {"name": "counts", "text": "SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]"}
         assert client.post("/api/queries", json=new).status_code == 201
@@ -122,6 +127,8 @@ def test_live_from_the_first_answer_to_a_stream_that_fails(script: Path, packets
             write(packets, "second", range(31, 52))
             counted = next(each for each in stream if each.data["as_of"] == moment(50).isoformat())
             assert counted.kind == "answer" and counted.data["rows"] == [{"n": 50}]
+
+            until(lambda: len(client.get("/api/queries/keys/view").json()["rows"]) == 2)
 
             # A file that cannot be read ends the stream, and not the server.
             (packets / "third.parquet").write_bytes(b"this is no Parquet")

@@ -39,7 +39,7 @@ from sash.server.problems import (
     problems,
 )
 from sash.server.settings import ServerSettings
-from sash.server.wire import ARROW, EVENTS, JSON, accepted, described, rows_of, to_arrow
+from sash.server.wire import ARROW, EVENTS, JSON, accepted, cut, described, rows_of, to_arrow
 
 # Prometheus' own text format.
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
@@ -169,6 +169,26 @@ async def answers(
     return FollowingResponse(follower, form, served.settings.max_rows)
 
 
+@router.get(
+    "/queries/{name}/view",
+    tags=["queries"],
+    summary="What a continuous query says now",
+    response_model=models.View,
+    responses={200: {"content": {ARROW: _BINARY}}, **problems(BAD_REQUEST, NOT_FOUND, NOT_ACCEPTABLE)},
+)
+def view(
+    name: Name, served: Served, accept: Annotated[str | None, Header(description=f"{JSON} or {ARROW}.")] = None
+) -> Response:
+    """Its answers are changes; this is what they have come to."""
+    query, form = served.handle(name), _form(accept, JSON, ARROW)
+    table, truncated = cut(query.view(), served.settings.max_rows)
+    headers = {"Sash-Truncated": "true"} if truncated else {}
+    if form == ARROW:
+        return Response(to_arrow(table), media_type=ARROW, headers=headers)
+    told = {"query": query.name, "as_of": _facts(table).get("as_of"), **_rows(table), "truncated": truncated}
+    return _json(told, headers)
+
+
 def _described(query: Handle) -> models.RegisteredQuery:
     latest = query.latest()
     state: Literal["registered", "failed", "cannot write"] = "registered"
@@ -246,15 +266,22 @@ def _json_answer(id: str, table: pa.Table) -> Response:
         "id": id,
         "as_of": facts.get("as_of"),
         "complete": facts.get("complete", "true") == "true",
-        "columns": described(table.schema),
-        "rows": rows_of(table),
+        **_rows(table),
         "truncated": "truncated" in facts,
     }
-    return Response(json.dumps(told, ensure_ascii=False).encode(), media_type=JSON, headers=_headers(id, facts))
+    return _json(told, _headers(id, facts))
 
 
 def _arrow_answer(id: str, table: pa.Table) -> Response:
     return Response(to_arrow(table), media_type=ARROW, headers=_headers(id, _facts(table)))
+
+
+def _rows(table: pa.Table) -> dict[str, Any]:
+    return {"columns": described(table.schema), "rows": rows_of(table)}
+
+
+def _json(told: dict[str, Any], headers: dict[str, str]) -> Response:
+    return Response(json.dumps(told, ensure_ascii=False).encode(), media_type=JSON, headers=headers)
 
 
 def _facts(table: pa.Table) -> dict[str, str]:

@@ -100,6 +100,13 @@ class RememberedAnswer(Rows):
     counted: Annotated[int | None, Field(description="Windows of rows: how many tuples were counted.")] = None
 
 
+class View(Rows):
+    """What a continuous query says now."""
+
+    query: str
+    as_of: Annotated[Moment | None, Field(description="Null before the first micro-batch.")] = None
+
+
 class RegisteredQuery(BaseModel):
     """A query that is registered."""
 
