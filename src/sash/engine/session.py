@@ -137,7 +137,7 @@ class Session:
         if spark is not None:
             from sash.spark.session import check_borrowed
 
-            check_borrowed(spark)
+            check_borrowed(spark, packages)
         self.queries: dict[str, Query] = {}
         self._keep_answers = keep_answers
         self._memory = AnswerMemory(answer_memory)

@@ -19,8 +19,6 @@ class SparkHome:
         self, borrowed: SparkSession | None, checkpoint: Checkpoint | None, packages: Sequence[str] = ()
     ) -> None:
         """`packages`: connectors that our own is to have."""
-        if borrowed is not None and packages:
-            raise SashError("packages are for the Spark session that Sash starts; yours has what it was started with")
         self._packages = tuple(packages)
         self._borrowed = borrowed
         self._own: SparkSession | None = None

@@ -117,8 +117,6 @@ class MessageWriter:
                 )
 
     def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
-        if "query" in table.schema.names:
-            raise SashError("a message has a field query, and the answer has a column query: rename it (AS ..)")
         if self._key is not None and self._key not in table.schema.names:
             raise SashError(
                 f"the answer has no column '{self._key}' for the key{nearest(self._key, table.schema.names)}"
@@ -127,6 +125,10 @@ class MessageWriter:
         identity = {"query": pa.array([self._query] * count), "as_of": pa.array([as_of] * count, INSTANT)}
         if rows is not None:
             identity["rows"] = pa.array([rows] * count, pa.int64())
+        if taken := [name for name in identity if name in table.schema.names]:
+            raise SashError(
+                f"a message has a field {taken[0]}, and the answer a column of that name: rename it (AS ..)"
+            )
         columns = identity | {name: table[name] for name in table.schema.names} | {"_row": pa.array(range(count))}
         frame = frame_of(self._session, pa.table(columns))
         key = F.to_json(F.struct(*identity, F.col("_row").alias("row")))

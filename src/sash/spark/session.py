@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from sash.core.errors import SourceError
+from sash.core.errors import SashError, SourceError
 from sash.spark.kafka import CONNECTOR, KAFKA
 from sash.spark.neighbours import allocation_file
 
@@ -105,8 +105,10 @@ def release_local_session() -> None:
         _ours = None
 
 
-def check_borrowed(session: SparkSession) -> None:
+def check_borrowed(session: SparkSession, packages: Sequence[str] = ()) -> None:
     """Answers are finished in UTC and by ANSI rules; a borrowed session that differs is worth a warning."""
+    if packages:
+        raise SashError("packages are for the Spark session that Sash starts; yours has what it was started with")
     wanted = {"spark.sql.session.timeZone": ("UTC", "Etc/UTC"), "spark.sql.ansi.enabled": ("true",)}
     for name, values in wanted.items():
         if (found := session.conf.get(name)) not in values:

@@ -33,7 +33,7 @@ def open_source(spark: SparkSession, source: Source, schema: pa.Schema | None) -
             f"a stream from {format} needs its columns: CREATE STREAM name (ts TIMESTAMP, ..) FROM {format} .."
         )
     if format == "pcap":
-        prepare_captures(spark, options, schema)
+        options = prepare_captures(spark, options, schema)
     messages = Messages(options, schema) if format == KAFKA and schema is not None else None
     if messages is not None:
         options = options_of_connector(options)

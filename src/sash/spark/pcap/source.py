@@ -44,20 +44,22 @@ class PcapSource(DataSource):
         return CaptureStreamReader(self.options, schema.names)
 
 
-def prepare_captures(session: SparkSession, options: Mapping[str, str], schema: pa.Schema | None) -> None:
-    """Let the session know the format; SourceError for what it could only refuse once it runs."""
+def prepare_captures(session: SparkSession, options: Mapping[str, str], schema: pa.Schema | None) -> dict[str, str]:
+    """Let the session know the format; the options for it. SourceError for what it could only refuse once it runs."""
     given = {name.lower(): value for name, value in options.items()}
     if _PATH not in given:
         raise SourceError("FROM pcap needs a path: OPTIONS (path 'trace.pcap'), a file, a directory or a pattern")
     if not given.get(_MOST_FILES.lower(), "1").isdecimal() or given.get(_MOST_FILES.lower()) == "0":
         raise SourceError(f"{_MOST_FILES} is a number of files, not '{given[_MOST_FILES.lower()]}'")
-    Files(given[_PATH]).check()
+    files = Files(given[_PATH])
+    files.check()
     for field in schema or ():
         if field.name not in SCHEMA.names:
             raise SourceError(f"a capture has no column '{field.name}'{nearest(field.name, SCHEMA.names)}")
         if field.type != (type := SCHEMA.field(field.name).type):
             raise SourceError(f"column '{field.name}' of a capture is {type}, not {field.type}; or declare no columns")
     session.dataSource.register(PcapSource)
+    return {**given, _PATH: files.path}
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,12 @@ class Files:
     """Those at a path: a file, a directory or a pattern. Names with a dot or an underscore first are hidden."""
 
     def __init__(self, path: str) -> None:
-        self._path = path.removeprefix("file://").removeprefix("file:")
+        # Spark's own processes may have another working directory.
+        self.path = os.path.abspath(path.removeprefix("file://").removeprefix("file:"))
 
     def now(self) -> dict[str, int]:
         """Their sizes, the file first that was modified first."""
-        pattern = os.path.join(glob.escape(self._path), "*") if os.path.isdir(self._path) else self._path
+        pattern = os.path.join(glob.escape(self.path), "*") if os.path.isdir(self.path) else self.path
         names = glob.glob(pattern) if glob.has_magic(pattern) else [pattern]
         found = []
         for name in names:
@@ -158,10 +161,10 @@ class Files:
                 # Gone since it was listed.
                 continue
             if os.path.isfile(name) and not os.path.basename(name).startswith((".", "_")):
-                found.append((facts.st_mtime_ns, os.path.abspath(name), facts.st_size))
+                found.append((facts.st_mtime_ns, name, facts.st_size))
         return {name: size for _, name, size in sorted(found)}
 
     def check(self) -> None:
         """A directory or a pattern may be without files yet; a name is that of something."""
-        if not glob.has_magic(self._path) and not os.path.exists(self._path):
-            raise SourceError(f"there is no capture file '{self._path}'")
+        if not glob.has_magic(self.path) and not os.path.exists(self.path):
+            raise SourceError(f"there is no capture file {self.path}")
