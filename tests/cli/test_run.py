@@ -51,6 +51,15 @@ def test_questions_over_a_stored_window_need_no_query(sash, script, packets):
     assert "90.5" in middle
 
 
+def test_a_stream_that_comes_after_a_question_is_read_for_the_next(sash, script, packets):
+    kept = CREATE.format(path=packets).replace(";", " KEEP 10 sec;")
+    question = "SELECT MAX(v) AS {0} FROM {0} [WINDOW 2 sec];\n"
+    text = kept + question.format("s") + kept.replace("STREAM s", "STREAM t") + question.format("t")
+    result = sash("run", script(text), "--until-drained")
+    assert result.exit_code == 0, result.output
+    assert [line.strip("│ ") for line in result.stdout.splitlines() if line.startswith("│")] == ["s", "100", "t", "100"]
+
+
 def test_json_and_a_query_that_fails(sash, script, packets):
     result = sash("run", script(CREATE.format(path=packets) + LARGEST + FAILING), "--until-drained", "--json")
     assert result.exit_code == 1 and "shares" in result.stderr and "Traceback" not in result.stderr

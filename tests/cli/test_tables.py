@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sash.cli.tables import answer_table, arrow_table, summary
+from sash.cli.tables import answer_table, arrow_table, one_time_table, summary
 from tests.cli.examples import answer, moment
 
 
@@ -17,6 +17,11 @@ def text(renderable, width=100):
 
 def test_the_title_is_not_squeezed_into_a_narrow_table():
     assert text(answer_table(answer(5, k=[1]), 20)).startswith("totals as of 2026-01-01 00:00:05 UTC\n")
+
+
+def test_a_question_about_something_that_has_no_time_yet():
+    shown = text(one_time_table("SELECT * FROM calls", pa.table({"k": pa.array([], pa.int32())}), 10))
+    assert shown.startswith("SELECT * FROM calls, as of no time yet\n") and "no rows" in shown
 
 
 def test_rows_beyond_the_limit_are_counted():

@@ -37,7 +37,7 @@ from sash.core.time import parse_duration
 from sash.engine.query import Query
 from sash.engine.session import Session
 from sash.engine.settings import DEFAULT_POLICY, Settings
-from sash.language import SelectStatement, Statement
+from sash.language import CreateArchive, CreateStream, SelectStatement, Statement
 
 READER_GONE = 128 + signal.SIGPIPE
 _LOOK_SECONDS = 0.5
@@ -202,6 +202,8 @@ class ScriptRun:
             self._drain()
         known = set(self._session.queries)
         result = execute(self._session, statement)
+        # What stores rows has to read them first, as a query has.
+        self._unread |= isinstance(statement, CreateStream | CreateArchive)
         if isinstance(result, Query):
             self._attach(result, result.name in known)
         elif result is not None:

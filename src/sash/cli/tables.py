@@ -22,6 +22,9 @@ def answer_table(answer: Answer, limit: int) -> RenderableType:
 
 def one_time_table(text: str, table: pa.Table, limit: int) -> RenderableType:
     facts = metadata(table)
+    if "as_of" not in facts:
+        # An archive to which nothing has come.
+        return arrow_table(table, limit, f"{text}, as of no time yet")
     as_of = datetime.fromisoformat(facts["as_of"])
     state = "" if facts["complete"] == "true" else ", window not complete yet"
     return arrow_table(table, limit, f"{text} as of {moment(as_of)} UTC{state}")
