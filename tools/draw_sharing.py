@@ -115,7 +115,7 @@ def draw_tables(text: str) -> None:
             )
             labels.append((row, partial))
             row += 1
-    axis.set_yticks([place for place, _ in labels], [label for _, label in labels], fontsize=7.5)
+    axis.set_yticks([place for place, _ in labels], [label for _, label in labels], fontsize=6.8)
     axis.set_xticks(range(len(queries)), queries, rotation=35, ha="left", fontsize=8)
     axis.xaxis.tick_top()
     axis.set_ylim(row - 0.3, -0.7)
