@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError
-from sash.language import Delete, Insert, SelectStatement, Update, bind_change, parse
+from sash.core.time import UNITS
+from sash.language import Delete, Insert, SelectStatement, Update, bind_change, bind_stored, parse
 from tests.language import (
     examples,
     test_aggregates,
@@ -30,6 +32,7 @@ from tests.language import (
     test_items,
     test_outputs,
     test_statements,
+    test_stored,
     test_sub_queries,
     test_tables,
     test_windows,
@@ -56,6 +59,14 @@ def as_continuous(text: str) -> None:
     examples.continuous_plan(text)
 
 
+def as_stored(text: str) -> None:
+    """A question over the stored window of a stream s."""
+    statement, known = parse(text), Catalog()
+    assert isinstance(statement, SelectStatement)
+    known.add_stream(Stream("s", test_stored.SCHEMA, "ts", keep=10 * UNITS["min"]))
+    bind_stored(statement.select, known)
+
+
 @dataclass(frozen=True)
 class Chapter:
     """`prose` is the heading of docs/language.md that explains it; `bind` raises what is refused."""
@@ -76,7 +87,7 @@ def texts(pairs: Iterable[Sequence[object]], before: str = "") -> list[str]:
 def parametrized(test: Any) -> list[str]:
     """The statements of a test that has its list in its decorator."""
     (mark,) = test.pytestmark
-    return [case[0] for case in mark.args[1]]
+    return [case if isinstance(case, str) else case[0] for case in mark.args[1]]
 
 
 def expanded(pairs: Iterable[tuple[str, Sequence[str]]], before: str = "") -> list[Accepted]:
@@ -84,6 +95,7 @@ def expanded(pairs: Iterable[tuple[str, Sequence[str]]], before: str = "") -> li
 
 
 COUNT = "SELECT COUNT(*) FROM packets "
+REGISTER = "REGISTER QUERY q AS SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE 1 min]"
 IN_WHERE = "SELECT src FROM packets [RANGE 5 sec] s WHERE "
 SPELT = test_sub_queries.spelt
 CHAPTERS: dict[str, tuple[Chapter, ...]] = {
@@ -92,7 +104,14 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "Statements",
             "statements",
             as_statement,
-            [(test_statements.SCRIPT.strip(), ())],
+            [
+                (test_statements.SCRIPT.strip(), ()),
+                *(
+                    (f"{REGISTER} {clauses};", ())
+                    for clauses in parametrized(test_statements.test_the_synopsis_of_a_query)
+                ),
+                *((f"SET EXECUTION {name};", ()) for name in parametrized(test_statements.test_set_execution)),
+            ],
             refused=texts(test_statements.ERRORS),
             later=texts(test_statements.LATER),
         ),
@@ -118,6 +137,19 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             as_periodic,
             [(COUNT + clause, ()) for clause in (*dict(test_windows.WINDOWS), "[PARTITION BY src ROWS 3 SLIDE 1]")],
             refused=texts(test_windows.ERRORS, COUNT),
+        ),
+        Chapter(
+            "Windows of a one-time SELECT",
+            "one-time-select",
+            as_periodic,
+            [(COUNT + clause, ()) for clause in parametrized(test_windows.test_windows_of_one_time_queries)],
+        ),
+        Chapter(
+            "Questions over a stored window",
+            "stored-windows",
+            as_stored,
+            [(text, ()) for text in parametrized(test_stored.test_what_is_on_the_lists_passes)],
+            refused=parametrized(test_stored.test_everything_else_is_refused_at_its_word),
         ),
     ),
     "select": (
@@ -200,7 +232,7 @@ CHAPTERS: dict[str, tuple[Chapter, ...]] = {
             "APPROX INTERSECT",
             "answers-at-the-multiples-of-slide",
             as_continuous,
-            (),
+            [(text, ()) for text in parametrized(test_approx_intersect.test_where_the_word_may_stand)],
             texts(test_approx_intersect.ERRORS),
         ),
         Chapter(
@@ -229,6 +261,8 @@ The statements are about these streams and tables:
 ```sql
 {catalog}
 ```
+
+(The stream `s` of questions over stored windows has `ts TIMESTAMP, k INT, v INT` and a `KEEP`.)
 
 Behind what is accepted stands its plan, from the answer down (of a continuous query with the
 [update pattern](../architecture/operators.md) of each edge). Under what is refused, `^` marks the word that the error
