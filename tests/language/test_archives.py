@@ -63,7 +63,7 @@ def test_alter_drop_and_show() -> None:
         (f"{CALLS} PARTITION 4", "such as 4 x 4", "4"),
         (f"{CALLS} PARTITION", "such as 4 x 4", ""),
         (f"{CALLS} PARTITION 2 x 2 ROUND", "expected ROBIN", ""),
-        (f"{CALLS} PARTITION 2 x 2 REBUILD NOREBUILD", "expected one of", "NOREBUILD"),
+        (f"{CALLS} PARTITION 2 x 2 REBUILD NOREBUILD", "PARTITION, IN, got 'NOREBUILD' (line", "NOREBUILD"),
         (f"{CALLS} KEY other", "KEY is given twice", "KEY"),
         (f"{CALLS} IN calls", "in quotes", "calls"),
         (CALLS.replace("2 min", "0 min"), "greater than zero", "0 min"),

@@ -18,7 +18,7 @@ def read_clauses(cursor: Cursor, readers: Readers) -> dict[str, Any]:
     while cursor.token is not None:
         word = next((clause for clause in readers if cursor.at(clause)), None)
         if word is None:
-            hint = nearest(cursor.token.text, readers).split(" known")[0]
+            hint = nearest(cursor.token.text, readers).split("; known")[0]
             raise cursor.error(f"expected one of {', '.join(readers)}, got {cursor.found()}{hint}")
         field, read = readers[word]
         if field in found:
