@@ -166,7 +166,7 @@ def test_rows_for_a_browser() -> None:
 
 def test_a_query_in_the_list() -> None:
     last = said(1, k=["a", "b"], n=[3, 2])
-    query = SimpleNamespace(latest=lambda: last, is_continuous=False, answered=2, error=None)
+    query = SimpleNamespace(name="q", latest=lambda: last, is_continuous=False, answered=2, error=None)
     session: Any = SimpleNamespace(queries={"q": query})
     facts = {
         "windows": ["10 sec"], "slide": "2 sec", "exactly": True, "sub_group": "(k) of n", "period": "2 sec",

@@ -77,7 +77,7 @@ async def _is_gone(client: Client) -> bool:
 class Editor:
     """`changed` is called when queries have come or gone."""
 
-    def __init__(self, service: Service, changed: Callable[[], None]) -> None:
+    def __init__(self, service: Service, changed: Callable[[], Awaitable[None]]) -> None:
         self._service = service
         self._session = service.session
         self._changed = changed
@@ -178,4 +178,4 @@ class Editor:
         if name is not None:
             self._said.set_text(f"Registered {name}.")
             self._name.set_value("")
-            self._changed()
+            await self._changed()

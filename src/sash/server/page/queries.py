@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nicegui import ui
 
 from sash.core.errors import SashError
 from sash.engine.answer import Answer
+from sash.engine.query import Query
 from sash.engine.session import Session
 from sash.server.api import Service
 from sash.server.page.editor import Editor
@@ -21,15 +23,15 @@ _LONGEST = 80
 
 def rows(session: Session, stats: dict[str, Any]) -> list[dict[str, Any]]:
     """One row per query, by name."""
-    return [_row(name, session, stats.get("queries", {}).get(name, {})) for name in sorted(session.queries)]
+    queries, known = dict(session.queries), stats.get("queries", {})
+    return [_row(queries[name], known.get(name, {})) for name in sorted(queries)]
 
 
-def _row(name: str, session: Session, facts: dict[str, Any]) -> dict[str, Any]:
-    query = session.queries[name]
+def _row(query: Query, facts: dict[str, Any]) -> dict[str, Any]:
     latest = query.latest()
     slide = facts.get("slide")
     return {
-        "name": name,
+        "name": query.name,
         "window": "; ".join(facts.get("windows", [])) or ("continuous" if query.is_continuous else "–"),
         "slide": "–" if slide is None else f"{'exactly ' * facts['exactly']}{slide}",
         "together": _together(facts),
@@ -65,12 +67,13 @@ def _short(value: Any) -> str:
 def show(service: Service, watch: Watch) -> None:
     session = service.session
 
-    def refresh() -> None:
-        table.rows = rows(session, watch.stats)
+    async def refresh() -> None:
+        # On a thread: what a continuous query said before a restart may have to be read from the checkpoint.
+        table.rows = await asyncio.to_thread(rows, session, watch.stats)
 
     Editor(service, refresh).build()
     heading("Queries", "answers as of event time, UTC")
-    table = ui.table(columns=_COLUMNS, rows=rows(session, watch.stats), row_key="name", pagination=25)
+    table = ui.table(columns=_COLUMNS, rows=[], row_key="name", pagination=25)
     # On a narrow screen one card per query, instead of columns that nobody can read.
     table.classes("w-full").props('flat bordered dense wrap-cells :grid="window.innerWidth < 1024"')
     table.add_slot("item", _CARD)
@@ -86,10 +89,10 @@ def show(service: Service, watch: Watch) -> None:
         @click="$parent.$emit('drop', props.row.name)" /></q-td>""",
     )
     table.on("drop", lambda event: _confirm_drop(session, event.args, refresh))
-    ui.timer(REFRESH_SECONDS, refresh)
+    ui.timer(REFRESH_SECONDS, refresh, immediate=True)
 
 
-def _confirm_drop(session: Session, name: str, dropped: Any) -> None:
+def _confirm_drop(session: Session, name: str, dropped: Callable[[], Awaitable[None]]) -> None:
     """Its synopses go with it: that is asked about once."""
     with ui.dialog(value=True) as dialog, ui.card():
         ui.label(f"Drop query {name}? What only it needs is forgotten.")
@@ -100,7 +103,7 @@ def _confirm_drop(session: Session, name: str, dropped: Any) -> None:
                 await asyncio.to_thread(session.drop_query, name)
             except SashError as error:
                 ui.notify(str(error), type="negative")
-            dropped()
+            await dropped()
 
         with ui.row().classes("w-full justify-end"):
             ui.button("Keep it", on_click=dialog.close).props("no-caps flat autofocus")
