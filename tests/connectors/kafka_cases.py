@@ -42,8 +42,9 @@ def topic(spark: Any) -> str:
 
 
 def send(spark: Any, topic: str, values: Sequence[str | None], key: Callable[[int], str] = str) -> None:
+    """By one task: each partition of the topic has its messages in order."""
     rows = [(key(number), value) for number, value in enumerate(values)]
-    frame = spark.createDataFrame(rows, "key STRING, value STRING")
+    frame = spark.createDataFrame(rows, "key STRING, value STRING").coalesce(1)
     frame.write.format("kafka").options(**SERVERS).option("topic", topic).save()
 
 
