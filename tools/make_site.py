@@ -5,7 +5,8 @@
 The Markdown files are written for readers of the repository, and link to its files wherever they lie. In the site
 
     docs/language.md              is  language.md
-    README.md                     is  README.md, the home page; so are CONTRIBUTING.md, CHANGELOG.md, those of examples/
+    README.md                     is  README.md, the home page; so are CONTRIBUTING.md and CHANGELOG.md
+    examples/packets/README.md    is  examples/packets.md
     src/sash/core/window.py       is  source/src/sash/core/window.py.txt, if a page links to it: text, to be read
 
 and links are written anew between these places. A link to a file that is not there stays as it is, and fails the build.
@@ -40,7 +41,10 @@ def place(path: str) -> str:
     """Where a file of the repository lies in the site; of a package it is the file that introduces it."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    return path if path in pages() else f"source/{path}.txt"
+    if path not in pages():
+        return f"source/{path}.txt"
+    # A README inside of a section would become the section's own page.
+    return re.sub(r"(examples/\w+)/README\.md", r"\1.md", path)
 
 
 def target(page: str, link: str) -> str | None:

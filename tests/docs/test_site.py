@@ -49,6 +49,12 @@ def test_every_page_is_there(site: Path) -> None:
     assert "for about the price of one" in (site / "index.html").read_text(encoding="utf-8")
 
 
+def test_every_example_is_a_page_in_the_navigation(site: Path) -> None:
+    page = (site / "language.html").read_text(encoding="utf-8")
+    names = [path.parent.name for path in (ROOT / "examples").glob("*/README.md")]
+    assert len(names) >= 4 and all(f'href="examples/{name}.html"' in page for name in names)
+
+
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     found = list(loads(site))
     assert len(found) > 100
