@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
+from sash.engine.join_runtime import JoinRuntime
 from sash.engine.schedule_report import schedule_report
 from sash.engine.settings import Settings
 from sash.engine.timeline import EARLY, LATE, ON_TIME
@@ -158,3 +159,14 @@ def test_a_restart_repeats_what_other_policies_did(tmp_path: Path, crash_after: 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(SashError, match="unknown policy 'hybird'; did you mean 'hybrid'"):
         Settings("hybird")
+
+
+def test_a_join_takes_a_policy_before_queries_come_and_go() -> None:
+    """As recovery does: who enters under another policy is due at other times."""
+    calls: list[str] = []
+    runtime: Any = object.__new__(JoinRuntime)
+    runtime._is_whole, runtime._around = True, SimpleNamespace(policy=lambda: "hybrid")
+    runtime._group = SimpleNamespace(fold="fold")
+    runtime._use, runtime._synchronise = calls.append, lambda: calls.append("come and go")
+    assert runtime._fold() == "fold"
+    assert calls == ["hybrid", "come and go"]

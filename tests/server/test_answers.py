@@ -82,6 +82,13 @@ def test_a_client_goes_on_where_it_was(serve: Serve, session: SparklessSession) 
         assert next(stream).id == as_of(25)
 
 
+@pytest.mark.parametrize("last", [1, 2, 3, 1_000])
+def test_as_many_remembered_ones_as_there_are(serve: Serve, last: int) -> None:
+    """There are two, as of 5 and 10 seconds; what comes behind them shows that they were all."""
+    with following(serve(), f"{PATH}?last={last}") as stream:
+        assert [next(stream).id for _ in range(min(last, 2))] == [as_of(5), as_of(10)][-last:]
+
+
 def test_an_id_that_was_never_given(serve: Serve, session: SparklessSession) -> None:
     refused = serve().get(PATH, headers={"Accept": EVENTS, "Last-Event-ID": "yesterday"})
     assert refused.status_code == 400 and "Last-Event-ID" in refused.json()["error"]

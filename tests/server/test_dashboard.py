@@ -28,6 +28,16 @@ def test_a_notebook_shows_a_link(session: SparklessSession) -> None:
     assert "stopped" in opened._repr_html_()  # type: ignore[attr-defined]
 
 
+def test_one_at_a_time(session: SparklessSession) -> None:
+    """Both would show the page of the later one."""
+    opened = session.dashboard()
+    with SparklessSession() as other:
+        with pytest.raises(SashError, match=r"this process serves a session at http://127\.0\.0\.1:\d+/ already"):
+            other.dashboard()
+        opened.stop()
+        other.dashboard().stop()
+
+
 def test_without_the_extra_it_says_what_to_install(session: SparklessSession, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("sash.server")]:
         monkeypatch.delitem(sys.modules, name)

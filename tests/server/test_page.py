@@ -76,9 +76,9 @@ def test_what_sharing_saves_in_a_sentence() -> None:
 
 def test_continuous_queries_that_ask_the_same_have_one_plan() -> None:
     known = stats()
-    known["queries"] |= {name: {"plan": "p7", "streams": ["packets"]} for name in ("c", "d")}
-    known["queries"]["e"] = {"plan": "p9", "streams": ["packets", "other"]}
-    found = [path for path in sharing.paths(known) if path.together == "always"]
+    known["queries"] |= {name: {"plan": "p7", "streams": ["packets"], "slide": None} for name in ("c", "d")}
+    known["queries"]["e"] = {"plan": "p9", "streams": ["packets", "other"], "slide": "5 sec"}
+    found = [path for path in sharing.paths(known) if path.together in ("always", "every 5 sec")]
     assert [(path.stream, path.synopsis, path.query) for path in found] == [
         ("packets", "plan 1", "c"), ("packets", "plan 1", "d"), ("packets", "plan 2", "e"), ("other", "plan 2", "e"),
     ]  # fmt: skip

@@ -142,10 +142,14 @@ def answer_by_spark(
 
 def _answer(question: StoredQuestion, frames: Mapping[str, DataFrame], spark: SparkSession) -> pa.Table:
     """By Spark alone, or put in order here, where rows have been given places."""
-    sorting = question.sorting
+    sorting, most = question.sorting, MOST_ROWS.get()
     if sorting is None or not any(sorting.place in frame.columns for frame in frames.values()):
-        found, most = spark.sql(question.sql), MOST_ROWS.get()
+        found = spark.sql(question.sql)
         return (found if most is None else found.limit(most + 1)).toArrow()
+    if most is not None:
+        # The first by their places; only these come here.
+        first = spark.sql(f"{sorting.sql} ORDER BY {sorting.place}").limit(most + 1)
+        return without_places(first.toArrow(), sorting.place)
     placed = spark.sql(sorting.sql).toArrow()
     if placed.nbytes <= MOST_TEXT:
         return in_places(placed, sorting.place)

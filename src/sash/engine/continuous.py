@@ -15,7 +15,7 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, NotSupportedError, SashError
-from sash.core.time import Micros, to_datetime
+from sash.core.time import Micros, format_duration, to_datetime
 from sash.engine.compiler import as_select
 from sash.engine.history import CatalogHistory
 from sash.engine.join_layout import JoinLayout
@@ -344,13 +344,15 @@ class ContinuousQueries:
         if not handle.is_continuous:
             return {}
         runtime, query = self.runtime(handle), self._registered(handle)
-        rows = runtime.rows_of(handle.serial, self._plan_of(handle).schema)
+        sampling = sampling_of(self.plan(query))
         return {
             "late_tuples": runtime.late,
-            "rows": len(rows),
+            "rows": runtime.count_of(handle.serial),
             "buckets": runtime.buckets,
             "streams": list(query.streams),
             "plan": query.state,
+            # Its answers are then whole, and no changes.
+            "slide": None if sampling is None else format_duration(sampling.slide),
         }
 
     @property

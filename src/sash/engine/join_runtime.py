@@ -162,16 +162,20 @@ class JoinRuntime(PlanRuntime):
     def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
         return self._last.get(serial, schema.empty_table())
 
+    def count_of(self, serial: int) -> int:
+        return len(self._last.get(serial, ()))
+
     def _fold(self) -> Fold:
         if not self._is_whole:
             self._load(delivered=None)
             self._is_whole = True
+        # Before queries come and go: as it is repeated.
+        self._use(self._around.policy())
         self._synchronise()
         return self._group.fold
 
     def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
         self._is_whole = False
-        self._use(self._around.policy())
         tables = outcome.folded if any(map(len, outcome.folded)) else []
         self._give(self._answers(tables, after), after, delivered=False)
         with self._state:

@@ -211,6 +211,11 @@ class PlanRuntime:
         """The answer's rows for one of the queries, whose columns are given."""
         return self.rows()[0].rows
 
+    def count_of(self, serial: int) -> int:
+        """How many they are."""
+        with self._state:
+            return self.view.count(self.now)
+
     def _present(self) -> list[Reader]:
         """Who reads at this moment."""
         with self._state:

@@ -270,9 +270,10 @@ class Query:
 
         `column`: the number to draw, by default the first; `ax`: where, by default on axes of its own.
         """
-        if self.is_continuous:
-            raise SashError(f"query '{self.name}' is continuous: give it a SLIDE to have answers over time to plot")
-        return plot_answers(self.name, self.is_list, self.answers(), *self.columns(), column, ax)
+        answers = self.answers()
+        if answers and "_sign" in answers[-1].table.schema.names:
+            raise SashError(f"the answers of query '{self.name}' are changes: give it a SLIDE to plot it over time")
+        return plot_answers(self.name, self.is_list, answers, *self.columns(), column, ax)
 
     def __repr__(self) -> str:
         return f"<Query {self.name}: {self._state}>"

@@ -14,7 +14,7 @@ from sash.scheduling import policy as policy_named
 
 
 def schedule_report(streams: dict[str, RunningStream]) -> dict[str, Any]:
-    """Costs are pane values combined per second of the stream's time; row-based windows, which know none, per tuple."""
+    """Costs are the model's, per second of the stream's time; of row-based windows, which know none, per tuple."""
     groups = [
         (running.stream.name, group) for running in list(streams.values()) for group in running.runtime.groups.values()
     ]

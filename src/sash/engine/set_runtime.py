@@ -62,6 +62,9 @@ class SetRuntime(PlanRuntime):
     def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
         return self._last
 
+    def count_of(self, serial: int) -> int:
+        return len(self._last)
+
     # -- epochs ----------------------------------------------------------------------------------------
 
     def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:

@@ -34,6 +34,10 @@ class View:
         self._settled = len(self._parts[0])
         return self._parts[0]
 
+    def count(self, now: int) -> int:
+        """How many rows the answer has, without putting it together: what is taken back expires with its taking."""
+        return sum(int(part.sign[part.exp > now].sum()) for part in self._parts)
+
     def size_with(self, changes: Changes, now: int) -> int:
         """How many rows the answer would have at an instant after some changes more."""
         every = in_sequence([*self._parts, changes])

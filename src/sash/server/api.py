@@ -21,7 +21,7 @@ from sash.engine.session import Session
 from sash.engine.states import CLOSED, FAILED
 from sash.server import models
 from sash.server.asking import Desk
-from sash.server.events import FollowingResponse, behind, newest
+from sash.server.events import FollowingResponse, behind, newest, newest_of
 from sash.server.followers import Followers
 from sash.server.problems import (
     BAD_REQUEST,
@@ -161,10 +161,10 @@ async def answers(
         remembered = await run_in_threadpool(query.answers)
         return JSONResponse(await run_in_threadpool(newest, remembered, last, served.settings.max_rows))
     is_over = last_event_id is not None and await served.followers.why_ended(query) is not None
-    if last_event_id is not None and is_over and not behind(last_event_id, query.answers()):
+    if last_event_id is not None and is_over and not behind(last_event_id, await run_in_threadpool(query.answers)):
         return Response(status_code=204)
     follower = await served.followers.follow(
-        query, lambda known: known[len(known) - last :] if last_event_id is None else behind(last_event_id, known)
+        query, lambda known: newest_of(known, last) if last_event_id is None else behind(last_event_id, known)
     )
     return FollowingResponse(follower, form, served.settings.max_rows)
 

@@ -70,10 +70,19 @@ def behind(last_id: str, remembered: Sequence[Answer]) -> list[Answer]:
         raise SashError(f"Last-Event-ID is the id of an event of this stream, not '{last_id[:100]}'") from None
 
 
+def newest_of(answers: Sequence[Answer], last: int) -> list[Answer]:
+    """So many of them, or all.
+
+    >>> [newest_of("abc", last) for last in (0, 2, 3, 4)]
+    [[], ['b', 'c'], ['a', 'b', 'c'], ['a', 'b', 'c']]
+    """
+    return list(answers[-last:]) if last else []
+
+
 def newest(answers: Sequence[Answer], last: int, max_rows: int) -> list[dict[str, Any]]:
     """The last answers, oldest first, as long as all their rows together are not too many."""
     told: list[dict[str, Any]] = []
-    for answer in reversed(answers[-last:] if last else []):
+    for answer in reversed(newest_of(answers, last)):
         told.append(to_json(answer, max_rows))
         max_rows -= answer.table.num_rows
         if max_rows <= 0:

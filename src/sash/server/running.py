@@ -8,7 +8,7 @@ import html
 import socket
 import threading
 from dataclasses import replace
-from typing import Self
+from typing import ClassVar, Self
 
 import uvicorn
 
@@ -31,6 +31,9 @@ class Server:
     >>> server.stop()                                                 # doctest: +SKIP
     """
 
+    _turn = threading.Lock()
+    _live: ClassVar[Server | None] = None
+
     def __init__(
         self, session: Session, settings: ServerSettings | None = None, listening: socket.socket | None = None
     ) -> None:
@@ -39,7 +42,11 @@ class Server:
         self._socket = listening or listen(settings)
         # Where any free port would do, it is known now.
         self.settings = replace(settings, port=self._socket.getsockname()[1])
-        self._app = create_app(session, self.settings)
+        self._session = session
+        self._thread = threading.Thread(target=self._run, name="sash-server", daemon=True)
+
+    def _make(self) -> None:
+        self._app = create_app(self._session, self.settings)
         config = uvicorn.Config(
             self._app,
             log_config=None,
@@ -50,7 +57,6 @@ class Server:
             proxy_headers=False,
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="sash-server", daemon=True)
 
     @property
     def url(self) -> str:
@@ -59,8 +65,14 @@ class Server:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.settings.port}/"
 
     def start(self) -> Self:
-        """Returns when it answers."""
-        self._thread.start()
+        """Returns when it answers. A process has one page, and so one server at a time."""
+        with Server._turn:
+            other = Server._live
+            if other is not None and other._thread.is_alive():
+                raise SashError(f"this process serves a session at {other.url} already; stop that first")
+            self._make()
+            self._thread.start()
+            Server._live = self
         while self._thread.is_alive() and not self._server.started:
             self._thread.join(0.01)
         if not self._server.started:

@@ -90,8 +90,14 @@ def test_what_cannot_be_drawn() -> None:
         answered(TOTAL, {"total": [5], "n": [1]}).plot(column="totl")
     with pytest.raises(SashError, match="no column of numbers to plot"):
         answered("SELECT DISTINCT k FROM s [WINDOW 5 sec SLIDE 5 sec]", {"k": ["a"]}).plot()
-    with pytest.raises(SashError, match="is continuous: give it a SLIDE"):
-        handle("SELECT k FROM s [RANGE 5 sec]", streams=("s",)).plot()
+    with pytest.raises(SashError, match="the answers of query 'totals' are changes: give it a SLIDE"):
+        answered("SELECT v FROM s [RANGE 5 sec]", {"v": [1], "_sign": [1]}).plot()
+
+
+def test_a_join_that_slides_is_drawn(pyplot: Any) -> None:
+    """It has a plan, and whole answers all the same."""
+    text = "SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec] a, s [WINDOW 5 sec SLIDE 5 sec] b WHERE a.k = b.k"
+    assert answered(text, {"n": [5]}, {"n": [7]}).plot().get_lines()
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,10 @@ def series(answers: Sequence[Answer], keys: list[str], value: str) -> dict[str, 
     return found
 
 
+def _lines(query: Query, keys: list[str], value: str) -> dict[str, list[tuple[Any, Any]]]:
+    return series(query.answers()[-_BACK:], keys, value)
+
+
 def largest(table: pa.Table, keys: list[str], value: str) -> dict[str, Any]:
     """The groups with the largest values, largest first."""
     return _largest(table, keys, value, _BARS)
@@ -132,7 +136,7 @@ class _View:
         self._as_of.set_text(_about(latest))
         keys, values = await asyncio.to_thread(query.columns)
         if self._form is None:
-            self._form = natural_form(query, latest)
+            self._form = await asyncio.to_thread(natural_form, query, latest)
             self._forms.set_value(self._form)
         if self._column not in values:
             self._column = values[0] if values else None
@@ -151,10 +155,11 @@ class _View:
             self._table.rows = shown_rows(table, _ROWS)
             return
         if form == BARS:
-            self._chart.options.update(charts.bars(largest(latest.table, keys, self._column), self._column))
+            found = await asyncio.to_thread(largest, latest.table, keys, self._column)
+            self._chart.options.update(charts.bars(found, self._column))
         else:
-            answers = await asyncio.to_thread(query.answers)
-            self._chart.options.update(charts.lines(series(answers[-_BACK:], keys, self._column), self._column))
+            lines = await asyncio.to_thread(_lines, query, keys, self._column)
+            self._chart.options.update(charts.lines(lines, self._column))
         self._chart.update()
 
 

@@ -23,6 +23,7 @@ _ROWS = 500
 _PAUSE_SECONDS = 0.4
 
 T = TypeVar("T")
+_SLIDE = re.compile(r" +SLIDE +(EXACTLY +)?\d+( +[a-z]+)?(?= *\]| +LAG)", re.IGNORECASE)
 # Words of CQL that the colours of SQL leave out.
 _WORDS = re.compile(
     r"\b(WINDOW|RANGE|SLIDE|EXACTLY|LAG|ROWS|PARTITION|UNBOUNDED|NOW|INTERNAL|REGISTER|QUERY|LIFETIME|PRIORITY|USING"
@@ -114,9 +115,9 @@ class Editor:
         self._text.theme = "githubDark" if dark else "githubLight"
 
     def _first_words(self) -> str:
-        """Something that works, of the session's own query or stream."""
-        query = next(iter(self._session.queries.values()), None)
-        return "" if query is None else query.text
+        """A question that can be answered: what some query asks, once."""
+        query = next(iter(list(self._session.queries.values())), None)
+        return "" if query is None else _SLIDE.sub("", query.text)
 
     async def _check(self) -> None:
         """When one has stopped typing."""

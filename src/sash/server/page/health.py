@@ -74,8 +74,8 @@ def _warnings(watch: Watch) -> None:
 
 def _ago(seconds: float | None) -> str:
     """
-    >>> _ago(None), _ago(3.25), _ago(5_400), _ago(900_000)
-    ('–', '3.2 s', '1.5 h', '10.4 days')
+    >>> _ago(None), _ago(3.25), _ago(9_000), _ago(900_000)
+    ('–', '3.2 s', '2.5 h', '10.4 days')
     """
     if seconds is None:
         return "–"

@@ -17,7 +17,7 @@ _PLAIN = list(pages.user_middleware)
 
 
 def mount(app: FastAPI, service: Service, watch: Watch) -> None:
-    """The five views of a session; of several sessions in one process, those of the last."""
+    """The five views of a session. One at a time: `running.Server` sees to that."""
     session = service.session
 
     @ui.page("/")

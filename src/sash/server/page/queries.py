@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -32,8 +33,8 @@ def _row(query: Query, facts: dict[str, Any]) -> dict[str, Any]:
     slide = facts.get("slide")
     return {
         "name": query.name,
-        "window": "; ".join(facts.get("windows", [])) or ("continuous" if query.is_continuous else "–"),
-        "slide": "–" if slide is None else f"{'exactly ' * facts['exactly']}{slide}",
+        "window": "; ".join(facts.get("windows") or _written(query.text)),
+        "slide": "–" if slide is None else f"{'exactly ' * facts.get('exactly', False)}{slide}",
         "together": _together(facts),
         "answers": query.answered,
         "as_of": "–" if latest is None else f"{latest.as_of:%H:%M:%S}",
@@ -43,7 +44,19 @@ def _row(query: Query, facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _written(text: str) -> list[str]:
+    """The windows of a query that is not answered from panes, as they are written.
+
+    >>> _written("SELECT 1 FROM a [WINDOW 30 sec SLIDE 5 sec] x, b [ROWS 10] WHERE x.k = b.k")
+    ['30 sec', 'ROWS 10']
+    """
+    clauses = re.findall(r"\[([^\]]*)\]", text)
+    return list(dict.fromkeys(re.sub(r"^(WINDOW|RANGE) +| *SLIDE.*$", "", clause, flags=re.I) for clause in clauses))
+
+
 def _together(facts: dict[str, Any]) -> str:
+    if "plan" in facts:
+        return "a plan of its own" if facts["slide"] is None else f"a plan of its own, every {facts['slide']}"
     if facts.get("sub_group") is None:
         return "–"
     return f"{facts['sub_group']}, every {facts['period']}"

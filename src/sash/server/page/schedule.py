@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from sash.server.page import charts
 from sash.server.page.frame import heading
 
 REFRESH_SECONDS = 2.0
+# A page rests for so many times what its last look took.
+_REST = 10
 # How many moments are drawn: more could not be told apart.
 _MOMENTS = 40
 # Shapes as well as colours, for people who see few of these.
@@ -77,17 +80,17 @@ def show(session: Session) -> None:
     empty = ui.label("Nothing has been executed yet.").classes("sash-dim")
     with ui.element("div").classes("w-full overflow-x-auto"), ui.element("div").classes("sash-wide"):
         chart = ui.echart(timeline([])).classes("w-full")
-    heading("Policies", "expected cost: pane values combined per second of the stream's time")
+    heading("Policies", "expected cost per second of the stream's time, by the cost model")
     with ui.row().classes("w-full items-center gap-4"):
         choice = ui.select(list(POLICY_NAMES), value=session.policy, label="Policy").classes("w-64")
         told = ui.label("").props('role="status"')
     costs = ui.echart(charts.bars({}, "")).classes("w-full h-64")
 
-    def use() -> None:
+    async def use() -> None:
         if choice.value == session.policy:
             return
         try:
-            session.use_policy(choice.value)
+            await asyncio.to_thread(session.use_policy, choice.value)
         except SashError as error:
             told.set_text(str(error))
             return
@@ -95,15 +98,23 @@ def show(session: Session) -> None:
 
     choice.on_value_change(use)
 
+    asked = 0.0
+
     async def draw() -> None:
+        # With very many queries the costs of all policies take their time: a page must not ask for them all the time.
+        nonlocal asked
+        if time.monotonic() < asked:
+            return
+        began = time.monotonic()
         report = await asyncio.to_thread(session.schedule)
+        asked = time.monotonic() + _REST * (time.monotonic() - began)
         empty.set_visibility(not report["executed"])
         options = timeline(report["executed"])
         chart.style(f"height: {max(160, 60 + 34 * len(options['yAxis']['data']))}px")
         chart.options.update(options)
         chart.update()
         marked = {_named(name, report["policy"]): cost for name, cost in report["predicted_cost"].items()}
-        costs.options.update(charts.bars(marked, "per s"))
+        costs.options.update(charts.bars(marked, "cost per s"))
         costs.update()
 
     ui.timer(REFRESH_SECONDS, draw, immediate=True)

@@ -49,18 +49,14 @@ def paths(stats: dict[str, Any]) -> list[Path]:
 def _continuous(stats: dict[str, Any]) -> list[Path]:
     """Queries over single tuples: those that ask the same have one plan."""
     numbers: dict[str, int] = {}
-    return [
-        Path(
-            stream,
-            "no panes: every tuple",
-            f"plan {numbers.setdefault(facts['plan'], len(numbers) + 1)}",
-            "always",
-            name,
-        )
-        for name, facts in stats["queries"].items()
-        if "plan" in facts
-        for stream in facts["streams"]
-    ]
+    found = []
+    for name, facts in stats["queries"].items():
+        if "plan" not in facts:
+            continue
+        plan = f"plan {numbers.setdefault(facts['plan'], len(numbers) + 1)}"
+        when = "always" if facts["slide"] is None else f"every {facts['slide']}"
+        found += [Path(stream, "no panes: every tuple", plan, when, name) for stream in facts["streams"]]
+    return found
 
 
 def picture(found: list[Path]) -> dict[str, Any]:
