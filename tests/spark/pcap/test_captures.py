@@ -29,6 +29,7 @@ from tests.support.captures import (
     SLL,
     SLL2,
     START,
+    block,
     classic,
     enhanced,
     ethernet,
@@ -228,6 +229,10 @@ def broken() -> Iterator[tuple[bytes, int, str]]:
     yield start + enhanced("<", 0, 1, PACKET)[:-4] + bytes(4), len(start), "two lengths differ"
     yield start + enhanced("<", 1, 1, PACKET), len(start), "an interface that its section does not have"
     yield section() + simple("<", PACKET), 28, "an interface that its section does not have"
+    yield start + section() + enhanced("<", 0, 1, PACKET), len(start) + 28, "an interface that its section does not"
+    early = enhanced("<", 1, 1, PACKET) + interface("<", RAW)
+    yield start + early, len(start), "an interface that its section does not have before it"
+    yield section() + block("<", 1, bytes(4)), 28, "an interface block that is shorter than its own fields"
 
 
 @pytest.mark.parametrize(("data", "at", "reason"), list(broken()))
