@@ -33,7 +33,7 @@ NO_CONNECTOR = (
 )
 _VALUE, _OF_VALUE = "value", "value."
 _FORMATS = ("json", "csv")
-# What a message has besides its value, under these names.
+# What a message has besides its value, under these names in any letters.
 _OF_MESSAGE = {
     "kafka_key": ("key", pa.string()),
     "kafka_topic": ("topic", pa.string()),
@@ -48,7 +48,10 @@ def lacks_connector(format: str, error: BaseException) -> bool:
 
 
 class Messages:
-    """How messages become the declared columns. `options` are all that were given with the source."""
+    """How messages become the declared columns. `options` are all that were given with the source.
+
+    `of_value` are those columns that a message's value has; the others are the message's own.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: pa.Schema) -> None:
         given = {name.lower(): value for name, value in options.items()}
@@ -61,14 +64,15 @@ class Messages:
         self._parsing = {name[len(_OF_VALUE) :]: value for name, value in options.items() if _is_ours(name)}
         self._parsing.pop("", None)
         self._schema = schema
-        for name, (_, type) in _OF_MESSAGE.items():
-            if name in schema.names and schema.field(name).type != type:
-                raise SourceError(f"column '{name}' is the message's own, and {type}, not {schema.field(name).type}")
+        self.of_value = pa.schema([field for field in schema if field.name.lower() not in _OF_MESSAGE])
+        for field in schema:
+            _, type = _OF_MESSAGE.get(field.name.lower(), (None, field.type))
+            if field.type != type:
+                raise SourceError(f"column '{field.name}' is the message's own, and {type}, not {field.type}")
 
     def columns(self, frame: DataFrame) -> DataFrame:
         """Of a DataFrame of messages; with the column that has what could not be parsed."""
-        of_value = [field for field in self._schema if field.name not in _OF_MESSAGE]
-        fields = StructType([*from_arrow_schema(pa.schema(of_value)).fields, StructField(CORRUPT_COLUMN, StringType())])
+        fields = StructType([*from_arrow_schema(self.of_value).fields, StructField(CORRUPT_COLUMN, StringType())])
         parsed = frame.withColumn("_parsed", self._parse(fields))
         chosen = [self._column(field.name) for field in self._schema]
         return parsed.select(*chosen, F.col("_parsed").getField(CORRUPT_COLUMN).alias(CORRUPT_COLUMN))
@@ -81,9 +85,9 @@ class Messages:
         return F.from_csv(text, fields.toDDL(), options)
 
     def _column(self, name: str) -> Column:
-        if name not in _OF_MESSAGE:
+        if name in self.of_value.names:
             return F.col("_parsed").getField(name).alias(name)
-        of_message, type = _OF_MESSAGE[name]
+        of_message, type = _OF_MESSAGE[name.lower()]
         column = F.col(of_message)
         return (column.cast("string") if pa.types.is_string(type) else column).alias(name)
 
