@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
-from sash.core.errors import SourceError
+from sash.core.errors import SashError, SourceError
+from sash.core.time import SECOND, to_datetime
+from sash.engine.continuous import ContinuousQueries
+from sash.engine.query import Query
+from sash.spark import sinks
 from sash.spark.kafka import Messages
+from sash.spark.sinks import Sink
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import START, stream
+from tests.support.without_spark import do_without_spark
+
+KAFKA = {"topic": "t", "kafka.bootstrap.servers": "127.0.0.1:1"}
 
 # -- messages as tuples ---------------------------------------------------------------------------------
 
@@ -20,3 +32,87 @@ def test_the_columns_of_a_message_are_known_in_any_letters() -> None:
 def test_their_types_are_given(name: str) -> None:
     with pytest.raises(SourceError, match=f"column '{name}' is the message's own, and int64, not int32"):
         Messages({}, pa.schema({name: pa.int32()}))
+
+
+# -- answers as messages --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
+    do_without_spark(monkeypatch)
+    monkeypatch.setattr(sinks, "_check_format", lambda session, format: None)
+    with SparklessSession() as made:
+        made.declare(stream(keep=60 * SECOND))
+        yield made
+
+
+def registered(session: SparklessSession, outputs: str, window: str = "WINDOW 5 sec SLIDE 5 sec") -> Query:
+    return session.register(f"SELECT {outputs} FROM s [{window}] GROUP BY k", name="q")
+
+
+@pytest.mark.parametrize("name", ["query", "as_of", "_row", "Query", "AS_OF", "_Row"])
+def test_a_name_that_the_messages_need_is_refused_at_once(session: SparklessSession, name: str) -> None:
+    query = registered(session, f"k, SUM(v) AS {name}")
+    reason = rf"a use of its own for the name {name.lower()}, .* column '{name}': give it another name \(AS \.\.\)"
+    with pytest.raises(SashError, match=reason):
+        query.write_to("kafka", **KAFKA)
+    assert query.sinks() == []
+
+
+def test_rows_is_a_name_that_only_row_based_windows_need(session: SparklessSession) -> None:
+    registered(session, "k, COUNT(*) AS rows, SUM(v) AS row").write_to("kafka", **KAFKA)
+    over_rows = session.register("SELECT COUNT(*) AS Rows FROM s [ROWS 5 SLIDE 5]", name="over_rows")
+    with pytest.raises(SashError, match="the name rows, and the answer has a column 'Rows'"):
+        over_rows.write_to("kafka", **KAFKA)
+
+
+@pytest.mark.parametrize("name", ["as_of", "As_Of"])
+def test_other_sinks_need_only_as_of(session: SparklessSession, name: str) -> None:
+    registered(session, "k AS query, SUM(v) AS _row").write_to("parquet", path="out")
+    stamped = session.register(f"SELECT SUM(v) AS {name} FROM s [WINDOW 5 sec SLIDE 5 sec]", name="stamped")
+    with pytest.raises(SashError, match="the sink adds a column as_of"):
+        stamped.write_to("parquet", path="out")
+
+
+def test_changes_are_looked_at_as_well(session: SparklessSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ContinuousQueries, "attach", lambda self, query: None)
+    changes = session.register("SELECT DISTINCT k AS query FROM s [RANGE 5 sec]", name="changes")
+    sampled = session.register("SELECT DISTINCT k AS query FROM s [RANGE 5 sec SLIDE 5 sec]", name="sampled")
+    assert session.columns_of(changes) == (["query", "_ts", "_exp", "_sign"], False)
+    assert session.columns_of(sampled) == (["query"], False)
+    for query in (changes, sampled):
+        with pytest.raises(SashError, match="column 'query'"):
+            query.write_to("kafka", **KAFKA)
+
+
+def test_the_key_is_a_column_in_any_letters(session: SparklessSession) -> None:
+    query = registered(session, "k, SUM(v) AS total")
+    query.write_to("kafka", key="K", **KAFKA)
+    with pytest.raises(SashError, match="the answer has no column 'totals' for the key; did you mean 'total'"):
+        query.write_to("kafka", key="totals", **KAFKA)
+
+
+def test_what_was_not_known_before_is_refused_with_the_first_answer(session: SparklessSession) -> None:
+    """After a restart a query may be written before its streams are declared again."""
+    sink = Sink(session.spark, "kafka", KAFKA, "q")
+    for rows, name in ((None, "Query"), (3, "rows")):
+        with pytest.raises(SashError, match=f"column '{name}': give it another name"):
+            sink.write(to_datetime(START), pa.table({name: [1]}), rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, SUM(v), COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec] GROUP BY k",
+        "SELECT TOP(2, k) FROM s [WINDOW 5 sec SLIDE 5 sec]",
+        "SELECT MAX(v) FROM s [ROWS 4 SLIDE 2]",
+        """SELECT a.n AS x, b.k FROM (SELECT COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]) a
+        CROSS JOIN (SELECT k, COUNT(*) AS n FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k) b""",
+    ],
+)
+def test_the_columns_that_are_known_beforehand_are_those_of_the_answers(session: SparklessSession, text: str) -> None:
+    query = session.register(text, name="q")
+    before = session.columns_of(query)
+    session.push("s", tuples(*((second, second % 2, second) for second in range(1, 13))))
+    answer = query.latest()
+    assert answer is not None and before == (answer.table.schema.names, answer.rows is not None)

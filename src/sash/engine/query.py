@@ -171,6 +171,8 @@ class Query:
         from sash.spark.sinks import Sink
 
         sink = Sink(self._session.spark, format, options, self.name)
+        if (columns := self._session.columns_of(self)) is not None:
+            sink.check(*columns)
         self._write_into(Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line))
 
     def _write_into(self, outlet: Outlet) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sash.catalog import RegisteredQuery
-from sash.core.errors import CheckpointError, QueryFailedError
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.core.time import Micros
+from sash.core.window import RowWindow
 from sash.engine.compiler import CompiledQuery, compile_query, compile_select
 from sash.engine.continuous import ContinuousQueries
 from sash.engine.declare import check_name, check_same_query, checked_execution
@@ -19,6 +21,7 @@ from sash.engine.query import Query
 from sash.engine.shared import Shared
 from sash.engine.stream import Progress
 from sash.language import Select, is_continuous
+from sash.plan.streams import sampling_of
 
 logger = logging.getLogger("sash.engine")
 
@@ -196,6 +199,26 @@ class QueryCommands:
         return handle if handle is not None and handle.serial == progress.serials.get(name) else None
 
     # -- sinks -----------------------------------------------------------------------------------------
+
+    def columns_of(self, handle: Query) -> tuple[list[str], bool] | None:
+        """The columns of a query's answers, and whether answers count rows.
+
+        None where that is not known: the query was dropped, or is a checkpoint's whose streams are not there again.
+        """
+        with self._shared.lock:
+            query = next((each for each in self._shared.catalog.queries if each.serial == handle.serial), None)
+            try:
+                return None if query is None else self._columns_of(query)
+            except SashError:
+                return None
+
+    def _columns_of(self, query: RegisteredQuery) -> tuple[list[str], bool]:
+        if query.is_continuous:
+            plan = self._continuous.plan(query)
+            return (plan.schema if sampling_of(plan) else Changes.none(plan.schema).to_table().schema).names, False
+        compiled = self._compiled.get(query) or compile_query(query, self._shared.catalog)
+        by_rows = any(isinstance(window, RowWindow) for window in compiled.windows)
+        return [output.name for output in compiled.plan.outputs], by_rows
 
     def settle(self, patience: float | None = None) -> None:
         """Sinks that failed get another chance; subscribers with queues are waited for, at most for so many seconds."""

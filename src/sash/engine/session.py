@@ -242,6 +242,9 @@ class Session:
         """What the optimiser may know about some streams."""
         return measured([self._shared.running(name).runtime for name in streams], self._plans.observed)
 
+    def columns_of(self, query: Query) -> tuple[list[str], bool] | None:
+        return self._query_commands.columns_of(query)
+
     def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
         """Where answers wait that a sink would not take."""
         return None if self._checkpoint is None else self._checkpoint.unwritten(query.name, query.serial, sink)

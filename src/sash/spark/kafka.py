@@ -9,7 +9,7 @@ and kept out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -33,6 +33,8 @@ NO_CONNECTOR = (
 )
 _VALUE, _OF_VALUE = "value", "value."
 _FORMATS = ("json", "csv")
+# The number of a row among those of its answer, until it is in the key.
+_ROW = "_row"
 # What a message has besides its value, under these names in any letters.
 _OF_MESSAGE = {
     "kafka_key": ("key", pa.string()),
@@ -120,24 +122,29 @@ class MessageWriter:
                     "write_to('kafka', topic='answers', **{'kafka.bootstrap.servers': 'host:9092'})"
                 )
 
+    def check(self, names: Sequence[str], by_rows: bool) -> None:
+        """Refuse answers with these columns, of which one would take the place of what makes a key its own."""
+        taken = {"query", "as_of", _ROW, *(["rows"] if by_rows else [])}
+        for name in names:
+            if name.lower() in taken:
+                raise SashError(
+                    f"write_to('kafka') has a use of its own for the name {name.lower()}, and the answer has a column "
+                    f"'{name}': give it another name (AS ..)"
+                )
+        if self._key is not None and self._key.lower() not in [name.lower() for name in names]:
+            raise SashError(f"the answer has no column '{self._key}' for the key{nearest(self._key, names)}")
+
     def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
-        if self._key is not None and self._key not in table.schema.names:
-            raise SashError(
-                f"the answer has no column '{self._key}' for the key{nearest(self._key, table.schema.names)}"
-            )
+        """What `check` lets through."""
         count = table.num_rows
         identity = {"query": pa.array([self._query] * count), "as_of": pa.array([as_of] * count, INSTANT)}
         if rows is not None:
             identity["rows"] = pa.array([rows] * count, pa.int64())
-        if taken := [name for name in identity if name in table.schema.names]:
-            raise SashError(
-                f"a message has a field {taken[0]}, and the answer a column of that name: rename it (AS ..)"
-            )
-        columns = identity | {name: table[name] for name in table.schema.names} | {"_row": pa.array(range(count))}
+        columns = identity | {name: table[name] for name in table.schema.names} | {_ROW: pa.array(range(count))}
         frame = frame_of(self._session, pa.table(columns))
-        key = F.to_json(F.struct(*identity, F.col("_row").alias("row")))
+        key = F.to_json(F.struct(*identity, F.col(_ROW).alias("row")))
         if self._key is not None:
             key = F.col(quoted(self._key)).cast("string")
-        fields = [quoted(name) for name in columns if name != "_row"]
+        fields = [quoted(name) for name in columns if name != _ROW]
         value = F.to_json(F.struct(*fields), {"ignoreNullFields": "false"})
         frame.select(key.alias("key"), value.alias("value")).write.format(KAFKA).options(**self._options).save()

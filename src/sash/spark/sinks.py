@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -45,12 +45,18 @@ class Sink:
         if format.lower() in _FILES and self._path is None:
             raise SashError(f"write_to('{format}') needs a path: write_to('{format}', path='out')")
 
+    def check(self, names: Sequence[str], by_rows: bool) -> None:
+        """Refuse answers with these columns, if they cannot be written; `by_rows`: of row-based windows."""
+        if self._messages is not None:
+            self._messages.check(names, by_rows)
+        elif "as_of" in [name.lower() for name in names]:
+            raise SashError("the sink adds a column as_of, and the query has one already: give it another name (AS ..)")
+
     def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
         """An answer as of a time; `rows` tells apart those of row-based windows that have the same one."""
         if not table.num_rows:
             return
-        if "as_of" in table.schema.names:
-            raise SashError("the sink adds a column as_of, and the query has one already: give it another name (AS ..)")
+        self.check(table.schema.names, rows is not None)
         with in_pool(self._session, SINKS):
             self._write(as_of, table, rows)
 
