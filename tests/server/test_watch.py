@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from sash.core.errors import SourceError
@@ -9,6 +11,7 @@ from sash.engine.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamStat
 from sash.server import watch as watching
 from sash.server.watch import Watch
 from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.threads import PATIENCE
 
 
 class Clock:
@@ -86,7 +89,8 @@ def test_a_failing_look_does_not_end_the_watch(
 
     monkeypatch.setattr(session, "stats", fail_once)
     watch.start()
-    while not watch.samples:
-        pass
+    deadline = time.monotonic() + PATIENCE
+    while not watch.samples and time.monotonic() < deadline:
+        time.sleep(0.01)
     watch.stop()
-    assert failed
+    assert failed and watch.samples
