@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
-from sash.core.errors import SourceError
+from sash.core.errors import CatalogError, SourceError
 from sash.core.time import to_datetime
 from sash.engine.states import ENDED, FAILED, StreamState
 from sash.server import ServerSettings
@@ -45,6 +45,17 @@ def test_a_query_is_registered_answers_and_is_dropped(client: TestClient, sessio
     assert client.delete("/api/queries/largest").status_code == 204
     assert client.get("/api/queries/largest").status_code == 404
     assert "largest" not in session.queries
+
+
+def test_what_is_said_about_names_is_true(client: TestClient, session: SparklessSession) -> None:
+    said = client.get("/openapi.json").json()["components"]["schemas"]["NewQuery"]["properties"]["name"]["description"]
+    assert said == "Letters, digits, `_`, `.` and `-`, with a letter or `_` first."
+    for name in ("a.b-c_1", "_a"):
+        assert client.post("/api/queries", json={"name": name, "text": TOTALS}).status_code == 201
+    for name in ("1a", ".a", "-a", "a b"):
+        assert client.post("/api/queries", json={"name": name, "text": TOTALS}).status_code == 422
+        with pytest.raises(CatalogError, match=r"take letters, digits, _ \. and -, a letter or _ first"):
+            session.register(TOTALS, name=name)
 
 
 @pytest.mark.parametrize(

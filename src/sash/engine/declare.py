@@ -50,7 +50,7 @@ _MUST_MATCH = (
 def check_name(what: str, name: str) -> None:
     """Names become names of files and of columns: letters, digits, underscores, dots and hyphens."""
     if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
-        raise CatalogError(f"'{name}' is no name for a {what}: take letters, digits and underscores, a letter first")
+        raise CatalogError(f"'{name}' is no name for a {what}: take letters, digits, _ . and -, a letter or _ first")
 
 
 def duration(what: str, text: str) -> Micros:

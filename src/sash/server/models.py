@@ -31,7 +31,7 @@ class NewQuery(_Taken):
         Field(
             max_length=200,
             pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$",
-            description="Letters, digits and underscores.",
+            description="Letters, digits, `_`, `.` and `-`, with a letter or `_` first.",
             examples=["big_talkers"],
         ),
     ]
