@@ -69,6 +69,7 @@ class Server:
         with Server._turn:
             other = Server._live
             if other is not None and other._thread.is_alive():
+                self._socket.close()
                 raise SashError(f"this process serves a session at {other.url} already; stop that first")
             self._make()
             self._thread.start()
