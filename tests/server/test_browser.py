@@ -24,6 +24,8 @@ pytestmark = [
 FLAGS = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
          "disable-component-update", "disable-sync")  # fmt: skip
 VIEWS = {"/": "Queries", "/answer": "Answer", "/sharing": "Sharing", "/schedule": "Schedule", "/health": "Health"}
+# Milliseconds; a busy machine may take seconds to draw a chart.
+PATIENCE = 60_000
 PHONE = {"width": 390, "height": 844}
 
 
@@ -76,7 +78,7 @@ def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
     def visit(path: str = "/", **options: Any) -> Any:
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.goto(server.url.rstrip("/") + path)
@@ -193,6 +195,7 @@ def test_it_says_plainly_that_the_engine_has_stopped(
 def test_a_token_in_the_address_opens_the_page(browser: Any, session: SparklessSession) -> None:
     with Server(session, ServerSettings(port=0, token="let me in")) as served:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         refused = page.goto(served.url)
         assert refused.status == 401 and page.get_by_role("link").count() == 0
         page.goto(f"{served.url}?token=let%20me%20in")
@@ -216,6 +219,7 @@ def test_the_dashboard_of_a_session(browser: Any, session: SparklessSession) -> 
         opened = session.dashboard()
         assert session.dashboard() is opened
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(opened.url)
         page.get_by_role("status").filter(has_text="Live").first.wait_for()
         page.close()
@@ -225,6 +229,7 @@ def test_the_dashboard_of_a_session(browser: Any, session: SparklessSession) -> 
 def test_the_page_keeps_to_the_limits_of_the_server(browser: Any, session: SparklessSession) -> None:
     with Server(session, ServerSettings(port=0, max_queries=1)) as served:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(served.url)
         page.get_by_label("Name").fill("another")
         page.get_by_role("button", name="Register").click()
