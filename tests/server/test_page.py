@@ -128,6 +128,11 @@ def test_a_timeline_shows_the_newest_moments_only() -> None:
     assert len(options["series"][1]["data"]) == 40
 
 
+def test_no_chart_makes_html_of_data() -> None:
+    drawn = [charts.lines({"a": []}), charts.bars({"a": 1}, "n"), charts.flow([], []), schedule.timeline([])]
+    assert {options["tooltip"]["renderMode"] for options in drawn} == {"richText"}
+
+
 # -- the editor ----------------------------------------------------------------------------------------
 
 

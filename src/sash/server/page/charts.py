@@ -26,6 +26,11 @@ def _axis(kind: str, **more: Any) -> dict[str, Any]:
     }
 
 
+def _tooltip(trigger: str) -> dict[str, Any]:
+    """Drawn, and no HTML: names of groups are data, and data may be hostile."""
+    return {"trigger": trigger, "confine": True, "renderMode": "richText"}
+
+
 def _base(**more: Any) -> dict[str, Any]:
     return {
         "color": PALETTE,
@@ -33,7 +38,7 @@ def _base(**more: Any) -> dict[str, Any]:
         "animation": False,
         "useUTC": True,
         "aria": {"enabled": True},
-        "tooltip": {"trigger": "axis", "confine": True},
+        "tooltip": _tooltip("axis"),
         **more,
     }
 
@@ -64,7 +69,7 @@ def bars(values: Mapping[str, float | None], unit: str) -> dict[str, Any]:
     """One bar per name, the first on top."""
     names = list(values)
     return _base(
-        tooltip={"trigger": "item", "confine": True},
+        tooltip=_tooltip("item"),
         grid={"left": 8, "right": 28, "top": 8, "bottom": 26, "containLabel": True},
         xAxis=_axis("value", name=unit, nameLocation="middle", nameGap=26),
         yAxis=_axis("category", data=names, inverse=True),
@@ -75,7 +80,7 @@ def bars(values: Mapping[str, float | None], unit: str) -> dict[str, Any]:
 def flow(nodes: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What goes where, from left to right. A node has a `name` and a `depth`; a link `source`, `target`, `value`."""
     return _base(
-        tooltip={"trigger": "item", "confine": True},
+        tooltip=_tooltip("item"),
         series=[
             {
                 "type": "sankey",

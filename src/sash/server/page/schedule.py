@@ -55,7 +55,7 @@ def timeline(executed: Sequence[dict[str, Any]]) -> dict[str, Any]:
     options = charts.lines({})
     options["yAxis"] |= {"type": "category", "data": names, "inverse": True, "scale": False}
     options["yAxis"]["axisLabel"] |= {"width": 280, "overflow": "truncate", "hideOverlap": False}
-    options["tooltip"] = {"trigger": "item", "confine": True, "formatter": "{a}: {b}"}
+    options["tooltip"] |= {"trigger": "item", "formatter": "{a}: {b}"}
     options["legend"] |= {"show": True, "data": list(_MARKS)}
     together = {"lineStyle": {"color": charts.GREY, "width": 2}, "silent": True, "showSymbol": False}
     options["series"] = [
