@@ -26,14 +26,13 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
-from sash.cli.options import Packages, Policy, SharePredicates
+from sash.cli.options import Checkpoint, Packages, Policy, RefreshWhenIdle, Script, SharePredicates, Trigger
 from sash.cli.progress import showing_progress
 from sash.cli.script import one_line, place, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
 from sash.cli.sinks import ParquetAnswers, Sink, Sinks, write_json, write_json_answer
 from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
 from sash.core.errors import CatalogError
-from sash.core.time import parse_duration
 from sash.engine.query import Query
 from sash.engine.session import Session
 from sash.engine.settings import DEFAULT_POLICY, Settings
@@ -43,24 +42,13 @@ READER_GONE = 128 + signal.SIGPIPE
 _LOOK_SECONDS = 0.5
 
 
-def interval(text: str) -> str:
-    """A trigger interval as Spark spells it."""
-    try:
-        return f"{max(parse_duration(text), 0) // 1000} milliseconds"
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def run(
-    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")],
+    script: Script,
     until_drained: Annotated[
         bool,
         typer.Option("--until-drained", help="Read what the sources have now, then end. Otherwise live until Ctrl-C."),
     ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
-    ] = None,
+    checkpoint: Checkpoint = None,
     answers: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write each answer to DIR/<query>/<as of>.parquet.")
     ] = None,
@@ -68,15 +56,11 @@ def run(
         bool, typer.Option("--json", help="Print each answer as a line of JSON, and nothing else.")
     ] = False,
     rows: Annotated[int, typer.Option(min=0, help="Print at most so many rows of an answer.")] = 20,
-    trigger: Annotated[
-        str, typer.Option(metavar="DURATION", help="Live: the time between two micro-batches.", callback=interval)
-    ] = "1 sec",
+    trigger: Trigger = "1 sec",
     policy: Policy = DEFAULT_POLICY,
     share_predicates: SharePredicates = "auto",
     packages: Packages = "",
-    refresh_when_idle: Annotated[
-        bool, typer.Option("--refresh-when-idle", help="Live: use idle time to answer queries before they are due.")
-    ] = False,
+    refresh_when_idle: RefreshWhenIdle = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no messages, no summary.")] = False,
 ) -> None:
     """Execute a script of statements and run its queries.

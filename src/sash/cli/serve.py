@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,8 +27,8 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
-from sash.cli.options import Packages, Policy, SharePredicates
-from sash.cli.run import TextOutput, execute, interval
+from sash.cli.options import Checkpoint, Packages, Policy, RefreshWhenIdle, Script, SharePredicates, Trigger
+from sash.cli.run import TextOutput, execute
 from sash.cli.script import place, read_script, rehearse, title
 from sash.cli.signals import stop_requested
 from sash.core.errors import SashError
@@ -47,7 +46,7 @@ _ROWS = 20
 
 
 def serve(
-    script: Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")],
+    script: Script,
     host: Annotated[str, typer.Option(help="Where to listen; other machines can reach any but a loopback address.")] = (
         "127.0.0.1"
     ),
@@ -59,19 +58,12 @@ def serve(
     until_drained: Annotated[
         bool, typer.Option("--until-drained", help="Read what the sources have now, then only answer questions.")
     ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
-    ] = None,
-    trigger: Annotated[
-        str, typer.Option(metavar="DURATION", help="The time between two micro-batches.", callback=interval)
-    ] = "1 sec",
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = "1 sec",
     policy: Policy = DEFAULT_POLICY,
     share_predicates: SharePredicates = "auto",
     packages: Packages = "",
-    refresh_when_idle: Annotated[
-        bool, typer.Option("--refresh-when-idle", help="Use idle time to answer queries before they are due.")
-    ] = False,
+    refresh_when_idle: RefreshWhenIdle = False,
     max_seconds: Annotated[float, typer.Option(min=0.001, help="How long a one-time question may take.")] = 60.0,
     max_questions: Annotated[int, typer.Option(min=1, help="How many are answered at once.")] = 4,
     max_rows: Annotated[int, typer.Option(min=1, help="How many rows of an answer are given out.")] = 100_000,
