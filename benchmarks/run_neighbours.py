@@ -30,7 +30,7 @@ from unittest import mock
 from pyspark.sql import SparkSession
 
 import sash
-from sash.engine import archive_feed
+from sash.engine.stored import archive_feed
 from sash.spark.neighbours import allocation_file
 from sash.spark.session import _SETTINGS
 

@@ -37,13 +37,13 @@ from benchmarks.engines import shared_session
 from benchmarks.packet_panes import SECOND, START, pass_over
 from sash.catalog import Stream
 from sash.core.clock import ManualClock
-from sash.engine.active import Outcome
-from sash.engine.advance import Advance
 from sash.engine.compiler import CompiledQuery
-from sash.engine.pace import UntilNext
+from sash.engine.periodic.active import Outcome
+from sash.engine.periodic.advance import Advance
+from sash.engine.periodic.pace import UntilNext
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.session import Session
 from sash.engine.settings import Settings
-from sash.engine.stream import StreamRuntime
 from sash.scheduling import SharedTime
 
 OUT = Path(__file__).parent / "out"

@@ -42,12 +42,12 @@ from rich.progress import track
 from benchmarks.packet_panes import PACKETS, passes, together
 from benchmarks.packet_queries import LOADS, Workload, workload
 from sash.core.clock import SystemClock
-from sash.engine.active import ActiveQuery
-from sash.engine.advance import Served
-from sash.engine.onetime import answer_once
-from sash.engine.pace import Pace, UntilNext
+from sash.engine.periodic.active import ActiveQuery
+from sash.engine.periodic.advance import Served
+from sash.engine.periodic.onetime import answer_once
+from sash.engine.periodic.pace import Pace, UntilNext
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
-from sash.engine.stream import StreamRuntime
 from sash.scheduling import POLICY_NAMES
 from sash.sharing.pane_tables import PaneTable
 from sash.synopses.basic_interval import BatchFacts

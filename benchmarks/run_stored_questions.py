@@ -29,7 +29,8 @@ import pyarrow as pa
 
 import sash
 from benchmarks import stored_slides
-from sash.engine import ask_stored, kept_indexes
+from sash.engine.asking import ask_stored
+from sash.engine.stored import kept_indexes
 from sash.spark.session import acquire_local_session, release_local_session
 
 OUT = Path(__file__).parent / "out"

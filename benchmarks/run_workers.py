@@ -40,12 +40,12 @@ from benchmarks.packet_queries import LOADS, catalog, workload
 from benchmarks.run_scheduling import ALL_THE_TIME
 from sash.catalog import RegisteredQuery
 from sash.core.clock import SystemClock
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.pace import Pace, UntilNext
+from sash.engine.periodic.pace import Pace, UntilNext
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
-from sash.engine.stream import StreamRuntime
 from sash.synopses.basic_interval import BatchFacts
 
 OUT = Path(__file__).parent / "out"

@@ -22,10 +22,10 @@ import pyarrow as pa
 from benchmarks.isolation_threads import frequent_switches
 from sash.catalog import Catalog, Stream
 from sash.core.time import SECOND
-from sash.engine.ask_folded import answer_folded
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
-from sash.engine.kept import KeptWindow
-from sash.engine.sub_windows import TIME
+from sash.engine.stored.folded import answer_folded
+from sash.engine.stored.kept import KeptWindow
+from sash.engine.stored.sub_windows import TIME
 from sash.synopses import row_folds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("v", pa.int64())])

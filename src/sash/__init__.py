@@ -45,8 +45,8 @@ from sash.core.errors import (
 from sash.core.stopping import Cancellation
 
 if TYPE_CHECKING:
-    from sash.engine.answer import Answer
-    from sash.engine.query import Query
+    from sash.engine.answers.answer import Answer
+    from sash.engine.answers.query import Query
     from sash.engine.session import Session, connect
 
 __version__ = "0.1.0"
@@ -70,8 +70,8 @@ __all__ = [
 
 # Loaded when somebody asks for them: each of Spark's Python workers imports some part of Sash, and never a session.
 _LATER = {
-    "Answer": "sash.engine.answer",
-    "Query": "sash.engine.query",
+    "Answer": "sash.engine.answers.answer",
+    "Query": "sash.engine.answers.query",
     "Session": "sash.engine.session",
     "connect": "sash.engine.session",
 }

@@ -18,8 +18,8 @@ from sash.core.changes import EXP, INSTANT, SIGN, TS
 from sash.core.clock import ManualClock
 from sash.core.errors import ArchiveError, CatalogError, CqlError
 from sash.core.time import SECOND, to_datetime, to_micros
-from sash.engine import archive_feed
-from sash.engine.archive_feed import ArchiveFeed
+from sash.engine.stored import archive_feed
+from sash.engine.stored.archive_feed import ArchiveFeed
 from sash.storage.archive import EXPIRES, Archive, with_times
 from tests.engine.test_session import create, write
 from tests.support.streams import START

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import SECOND
-from sash.engine import explain as explaining
-from sash.engine.ask_folded import answer_folded, why_not_folded
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
-from sash.engine.kept import KeptWindow
+from sash.engine.explaining import explain as explaining
 from sash.engine.settings import Settings
-from sash.engine.sub_windows import TIME
+from sash.engine.stored.folded import answer_folded, why_not_folded
+from sash.engine.stored.kept import KeptWindow
+from sash.engine.stored.sub_windows import TIME
 from sash.synopses.row_folds import RowFold
 from sash.transactions import Recorder, classify
 from tests.support.oracle import recompute, same_rows

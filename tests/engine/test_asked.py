@@ -11,8 +11,8 @@ import pytest
 from sash.core.errors import QuestionCancelledError, QuestionTimedOutError, SashError
 from sash.core.stopping import QUESTION, Cancellation
 from sash.core.time import SECOND
-from sash.engine.asked import asked
-from sash.engine.kept import PRIORITY
+from sash.engine.asking.asked import asked
+from sash.engine.stored.kept import PRIORITY
 from sash.synopses.row_folds import RowFold
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sash.catalog import Stream
 from sash.core.time import SECOND, to_micros
 from sash.core.window import TimeWindow
-from sash.engine.beginnings import PlanPanes, Seen
+from sash.engine.continuous.beginnings import PlanPanes, Seen
 from sash.plan.outputs import Sampled
 from sash.plan.reach import complete_from, pane_of, reaches
 from tests.support.feed import Feed, compiled

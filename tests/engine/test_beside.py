@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.time import SECOND, to_micros
-from sash.engine.advance import Repeated, Service
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import compile_query
-from sash.engine.flight import RESTARTS
-from sash.engine.group import PaneGroup
-from sash.engine.joint import JointAnswers
-from sash.engine.pace import Pace
+from sash.engine.periodic.advance import Repeated, Service
+from sash.engine.periodic.flight import RESTARTS
+from sash.engine.periodic.group import PaneGroup
+from sash.engine.periodic.joint import JointAnswers
+from sash.engine.periodic.pace import Pace
+from sash.engine.periodic.stream import Progress, StreamRuntime
 from sash.engine.settings import Settings
-from sash.engine.stream import Progress, StreamRuntime
 from sash.transactions import isolation
 from tests.engine.test_policies import Hurry, fed, times
 from tests.support.checks import check_answers
@@ -170,7 +170,7 @@ def test_under_ttu_slides_while_the_answer_is_made_come_after_it(monkeypatch: py
 
 @pytest.mark.parametrize("level", ["lws", "ttu"])
 def test_after_so_many_restarts_a_slide_waits(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    monkeypatch.setattr("sash.engine.flight.RESTARTS", 2)
+    monkeypatch.setattr("sash.engine.periodic.flight.RESTARTS", 2)
     live, method = Stream(level, {"q": TOTAL}), "compute" if level == "lws" else "read_ahead"
     original, calls = getattr(JointAnswers, method), list[int]()
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 from sash.core.time import SECOND, to_micros
-from sash.engine.answer import Answer
-from sash.engine.joint import JointAnswers
-from sash.engine.onetime import look_up, stamped
-from sash.engine.pane_history import PaneHistory
+from sash.engine.answers.answer import Answer
+from sash.engine.periodic.joint import JointAnswers
+from sash.engine.periodic.onetime import look_up, stamped
+from sash.engine.periodic.pane_history import PaneHistory
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
-from sash.engine.stream import StreamRuntime
 from sash.transactions import classify, isolation
 from sash.transactions.checker import judge_queries
 from tests.support.duck_pass import aggregate

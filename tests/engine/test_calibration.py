@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sash.engine.calibration import Calibration
+from sash.engine.periodic.calibration import Calibration
 from sash.sharing.prices import Prices
 
 

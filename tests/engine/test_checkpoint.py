@@ -10,7 +10,7 @@ import pytest
 
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
-from sash.engine.checkpoint import FORMAT, Checkpoint
+from sash.engine.records.checkpoint import FORMAT, Checkpoint
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 
 OLD = Path(__file__).parent / "checkpoints"

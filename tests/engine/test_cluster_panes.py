@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
-from sash.engine import state
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
+from sash.engine.periodic import state
 from sash.engine.settings import Settings
 from tests.engine.test_aggregate_oracle import ALL_FORMS, Form, by_time, every_form, expect, windows
 from tests.support.feed import Feed, answers_of, compiled

@@ -305,7 +305,7 @@ def test_what_moves_is_written_before_anything_changes(
             def full(*_: Any, **__: Any) -> None:
                 raise OSError(28, "No space left on device")
 
-            patched.setattr("sash.engine.cluster_tables.pq.write_table", full)
+            patched.setattr("sash.engine.periodic.cluster_tables.pq.write_table", full)
             with pytest.raises(sash.SashError, match="No space left"):
                 session.run()
         session.run()

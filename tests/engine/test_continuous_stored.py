@@ -37,7 +37,7 @@ def as_written(plan: Node, *known: Any) -> Node:
 
 
 def optimise_not(patched: pytest.MonkeyPatch) -> None:
-    for user in ("sash.engine.continuous", "sash.plan.choice"):
+    for user in ("sash.engine.continuous.queries", "sash.plan.choice"):
         patched.setattr(f"{user}.optimise", as_written)
 
 

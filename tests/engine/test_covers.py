@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sash.catalog import Catalog
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
-from sash.engine import state
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
-from sash.engine.onetime import answer_once
+from sash.engine.periodic import state
+from sash.engine.periodic.onetime import answer_once
 from sash.engine.settings import PREDICATE_SHARING, Settings
 from sash.sharing.choose import Load
 from tests.support.checks import check_answers

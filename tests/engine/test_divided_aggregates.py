@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.engine.join_group import JoinAnswer, JoinGroup
+from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
 from sash.operators import Stage
 from sash.operators.share import Share
 from sash.plan.outputs import Sampled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sash.core.time import SECOND
 from sash.core.window import TimeWindow
-from sash.engine.explain_joins import explain_joins
+from sash.engine.explaining.explain_joins import explain_joins
 from sash.plan.continuous import Join
 from sash.plan.estimates import Statistics
 from sash.plan.join_costs import JoinInput, cost

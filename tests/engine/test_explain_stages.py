@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sash.core.window import RowWindow, TimeWindow
-from sash.engine.explain_continuous import explain_plan
+from sash.engine.explaining.explain_continuous import explain_plan
 from sash.plan.continuous import Aggregated, GroupBy, Join
 from sash.plan.estimates import Statistics
 from sash.plan.fuse_joins import fuse_joins

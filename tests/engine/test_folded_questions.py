@@ -15,8 +15,8 @@ import pytest
 import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_micros
-from sash.engine import ask_stored
-from sash.engine.sub_windows import TIME
+from sash.engine.asking import ask_stored
+from sash.engine.stored.sub_windows import TIME
 from sash.synopses.row_folds import RowFold
 from tests.engine.test_stored_questions import told
 from tests.support.oracle import same_rows

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.time import SECOND, to_micros
-from sash.engine.answer import Answer
-from sash.engine.onetime import is_cut
+from sash.engine.answers.answer import Answer
+from sash.engine.periodic.onetime import is_cut
 from tests.engine.test_aggregate_oracle import numbered
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.streams import START, batches, stream, to_table

@@ -16,10 +16,17 @@ from hypothesis import strategies as st
 from sash.catalog import Catalog, RegisteredQuery, Source, StoredIndex, Stream, Table
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
-from sash.engine import history as histories
-from sash.engine.history import CatalogHistory, Change, query_change, stream_change, table_change, without_undone
-from sash.engine.table_rows import encoded
-from sash.engine.tables import Tables
+from sash.engine.records import history as histories
+from sash.engine.records.history import (
+    CatalogHistory,
+    Change,
+    query_change,
+    stream_change,
+    table_change,
+    without_undone,
+)
+from sash.engine.records.table_rows import encoded
+from sash.engine.records.tables import Tables
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from sash.core.time import SECOND
-from sash.engine import state
-from sash.engine.answer import Answer
-from sash.engine.stream import StreamRuntime
+from sash.engine.answers.answer import Answer
+from sash.engine.periodic import state
+from sash.engine.periodic.stream import StreamRuntime
 from sash.synopses.basic_interval import MOST_UNMERGED
 from sash.synopses.partitioned import LEAST_DROPPED
 from tests.support.feed import Feed, compiled

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.clock import ManualClock
-from sash.engine.input_limit import InputLimit
-from sash.engine.input_meter import InputMeter
+from sash.engine.streams.input_limit import InputLimit
+from sash.engine.streams.input_meter import InputMeter
 
 LAG = 10.0
 

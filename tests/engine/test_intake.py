@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from sash.catalog import Source
 from sash.core.clock import ManualClock
 from sash.core.errors import SashError, SourceError
-from sash.engine.intake import Intake
 from sash.engine.statistics import StreamStatistics
+from sash.engine.streams.intake import Intake
 
 
 class Disk:

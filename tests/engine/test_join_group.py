@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, Stream
 from sash.core.changes import Changes
-from sash.engine.join_group import JoinAnswer, JoinGroup, same_join
-from sash.engine.sampling import Sampler
+from sash.engine.continuous.join_group import JoinAnswer, JoinGroup, same_join
+from sash.engine.continuous.sampling import Sampler
 from sash.language import SelectStatement, bind_continuous, parse
 from sash.operators import Arrivals, Stage
 from sash.plan.continuous import Node, windows

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sash.catalog import Stream
 from sash.core.time import SECOND
-from sash.engine.kept import PRIORITY, KeptWindow
+from sash.engine.stored.kept import PRIORITY, KeptWindow
 from sash.transactions import Recorder, classify
 from tests.support.kept import SCHEMA, InFiles, InMemory, table
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sash.catalog import StoredIndex, Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND
-from sash.engine.kept import KeptWindow
-from sash.engine.kept_indexes import IndexGoneError
-from sash.engine.sub_windows import TIME
+from sash.engine.stored.kept import KeptWindow
+from sash.engine.stored.kept_indexes import IndexGoneError
+from sash.engine.stored.sub_windows import TIME
 from sash.language import ROW_KINDS, SET_KINDS, Sought
 from sash.storage.window import SlidingWindow
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import sash
-from sash.engine.joint import JointAnswers
-from sash.engine.pane_lookup import PaneLookup
+from sash.engine.periodic.joint import JointAnswers
+from sash.engine.periodic.pane_lookup import PaneLookup
 from tests.engine.test_session import create, seconds, ten_files
 
 pytestmark = pytest.mark.spark

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.engine.load import IN_A_ROW, REST_SECONDS, Load
 from sash.engine.statistics import StreamStatistics
+from sash.engine.streams.load import IN_A_ROW, REST_SECONDS, Load
 
 
 def by_definition(times: list[float], interval: float) -> list[bool]:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_datetime
-from sash.engine.answer import Answer
-from sash.engine.mailbox import DROP_NEWEST, DROP_OLDEST, Mailbox, check_policy
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.mailbox import DROP_NEWEST, DROP_OLDEST, Mailbox, check_policy
 from tests.support.streams import START
 from tests.support.threads import PATIENCE, join, start
 

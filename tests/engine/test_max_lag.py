@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.catalog import Source
-from sash.engine.input_meter import InputMeter
+from sash.engine.streams.input_meter import InputMeter
 from sash.spark.limits import limit_option, limited
 from tests.engine.test_log_events import events
 from tests.engine.test_session import write

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.engine.metrics import exposition
+from sash.engine.reporting.metrics import exposition
 from tests.engine.test_session import create, ten_files
 from tests.support.prometheus import parsed
 

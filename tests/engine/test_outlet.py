@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.core.time import SECOND, to_datetime
-from sash.engine import outlet as outlets
-from sash.engine.answer import Answer
-from sash.engine.outlet import Outlet
+from sash.engine.answers import outlet as outlets
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.outlet import Outlet
 from tests.support.faults import DAMAGES, FullDisk, Killed, dying
 from tests.support.streams import START
 from tests.support.threads import PATIENCE, join, start

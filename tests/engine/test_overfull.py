@@ -18,9 +18,9 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import SashError
 from sash.core.time import SECOND
-from sash.engine.join_group import JoinGroup
-from sash.engine.kept import KeptWindow
-from sash.engine.view import View
+from sash.engine.continuous.join_group import JoinGroup
+from sash.engine.continuous.view import View
+from sash.engine.stored.kept import KeptWindow
 from tests.engine.test_join_group import epochs, query_of
 from tests.engine.test_session import create, write
 from tests.support.kept import SCHEMA, table

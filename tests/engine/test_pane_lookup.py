@@ -13,9 +13,9 @@ from sash.catalog import Catalog
 from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
-from sash.engine.onetime import look_up, stamped
-from sash.engine.pane_lookup import PaneLookup
-from sash.engine.stream import newest_common
+from sash.engine.periodic.onetime import look_up, stamped
+from sash.engine.periodic.pane_lookup import PaneLookup
+from sash.engine.periodic.stream import newest_common
 from sash.synopses import basic_interval, partitioned
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows

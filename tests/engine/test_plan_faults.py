@@ -17,8 +17,8 @@ from sash.core.changes import Changes
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.core.window import TimeWindow
-from sash.engine.beginnings import Seen
-from sash.engine.plan_runtime import Batch, Instants, PlanRuntime, no_tables
+from sash.engine.continuous.beginnings import Seen
+from sash.engine.continuous.plan_runtime import Batch, Instants, PlanRuntime, no_tables
 from sash.plan.continuous import Join
 from sash.spark.buckets import BucketedPlan
 from sash.state import files

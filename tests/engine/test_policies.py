@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.time import SECOND, to_micros
-from sash.engine import state
-from sash.engine.advance import Repeated, Service
-from sash.engine.answer import Answer
-from sash.engine.pace import UNHURRIED, Pace
+from sash.engine.answers.answer import Answer
+from sash.engine.periodic import state
+from sash.engine.periodic.advance import Repeated, Service
+from sash.engine.periodic.pace import UNHURRIED, Pace
 from sash.engine.settings import Settings
 from sash.scheduling import POLICIES
 from tests.support.checks import check_answers

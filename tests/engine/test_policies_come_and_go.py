@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.time import SECOND, to_micros
-from sash.engine import state
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
+from sash.engine.periodic import state
 from sash.engine.settings import Settings
 from sash.scheduling import POLICIES
 from tests.engine.test_policies import Hurry

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.time import SECOND, to_micros
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from tests.engine.test_aggregate_oracle import PLAIN_FORMS, by_partition, by_rows, by_time, expect
 from tests.support.feed import Feed, compiled

@@ -7,8 +7,8 @@ from collections import deque
 import pyarrow as pa
 
 from sash.core.time import to_datetime
-from sash.engine.answer import Answer
-from sash.engine.query import ANSWER_OVERHEAD, AnswerMemory
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import ANSWER_OVERHEAD, AnswerMemory
 
 
 def answer(second: int, table: pa.Table) -> Answer:

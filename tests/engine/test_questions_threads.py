@@ -20,13 +20,13 @@ import pytest
 
 from sash.catalog import Catalog
 from sash.core.time import SECOND
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
-from sash.engine.group import PaneGroup
-from sash.engine.onetime import look_up
-from sash.engine.pane_lookup import PaneLookup
+from sash.engine.periodic.group import PaneGroup
+from sash.engine.periodic.onetime import look_up
+from sash.engine.periodic.pane_lookup import PaneLookup
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
-from sash.engine.stream import StreamRuntime
 from sash.synopses.basic_interval import BatchFacts, PaneRows
 from sash.transactions import ISOLATION_LEVELS, History, classify, isolation
 from sash.transactions.history import Kind, Operation

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, StoredIndex, Stream
 from sash.core.time import SECOND
-from sash.engine import kept_indexes
-from sash.engine.explain_stored import explain_rows
-from sash.engine.kept import KeptWindow
-from sash.engine.read_stored import common_time, having, read_question
-from sash.engine.stored_access import ByOrder, ByPlace, ByProbe, ByValue, IndexesOf, choose_access
-from sash.engine.stored_windows import in_places, window_rows
-from sash.engine.sub_windows import TIME
+from sash.engine.asking.read_stored import common_time, having, read_question
+from sash.engine.explaining.explain_stored import explain_rows
+from sash.engine.stored import kept_indexes
+from sash.engine.stored.kept import KeptWindow
+from sash.engine.stored.stored_access import ByOrder, ByPlace, ByProbe, ByValue, IndexesOf, choose_access
+from sash.engine.stored.stored_windows import in_places, window_rows
+from sash.engine.stored.sub_windows import TIME
 from sash.language import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from sash.storage.window import SlidingWindow
 from tests.support.stored_questions import joins, nested, orders, sorts

@@ -16,10 +16,10 @@ import sash
 from sash.catalog import Catalog, Stream
 from sash.core.errors import NotSupportedError, SashError
 from sash.core.time import SECOND
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
+from sash.engine.commands.declare import checked
 from sash.engine.compiler import as_select, compile_question, compile_select
-from sash.engine.declare import checked
-from sash.engine.onetime import answer_once
+from sash.engine.periodic.onetime import answer_once
 from tests.engine.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.streams import START, stream, to_table

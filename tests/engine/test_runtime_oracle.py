@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.time import SECOND, to_micros
-from sash.engine import state
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.onetime import is_cut
+from sash.engine.periodic import state
+from sash.engine.periodic.onetime import is_cut
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
-from sash.engine.stream import StreamRuntime
 from tests.support.checks import check_answers, check_schedule
 from tests.support.duck_pass import aggregate
 from tests.support.oracle import same_rows

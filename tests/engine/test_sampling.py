@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from sash.core.changes import NEVER, Changes
 from sash.core.window import TimeWindow
-from sash.engine.explain_continuous import explain_plan
-from sash.engine.sampling import Sampler
+from sash.engine.continuous.sampling import Sampler
+from sash.engine.explaining.explain_continuous import explain_plan
 from sash.plan.outputs import ISTREAM, Deltas, Sampled
 from tests.support.plans import window
 

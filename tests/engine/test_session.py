@@ -19,7 +19,7 @@ import pytest
 import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_datetime, to_micros
-from sash.engine.live import IdleWatch
+from sash.engine.streams.live import IdleWatch
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from sash.core.time import SECOND, to_micros
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.settings import Settings
 from tests.support.feed import Feed, compiled

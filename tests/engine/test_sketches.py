@@ -18,7 +18,7 @@ import pytest
 
 import sash
 from sash.core.time import SECOND, to_micros
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from tests.support.oracle import duck, same_rows
 from tests.support.streams import START
 

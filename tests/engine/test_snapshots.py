@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.time import SECOND
-from sash.engine import state
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.periodic import state
 from sash.synopses import basic_interval, partitioned
 from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL

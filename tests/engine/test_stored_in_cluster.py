@@ -187,7 +187,7 @@ def test_a_slow_question_keeps_its_files(
     spark: Any, twenty_seconds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The window slides between the moment at which a question takes its files and that at which Spark reads them."""
-    import sash.engine.ask_stored as asking
+    import sash.engine.asking.ask_stored as asking
 
     with sash.connect(spark=spark, isolation="ws", clock=ManualClock()) as session:
         create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
@@ -302,7 +302,7 @@ def test_where_to_keep_is_checked(spark: Any) -> None:
 def test_executors_elsewhere_need_a_directory_that_they_see(
     spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import sash.engine.runner as runner
+    import sash.engine.streams.runner as runner
 
     monkeypatch.setattr(runner, "is_local", lambda session: False)
     frame = spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00.5' AS ts, 1 AS v")

@@ -17,8 +17,8 @@ import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_datetime, to_micros
-from sash.engine.ask_stored import _frame
-from sash.engine.sub_windows import TIME
+from sash.engine.asking.ask_stored import _frame
+from sash.engine.stored.sub_windows import TIME
 from tests.engine.test_session import create, write
 from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition

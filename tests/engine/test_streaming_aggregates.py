@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.core.time import SECOND, to_micros
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from tests.engine.test_aggregate_oracle import ANY_FORM, by_partition, by_rows, by_time, expect, numbered
 from tests.engine.test_streaming_oracle import declare, write
 from tests.support.forms import SEVERAL, Form

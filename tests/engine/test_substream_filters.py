@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
-from sash.engine import filters
-from sash.engine.answer import Answer
-from sash.engine.group import PaneGroup
+from sash.engine.answers.answer import Answer
+from sash.engine.periodic import filters
+from sash.engine.periodic.group import PaneGroup
 from sash.engine.settings import Settings
 from sash.synopses.substreams import CollectiveIndex
 from tests.support.feed import Feed, compiled

@@ -18,9 +18,9 @@ import sash
 from sash.catalog import Catalog, Stream, Table
 from sash.core.changes import NEVER
 from sash.core.errors import CatalogError, CheckpointError, CqlError, SashError
-from sash.engine.history import CatalogHistory
-from sash.engine.plan_runtime import BEGINNING
-from sash.engine.tables import Tables
+from sash.core.time import BEGINNING
+from sash.engine.records.history import CatalogHistory
+from sash.engine.records.tables import Tables
 
 PORTS = "CREATE NONRETROACTIVE TABLE ports (port INT PRIMARY KEY, name STRING)"
 CUSTOMERS = "CREATE TABLE customers (id INT, region STRING, name STRING, since DATE, PRIMARY KEY (id, region))"

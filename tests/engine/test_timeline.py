@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
-from sash.engine.join_runtime import JoinRuntime
-from sash.engine.schedule_report import schedule_report
+from sash.engine.continuous.join_runtime import JoinRuntime
+from sash.engine.periodic.timeline import EARLY, LATE, ON_TIME
+from sash.engine.reporting.schedule_report import schedule_report
 from sash.engine.settings import Settings
-from sash.engine.timeline import EARLY, LATE, ON_TIME
 from sash.scheduling import POLICIES
 from sash.scheduling import policy as policy_named
 from tests.engine.test_policies import Hurry, texts

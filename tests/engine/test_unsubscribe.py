@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sash.engine.answer import Answer
-from sash.engine.query import Query
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import Query
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 from tests.support.threads import PATIENCE

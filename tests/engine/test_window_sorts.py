@@ -15,7 +15,7 @@ import pytest
 import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND
-from sash.engine import ask_stored
+from sash.engine.asking import ask_stored
 from tests.storage.window.test_types import TYPES
 from tests.support.streams import START
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 import sash
 from sash.core.errors import SashError
 from sash.core.time import SECOND
+from sash.engine.periodic.stream import Progress, StreamRuntime
 from sash.engine.settings import Settings
-from sash.engine.stream import Progress, StreamRuntime
 from tests.engine.test_session import create, ten_files
 from tests.support.duck_pass import aggregate
 from tests.support.feed import compiled

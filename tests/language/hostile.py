@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CqlError, SashError
+from sash.engine.commands.declare import declared_stream
+from sash.engine.commands.declare_archive import declared_archive
+from sash.engine.commands.index_commands import IndexCommands
+from sash.engine.commands.shared import Shared
 from sash.engine.compiler import as_select, compile_any_question, compile_query, compile_select
-from sash.engine.continuous import unmeasured
-from sash.engine.declare import declared_stream
-from sash.engine.declare_archive import declared_archive
-from sash.engine.explain import compile_for_explain, explain
-from sash.engine.explain_continuous import explain_continuous
-from sash.engine.explain_stored import explain_rows
-from sash.engine.history import CatalogHistory
-from sash.engine.index_commands import IndexCommands
-from sash.engine.kept import KeptWindow
+from sash.engine.continuous.queries import unmeasured
+from sash.engine.explaining.explain import compile_for_explain, explain
+from sash.engine.explaining.explain_continuous import explain_continuous
+from sash.engine.explaining.explain_stored import explain_rows
+from sash.engine.records.history import CatalogHistory
 from sash.engine.settings import Settings
-from sash.engine.shared import Shared
+from sash.engine.stored.kept import KeptWindow
 from sash.language import (
     CreateArchive,
     CreateIndex,

@@ -10,8 +10,8 @@ import pytest
 
 from sash.catalog import Catalog, RegisteredQuery, Stream, Table
 from sash.core.errors import CqlError
+from sash.engine.commands.declare_archive import declared_archive
 from sash.engine.compiler import as_select
-from sash.engine.declare_archive import declared_archive
 from sash.language import (
     CreateArchive,
     CreateStream,

@@ -7,7 +7,7 @@ import pytest
 
 from sash.catalog import Catalog, Stream, one_in
 from sash.core.errors import CatalogError, CqlError
-from sash.engine.declare import declared_stream
+from sash.engine.commands.declare import declared_stream
 from sash.language import CreateStream, bind, bind_continuous, is_continuous, parse
 from sash.language.statements import SelectStatement
 from sash.plan.nodes import Project

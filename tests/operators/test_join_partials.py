@@ -7,7 +7,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-from sash.engine.join_layout import JoinLayout
+from sash.engine.continuous.join_layout import JoinLayout
 from sash.operators.join_partials import Fold, together
 from tests.engine.test_join_group import SEC, Tuples, epochs, query_of
 

@@ -15,8 +15,8 @@ import pytest
 
 from sash.core.errors import QueryFailedError, SashError, SourceError
 from sash.core.time import to_datetime
-from sash.engine.answer import Answer
-from sash.engine.states import ENDED, FAILED, StreamState
+from sash.engine.answers.answer import Answer
+from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
 from sash.server.events import behind, event_id
 from sash.server.followers import End, Followers, Gap

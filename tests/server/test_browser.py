@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sash.core.errors import SourceError
-from sash.engine.states import ENDED, FAILED, StreamState
+from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
 from tests.support.sparkless_session import SparklessSession, tuples
 

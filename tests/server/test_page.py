@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sash.core.errors import CqlError, SashError, Span
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.server.page import answer, charts, editor, queries, schedule, sharing
 from sash.server.page.rows import shown_rows, table_columns
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sash.core.errors import SourceError
-from sash.engine.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
+from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
 from sash.server import watch as watching
 from sash.server.watch import Watch
 from tests.support.sparkless_session import SparklessSession, tuples

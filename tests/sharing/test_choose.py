@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
 from sash.core.window import FOREVER
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.sharing import choose as module
 from sash.sharing.choose import Choice, Load, check_synopsis, choose
 from sash.synopses import basic_interval

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sash.cli import app
 from sash.core.time import SECOND
-from sash.engine.explain import explain
+from sash.engine.explaining.explain import explain
 from sash.engine.settings import Settings
 from sash.sharing.choose import Load
 from sash.sharing.pane_tables import PaneTable

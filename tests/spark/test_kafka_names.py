@@ -9,8 +9,8 @@ import pytest
 
 from sash.core.errors import SashError, SourceError
 from sash.core.time import SECOND, to_datetime
-from sash.engine.continuous import ContinuousQueries
-from sash.engine.query import Query
+from sash.engine.answers.query import Query
+from sash.engine.continuous.queries import ContinuousQueries
 from sash.spark import sinks
 from sash.spark.kafka import Messages
 from sash.spark.sinks import Sink

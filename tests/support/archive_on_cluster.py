@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import sash
 from sash.core.time import SECOND
-from sash.engine import archive_feed
+from sash.engine.stored import archive_feed
 from sash.spark.archive import SparkWriter
 from tests.support.streams import START
 

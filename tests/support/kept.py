@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from sash.catalog import Stream
 from sash.core.time import Micros
-from sash.engine.kept import KeptWindow, Stored
-from sash.engine.sub_windows import TIME
+from sash.engine.stored.kept import KeptWindow, Stored
+from sash.engine.stored.sub_windows import TIME
 from sash.storage.window_files import WindowFiles
 from sash.transactions import Recorder
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.engine.group import PaneGroup
+from sash.engine.periodic.group import PaneGroup
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, key_name, stored_panes, stored_rows
 from tests.support.duck_pass import aggregate

@@ -9,9 +9,9 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, Micros
-from sash.engine.history import stream_change
+from sash.engine.records.history import stream_change
 from sash.engine.session import Session
-from sash.engine.states import RUNNING, SessionState, StreamState
+from sash.engine.streams.states import RUNNING, SessionState, StreamState
 from tests.support.streams import START, to_table
 from tests.support.without_spark import DuckPipeline
 

@@ -20,13 +20,13 @@ import pytest
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine import keep_batch
-from sash.engine.checkpoint import Checkpoint
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.history import query_change, stream_change
-from sash.engine.running import RunningStream
+from sash.engine.periodic.stream import Progress
+from sash.engine.records.checkpoint import Checkpoint
+from sash.engine.records.history import query_change, stream_change
 from sash.engine.settings import Settings
-from sash.engine.stream import Progress
+from sash.engine.stored import keep_batch
+from sash.engine.streams.running import RunningStream
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.numbering import Interval
 from sash.synopses.basic_interval import BatchFacts

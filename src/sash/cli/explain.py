@@ -15,7 +15,7 @@ from sash.cli.opening import open_session
 from sash.cli.options import Policy, SharePredicates
 from sash.cli.script import Rehearsal, declared_columns, declares_all_columns, one_line, place, read_script, title
 from sash.engine.compiler import CompiledQuery
-from sash.engine.explain import explain as explain_query
+from sash.engine.explaining.explain import explain as explain_query
 from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.language import CreateStream, Statement
 

@@ -33,7 +33,7 @@ from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_req
 from sash.cli.sinks import ParquetAnswers, Sink, Sinks, write_json, write_json_answer
 from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
 from sash.core.errors import CatalogError
-from sash.engine.query import Query
+from sash.engine.answers.query import Query
 from sash.engine.session import Session
 from sash.engine.settings import DEFAULT_POLICY, Settings
 from sash.language import CreateArchive, CreateStream, SelectStatement, Statement

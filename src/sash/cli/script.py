@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Table
 from sash.core.errors import CqlError, SashError
+from sash.engine.commands.declare import declared_stream
+from sash.engine.commands.declare_archive import declared_archive
 from sash.engine.compiler import CompiledQuery, as_select, compile_any_question, compile_select, compile_stored
-from sash.engine.continuous import unmeasured
-from sash.engine.declare import declared_stream
-from sash.engine.declare_archive import declared_archive
-from sash.engine.explain import compile_for_explain
-from sash.engine.explain_continuous import either, explain_continuous
-from sash.engine.explain_stored import explain_rows
+from sash.engine.continuous.queries import unmeasured
+from sash.engine.explaining.explain import compile_for_explain
+from sash.engine.explaining.explain_continuous import either, explain_continuous
+from sash.engine.explaining.explain_stored import explain_rows
 from sash.language import (
     SCRIPTS,
     AlterArchive,

@@ -32,10 +32,10 @@ from sash.cli.run import TextOutput, execute
 from sash.cli.script import place, read_script, rehearse, title
 from sash.cli.signals import stop_requested
 from sash.core.errors import SashError
-from sash.engine.query import Query
+from sash.engine.answers.query import Query
 from sash.engine.session import Session
 from sash.engine.settings import DEFAULT_POLICY, Settings
-from sash.engine.states import ENDED, FAILED
+from sash.engine.streams.states import ENDED, FAILED
 from sash.language import SelectStatement, Statement
 
 if TYPE_CHECKING:

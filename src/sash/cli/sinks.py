@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sash.core.errors import SashError
 from sash.core.plain import plain
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 
 logger = logging.getLogger("sash.cli")
 

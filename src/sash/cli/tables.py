@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 
 
 def answer_table(answer: Answer, limit: int) -> RenderableType:

@@ -29,6 +29,8 @@ _SPELT = (("day", UNITS["day"]), ("hour", UNITS["hour"]), ("min", UNITS["min"]),
 # Longer than any stream anybody keeps, and far from where int64 microseconds overflow.
 LONGEST: Micros = 3_660 * UNITS["day"]
 
+# Before all event times, and far enough from the least int64 for arithmetic.
+BEGINNING: Micros = -(2**62)
 # Event times that Python's datetime can show, also a longest window later. Spark's own go on for 290,000 years.
 EARLIEST: Micros = -62_135_596_800 * SECOND
 LATEST: Micros = 253_402_300_799 * SECOND - LONGEST

@@ -7,11 +7,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery
+from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CqlError, NotSupportedError, SashError, Span
-from sash.core.time import Micros
+from sash.core.time import Micros, format_duration
 from sash.core.window import Window
-from sash.engine.sub_windows import why_not_stored
 from sash.language import (
     Select,
     SelectStatement,
@@ -203,3 +202,18 @@ def as_select(text: str) -> Select:
     if not isinstance(statement, SelectStatement):
         raise CqlError("expected a SELECT", text, Span(0, len(text.split(maxsplit=1)[0])))
     return statement.select
+
+
+def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
+    """What a stream would have to keep for a question; None if it does."""
+    if unbounded:
+        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
+    if stream.keep is None:
+        example = "10 min" if reach is None else format_duration(reach)
+        return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
+    if reach is not None and reach > stream.keep:
+        return (
+            f"stream '{stream.name}' stores its rows for {format_duration(stream.keep)}, and the question looks back "
+            f"{format_duration(reach)}: KEEP {format_duration(reach)} would make it possible"
+        )
+    return None

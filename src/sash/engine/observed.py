@@ -23,7 +23,7 @@ from sash.plan.continuous import BaseWindow
 from sash.plan.estimates import Statistics, condition_on, expression_on, occupied
 
 if TYPE_CHECKING:
-    from sash.engine.stream import StreamRuntime
+    from sash.engine.periodic.stream import StreamRuntime
 
 SAMPLE = 10_000
 

@@ -1,12 +1,12 @@
 """A session: everything a user's program says to Sash goes through here, and on to the part that does it.
 
-    stream_commands.py   CREATE and DROP STREAM        query_commands.py   REGISTER and DROP QUERY; answers come here
-    table_commands.py    tables and their changes      questions.py        one-time SELECT, EXPLAIN
-    index_commands.py    indexes of stored windows     archive_commands.py rows on disk, until they expire
-    runner.py            run, start, stop              report.py           SHOW, DESCRIBE, stats
+    commands/   statements about streams, tables, queries, indexes, archives; answers come to query_commands.py
+    asking/     one-time SELECT, EXPLAIN
+    streams/    run, start, stop
+    reporting/  SHOW, DESCRIBE, stats
 
 The life of a query is `register`: text, statement, plan (compiler), catalog; the next micro-batch of its stream
-takes it into the shared pass. The life of a tuple is in `running.py`.
+takes it into the shared pass. The life of a tuple is in `streams/running.py`.
 """
 
 from __future__ import annotations
@@ -25,42 +25,43 @@ from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
 from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
-from sash.engine.archive_commands import ArchiveCommands
-from sash.engine.asked import asked
-from sash.engine.checkpoint import Checkpoint
-from sash.engine.cluster_tables import Place
+from sash.engine.answers.notebook.html import Explanation
+from sash.engine.answers.query import AnswerMemory, Query
+from sash.engine.asking.asked import asked
+from sash.engine.asking.questions import Questions
+from sash.engine.commands.archive_commands import ArchiveCommands
+from sash.engine.commands.declare import checked_execution, shedding
+from sash.engine.commands.index_commands import IndexCommands
+from sash.engine.commands.query_commands import QueryCommands
+from sash.engine.commands.shared import Shared
+from sash.engine.commands.stream_commands import StreamCommands
+from sash.engine.commands.table_commands import TableCommands
 from sash.engine.compiler import as_select
-from sash.engine.continuous import ContinuousQueries, joined_query
+from sash.engine.continuous.plans import Plans, StreamPlans
+from sash.engine.continuous.queries import ContinuousQueries, joined_query
 from sash.engine.dashboard import Dashboard, open_dashboard
-from sash.engine.declare import checked_execution, duration, shedding
-from sash.engine.history import CatalogHistory
-from sash.engine.index_commands import IndexCommands
-from sash.engine.metrics import exposition
-from sash.engine.notebook.html import Explanation
 from sash.engine.observed import measured
 from sash.engine.overfull import Most
-from sash.engine.plans import Plans, StreamPlans
-from sash.engine.query import AnswerMemory, Query
-from sash.engine.query_commands import QueryCommands
-from sash.engine.questions import Questions
-from sash.engine.report import describe, session_statistics, show_queries, show_tables
-from sash.engine.runner import Runner
-from sash.engine.running import RunningStream
-from sash.engine.schedule_report import schedule_report
+from sash.engine.periodic.cluster_tables import Place
+from sash.engine.records.checkpoint import Checkpoint
+from sash.engine.records.history import CatalogHistory
+from sash.engine.records.table_rows import Given
+from sash.engine.records.tables import Tables
+from sash.engine.reporting.metrics import exposition
+from sash.engine.reporting.report import describe, session_statistics, show_queries, show_tables
+from sash.engine.reporting.schedule_report import schedule_report
 from sash.engine.settings import (
     DEFAULT_CLUSTER_GROUPS,
     DEFAULT_MAX_GROUPS,
     DEFAULT_MAX_ROWS,
     DEFAULT_POLICY,
     Settings,
+    duration,
 )
-from sash.engine.shared import Shared
 from sash.engine.spark_home import SparkHome
-from sash.engine.states import SessionState
-from sash.engine.stream_commands import StreamCommands
-from sash.engine.table_commands import TableCommands
-from sash.engine.table_rows import Given
-from sash.engine.tables import Tables
+from sash.engine.streams.runner import Runner
+from sash.engine.streams.running import RunningStream
+from sash.engine.streams.states import SessionState
 from sash.language import (
     SCRIPTS,
     AlterArchive,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sash.core.errors import SashError, nearest
+from sash.core.time import Micros, parse_duration
 from sash.scheduling import Policy
 from sash.scheduling import policy as policy_named
 
@@ -68,3 +69,11 @@ class Settings:
 
     def make_policy(self) -> Policy:
         return policy_named(self.policy)
+
+
+def duration(what: str, text: str) -> Micros:
+    """An option that is a length of time; the error names the option."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise SashError(f"{what}: {error}") from None

@@ -16,9 +16,9 @@ from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from sash.core.plain import plain
-from sash.engine.query import Query as Handle
+from sash.engine.answers.query import Query as Handle
 from sash.engine.session import Session
-from sash.engine.states import CLOSED, FAILED
+from sash.engine.streams.states import CLOSED, FAILED
 from sash.server import models
 from sash.server.asking import Desk
 from sash.server.events import FollowingResponse, behind, newest, newest_of

@@ -27,7 +27,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from sash.core.errors import SashError
-from sash.engine.answer import Answer
+from sash.engine.answers.answer import Answer
 from sash.server.followers import Beat, End, Follower, Gap, Happening
 from sash.server.wire import EVENTS, cut, described, rows_of
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
-from sash.engine.answer import Answer
-from sash.engine.query import Query
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import Query
 from sash.engine.session import Session
-from sash.engine.states import CLOSED, ENDED, FAILED, SessionState
+from sash.engine.streams.states import CLOSED, ENDED, FAILED, SessionState
 from sash.server.problems import TOO_MANY, ProblemError
 from sash.server.settings import ServerSettings
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import psutil
 
-from sash.engine import states
 from sash.engine.session import Session
+from sash.engine.streams import states
 
 logger = logging.getLogger("sash.server")
 

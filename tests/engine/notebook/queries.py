@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sash.catalog import RegisteredQuery
-from sash.engine.query import AnswerMemory, Query
+from sash.engine.answers.query import AnswerMemory, Query
 
 
 def handle(text: str, **more: Any) -> Query:

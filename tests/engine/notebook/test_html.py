@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.errors import SashError
-from sash.engine.answer import Answer
-from sash.engine.notebook.html import MOST_ROWS, Explanation, table_html
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.notebook.html import MOST_ROWS, Explanation, table_html
 from tests.engine.notebook.queries import handle
 
 NASTY = "<script>alert('&')</script>"

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from sash.core.errors import SashError
-from sash.engine.answer import Answer
-from sash.engine.notebook.plot import MOST_LINES
-from sash.engine.query import Query
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.notebook.plot import MOST_LINES
+from sash.engine.answers.query import Query
 from tests.engine.notebook.queries import handle
 
 TOTAL = "SELECT SUM(v) AS total, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]"

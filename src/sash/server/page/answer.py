@@ -10,8 +10,8 @@ import pyarrow as pa
 from nicegui import ui
 
 from sash.core.errors import SashError
-from sash.engine.answer import Answer
-from sash.engine.query import Query
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import Query
 from sash.engine.session import Session
 from sash.server.page import charts
 from sash.server.page.frame import heading

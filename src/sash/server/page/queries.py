@@ -10,8 +10,8 @@ from typing import Any
 from nicegui import ui
 
 from sash.core.errors import SashError
-from sash.engine.answer import Answer
-from sash.engine.query import Query
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import Query
 from sash.engine.session import Session
 from sash.server.api import Service
 from sash.server.page.editor import Editor

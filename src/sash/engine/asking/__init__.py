@@ -1,0 +1,1 @@
+"""One-time questions: over panes, stored windows and archives."""

@@ -1,0 +1,170 @@
+"""What a session answers about itself and its windows: one-time SELECTs and EXPLAIN."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.errors import QueryFailedError, QuestionStoppedError, SashError
+from sash.core.stopping import check_question
+from sash.engine.answers.notebook.html import Explanation
+from sash.engine.answers.query import Query
+from sash.engine.asking.ask_counts import counting_index
+from sash.engine.asking.ask_stored import answer_by_spark, answer_from_rows, is_whole
+from sash.engine.commands.query_commands import QueryCommands
+from sash.engine.commands.shared import Shared
+from sash.engine.compiler import CompiledQuery, compile_any_question, why_not_stored
+from sash.engine.continuous.queries import ContinuousQueries
+from sash.engine.explaining import explain as explaining
+from sash.engine.explaining.explain_continuous import either, explain_continuous
+from sash.engine.explaining.explain_stored import explain_rows
+from sash.engine.periodic.onetime import look_up, stamped
+from sash.engine.periodic.pane_lookup import PaneLookup
+from sash.engine.records.tables import Tables
+from sash.engine.settings import Settings
+from sash.engine.stored.archive_feed import ArchiveFeed
+from sash.engine.stored.kept_indexes import KeptIndexes
+from sash.engine.streams.running import RunningStream
+from sash.language import (
+    Explain,
+    RegisterQuery,
+    Select,
+    SelectStatement,
+    Statement,
+    StoredQuestion,
+    has_slide,
+    is_continuous,
+)
+from sash.transactions import Isolation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Seconds until it is looked again whether the groups that a question reads are all as of one time.
+_AGAIN = 0.001
+
+
+class Questions:
+    """Nothing here changes anything."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        queries: QueryCommands,
+        continuous: ContinuousQueries,
+        handles: dict[str, Query],
+        settings: Callable[[], Settings],
+        isolation: Isolation,
+        tables: Tables,
+        feed_of: Callable[[str], ArchiveFeed],
+        spark: Callable[[], SparkSession],
+    ) -> None:
+        self._shared = shared
+        self._queries = queries
+        self._continuous = continuous
+        self._handles = handles
+        self._settings = settings
+        self._isolation = isolation
+        self._tables = tables
+        self._feed_of = feed_of
+        self._spark = spark
+
+    def ask(self, select: Select) -> pa.Table:
+        """A one-time query: from a synopsis that covers it, else from the stored rows, else refused."""
+        with self._shared.lock:
+            question = compile_any_question(select, self._shared.catalog, uuid.uuid4().hex)
+            if isinstance(question, StoredQuestion):
+                streams = {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
+                ask = partial(answer_by_spark, question, streams, self._tables.rows_at, self._feed_of)
+            else:
+                ask = partial(self._ask_of_window, question, self._shared.running(question.stream))
+        return ask(self._spark())
+
+    def _ask_of_window(self, compiled: CompiledQuery, running: RunningStream, spark: SparkSession) -> pa.Table:
+        why = _why_not_rows(compiled, running)
+        try:
+            answer = self._from_synopsis(compiled, running)
+            if why is not None or is_whole(answer):
+                return answer
+        except (QueryFailedError, QuestionStoppedError):
+            raise
+        except SashError as error:
+            if why is not None:
+                raise SashError(f"{error}; or {why}") from None
+        # No synopsis has it, or one that came later than the rows that are stored.
+        return answer_from_rows(compiled, running, self._settings(), spark)
+
+    def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
+        """What it reads is taken between two executions, when it is as of one time."""
+        runtime = running.runtime
+
+        def take() -> PaneLookup | None:
+            return None if runtime.is_between(compiled) else look_up(compiled, runtime)
+
+        while (answer := self._isolation.taking(take)) is None:
+            # Whoever moves the groups on may be waiting for workers, which need the processor.
+            time.sleep(_AGAIN)
+            check_question()
+        return stamped(answer)
+
+    def explain(self, statement: Statement) -> Explanation:
+        """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
+        return Explanation(self._explained(statement))
+
+    def _explained(self, statement: Statement) -> str:
+        match statement:
+            case RegisterQuery(select=select) if is_continuous(select):
+                return self._explain_continuous(select)
+            case RegisterQuery(select=select, synopsis=synopsis):
+                return self._explain_answers(select, synopsis)
+            case Explain(select=select) | SelectStatement(select=select):
+                return self.explain_select(select)
+        raise SashError("EXPLAIN takes a SELECT")
+
+    def explain_select(self, select: Select) -> str:
+        if not is_continuous(select):
+            return self._explain_answers(select, None) if has_slide(select) else self._explain_question(select)
+        return either(lambda: self._explain_question(select), lambda: self._explain_continuous(select))
+
+    def _explain_question(self, select: Select) -> str:
+        with self._shared.lock:
+            question = compile_any_question(select, self._shared.catalog)
+        if isinstance(question, StoredQuestion):
+            return explain_rows(question, self._indexes_of, lambda name: self._feed_of(name).archive.facts())
+        explanation = self._explain_answers(select, None)
+        kept = self._shared.running(question.stream).kept
+        index = None if kept is None else counting_index(question, kept)
+        if index is None:
+            return explanation
+        return f"{explanation}\nRather than over the rows: from the {index.kind} index on {index.column}"
+
+    def _indexes_of(self, stream: Stream) -> KeptIndexes | None:
+        kept = self._shared.running(stream.name).kept
+        return None if kept is None else kept.indexes
+
+    def _explain_continuous(self, select: Select) -> str:
+        with self._shared.lock:
+            return explain_continuous(self._continuous.decide(select, self._queries.execution))
+
+    def _explain_answers(self, select: Select, synopsis: str | None) -> str:
+        with self._shared.lock:
+            compiled = explaining.compile_for_explain(select, self._shared.catalog, synopsis)
+            registered = self._queries.at(compiled.stream)
+            neighbours = [query for query in registered if self._handles[query.name].failure is None]
+            stream = self._shared.catalog.stream(compiled.stream)
+            runtime = self._shared.streams[compiled.stream.lower()].runtime
+            loads = {name: group.load for name, group in runtime.groups.items()}
+        return explaining.explain(compiled, neighbours, stream, self._settings(), runtime.unreduced, loads)
+
+
+def _why_not_rows(compiled: CompiledQuery, running: RunningStream) -> str | None:
+    windows = compiled.windows
+    by_rows = compiled.readings[0].table.by_rows
+    reach = None if by_rows else max(window.reach for window in windows)
+    return why_not_stored(running.stream, reach, any(window.unbounded for window in windows))

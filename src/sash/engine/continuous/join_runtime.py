@@ -1,0 +1,283 @@
+"""A running group of aggregates over one join: a plan's epochs in, answers from its synopses out.
+
+    epochs ──► the plan of the group ──► results, put together ──► log ──► synopses ──► answers to each query
+
+A group is open until its first epoch: so long every query over its join becomes one of the founders, who decide what
+is kept (`join_layout`). They are written down beside the log. From the first epoch on the group stays as it is; who
+comes later is one of it if it is answered by what is kept. An entry of the log has what an epoch brought, and who has
+come and gone before it, so that a replay gives the same group again. Who is dropped goes at the next epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError
+from sash.core.time import Micros, to_datetime
+from sash.core.versions import RowVersions
+from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import Query
+from sash.engine.continuous.beginnings import PlanPanes
+from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
+from sash.engine.continuous.join_layout import JoinLayout
+from sash.engine.continuous.plan_runtime import Instants, PlanProgress, PlanRuntime, Reader
+from sash.engine.overfull import USUAL, Most
+from sash.operators.join_partials import Fold
+from sash.plan.shared_joins import JoinedAggregate
+from sash.scheduling import policy as policy_named
+from sash.sharing.choose_join import JoinLoad
+from sash.spark.buckets import BucketedPlan, Outcome
+from sash.storage.epochs import Entry, EpochLog, Snapshot
+
+
+class Member(NamedTuple):
+    """A query of a group as it is written down; `groups` is how many groups it was expected to have."""
+
+    serial: int
+    name: str
+    text: str
+    groups: int = 1
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a group asks of its session: whom it answers, how texts become queries, and the policy's name of now."""
+
+    handle: Callable[[str, int], Query | None]
+    bind: Callable[[str], JoinedAggregate]
+    policy: Callable[[], str]
+
+
+def layout_of(founders: Sequence[Member], bind: Callable[[str], JoinedAggregate]) -> JoinLayout:
+    groups = max(founder.groups for founder in founders)
+    return JoinLayout([bind(founder.text) for founder in founders], JoinLoad(groups=groups))
+
+
+class JoinRuntime(PlanRuntime):
+    """`founders` decide on the layout, whether they are still registered or not."""
+
+    def __init__(
+        self,
+        founders: Sequence[Member],
+        layout: JoinLayout,
+        streams: list[Stream],
+        bucketed: BucketedPlan,
+        directory: Path,
+        log: EpochLog | None,
+        tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
+        around: Surroundings,
+        most: Most = USUAL,
+    ) -> None:
+        super().__init__(layout.plan, streams, bucketed, directory, log, tables, most)
+        self._panes = PlanPanes(layout.cut.length, layout.cut.offset)
+        self.founders, self.layout = tuple(founders), layout
+        self._around = around
+        self._is_formed = False
+        # Who is registered for the group; of these, who is in it; who has come and gone since the last commit.
+        self._members = {founder.serial: founder for founder in founders}
+        self._entered: list[Member] = []
+        self._left: list[int] = []
+        # The last answer of each query.
+        self._last: dict[int, pa.Table] = {}
+        self._is_whole = True
+        self._group = self._new_group()
+
+    def _new_group(self) -> JoinGroup:
+        self._policy = self._around.policy()
+        return JoinGroup({}, policy=policy_named(self._policy), layout=self.layout, most_groups=self._most.groups)
+
+    def _use(self, policy: str) -> None:
+        """What was answered is replayed by the policy of then, whatever the user wants from now on."""
+        if policy != self._policy:
+            self._policy = policy
+            self._group.use(policy_named(policy))
+
+    # -- who is in the group -------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """No epoch has begun: the group can be founded anew, with one query more or less."""
+        return not self._is_formed and self._progress.number == 0
+
+    def form(self) -> None:
+        """An epoch is about to begin."""
+        self._is_formed = True
+
+    def succeed(self, before: JoinRuntime) -> None:
+        """Take the place of an open group that had other founders."""
+        self._readers.update(before._readers)
+        self._progress.ended = before._progress.ended
+
+    def join_as(self, member: Member, reader: Reader) -> None:
+        with self._state:
+            self._members.setdefault(member.serial, member)
+        self.join(member.serial, reader)
+        why = self._group.failed.get(str(member.serial))
+        if why is not None:
+            reader.fail(str(why), reported=True)
+
+    def _handle_of(self, member: Member) -> Query | None:
+        return self._around.handle(member.name, member.serial)
+
+    def _synchronise(self) -> None:
+        """Between two epochs queries come and go."""
+        with self._state:
+            members = dict(self._members)
+        inside = {int(serial) for serial in self._group.members}
+        for serial, member in members.items():
+            is_registered = self._handle_of(member) is not None
+            if is_registered and serial not in inside:
+                self._enter(member)
+                self._entered.append(member)
+            elif not is_registered and serial in inside:
+                self._leave(serial)
+                self._left.append(serial)
+
+    def _enter(self, member: Member) -> None:
+        self._group.enter(str(member.serial), self._around.bind(member.text))
+
+    def _leave(self, serial: int) -> None:
+        self._group.leave(str(serial))
+        self._last.pop(serial, None)
+        with self._state:
+            self._members.pop(serial, None)
+
+    def is_crowded(self, query: JoinedAggregate) -> bool:
+        """Whether the groups of a query were too many to go on with."""
+        return self._group.is_crowded(query)
+
+    def _release(self) -> None:
+        super()._release()
+        self._group = self._new_group()
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
+        return self._last.get(serial, schema.empty_table())
+
+    def count_of(self, serial: int) -> int:
+        return len(self._last.get(serial, ()))
+
+    def _fold(self) -> Fold:
+        if not self._is_whole:
+            self._load(delivered=None)
+            self._is_whole = True
+        # Before queries come and go: as it is repeated.
+        self._use(self._around.policy())
+        self._synchronise()
+        return self._group.fold
+
+    def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
+        self._is_whole = False
+        tables = outcome.folded if any(map(len, outcome.folded)) else []
+        self._give(self._answers(tables, after), after, delivered=False)
+        with self._state:
+            self._commit(after, outcome.changes, tables)
+        self._is_whole = True
+
+    def _answers(self, tables: Sequence[pa.Table], progress: PlanProgress) -> Iterator[JoinAnswer]:
+        if tables:
+            self._group.absorb(tables)
+        yield from self._group.advance(progress.low - 1)
+        if self._has_ended(progress):
+            yield from self._group.ahead(max(progress.latest.values()))
+
+    def _has_ended(self, progress: PlanProgress) -> bool:
+        return bool(progress.latest) and progress.ended == sorted(self.streams)
+
+    def _has_last_words(self, after: PlanProgress) -> bool:
+        return self._has_ended(after) and self._group.may_look_ahead(max(after.latest.values()))
+
+    def _give(self, answers: Iterable[JoinAnswer], progress: PlanProgress, delivered: bool | None) -> None:
+        """To the queries that are still registered; `delivered` as for readers, None where all this is known."""
+        failed = set(self._group.failed)
+        for each in answers:
+            serial = int(each.query)
+            self._last[serial] = each.table
+            member = self._members[serial]
+            handle = None if delivered is None else self._handle_of(member)
+            if handle is None:
+                continue
+            known = progress.complete_from(each.reaches)
+            complete = known is not None and each.as_of >= known
+            answer = Answer(member.name, to_datetime(each.as_of), complete, each.scheduled, each.table)
+            handle._remember(answer)
+            if not delivered:
+                handle._deliver(answer)
+        for name in self._group.failed.keys() - failed:
+            reader = self._readers.get(int(name))
+            if reader is not None and delivered is not None:
+                reader.fail(str(self._group.failed[name]), reported=delivered)
+
+    # -- commit and recovery -------------------------------------------------------------------------
+
+    def _commit(self, after: PlanProgress, changes: Changes, tables: Sequence[pa.Table] = ()) -> None:
+        if self._log is not None:
+            moved = {"entered": self._entered, "left": self._left, "policy": self._policy}
+            facts = {"progress": vars(after).copy(), "most_groups": self._most.groups, **moved}
+            named = {str(place): table for place, table in enumerate(tables)}
+            self._log.append(Entry("batch", after.number, 0, facts, named))
+        self._progress = after
+        self._entered, self._left = [], []
+        if self._log is not None and self._log.wants_snapshot:
+            self._log.compact(self._snapshot())
+
+    def _snapshot(self) -> Snapshot:
+        group, tables = self._group.save()
+        inside = [self._members[int(serial)] for serial in self._group.members]
+        state = {
+            "progress": vars(self._progress).copy(),
+            "group": group,
+            "members": inside,
+            "last": list(self._last),
+            "policy": self._policy,
+        }
+        return Snapshot(self._progress.number, 0, state, [*tables, *self._last.values()])
+
+    def recover(self) -> None:
+        """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
+        if self._log is not None:
+            self._load(delivered=True)
+            if self.failed is not None:
+                self._release()
+            self._remove_files(None, self._progress)
+
+    def _load(self, delivered: bool | None) -> None:
+        """The group as of the last commit; `delivered` is None where its answers are remembered already."""
+        if self._log is None:
+            raise CheckpointError("an epoch of a join broke off, and there is no checkpoint to go back to")
+        self._group, self._entered, self._left = self._new_group(), [], []
+        snapshot = self._log.snapshot()
+        if snapshot is not None:
+            self._restore(snapshot)
+        for entry in self._log.entries():
+            self._use(entry.facts["policy"])
+            self._group.most_groups = entry.facts.get("most_groups", self._most.groups)
+            self._progress = PlanProgress(**entry.facts["progress"])
+            for serial in entry.facts["left"]:
+                self._leave(serial)
+            for member in (Member(*each) for each in entry.facts["entered"]):
+                self._members.setdefault(member.serial, member)
+                self._enter(member)
+            tables = [entry.tables[name] for name in sorted(entry.tables, key=int)]
+            self._give(self._answers(tables, self._progress), self._progress, delivered)
+        self._use(self._around.policy())
+        self._group.most_groups = self._most.groups
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        state, tables = snapshot.state, list(snapshot.tables)
+        self._progress = PlanProgress(**state["progress"])
+        for member in (Member(*each) for each in state["members"]):
+            self._members.setdefault(member.serial, member)
+            self._enter(member)
+        self._use(state["policy"])
+        synopses = len(tables) - len(state["last"])
+        self._group.load(state["group"], tables[:synopses])
+        self._last = dict(zip(state["last"], tables[synopses:], strict=True))

@@ -1,0 +1,491 @@
+"""A running continuous plan: the epochs of its streams in, changes out, state committed by epoch.
+
+    stream S, micro-batch e ──┐
+    stream T, micro-batch f ──┴─► take: 1  taken already? skip: Spark replays what it is not sure about
+                                        2  the least watermark of the streams says how far time goes
+                                        3  Spark's job: buckets step from `low` to `high`, write their state;
+                                           what is too much to keep fails the plan
+                                        4  hand the changes to the queries that have this plan
+                                        5  append to the log: changes, manifests, what was taken from whom
+
+A plan has a log of its own, beside those of its streams. A stream commits a micro-batch after its plans have taken it,
+so a crash between the two replays the micro-batch and the plan skips it. A crash before 5 replays the epoch: its
+changes may be seen again, state never counts them twice.
+
+Two locks, because subscribers are called in the middle of an epoch and may say anything to their session:
+
+    _turn    one epoch after the other; held while subscribers are called. Only the threads of streams take it.
+    _state   what is committed and who reads it; held for a moment, and nobody is called under it.
+
+The order of all locks is: a stream's, a plan's turn, the session's (or the isolation level's), that of all plans
+(plans.py), a plan's state. A thread that registers, looks at a view or asks for statistics comes from the session's
+lock and goes on to a plan's state; it never waits for a turn, so no callback can wait for it in vain.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.changes import Changes
+from sash.core.errors import QueryFailedError
+from sash.core.time import BEGINNING, Micros
+from sash.core.versions import RowVersions
+from sash.engine.continuous.beginnings import Beginning, PlanPanes, Seen
+from sash.engine.continuous.view import Passing, View
+from sash.engine.observed import Observed
+from sash.engine.overfull import USUAL, Most, too_many_rows
+from sash.operators.join_partials import Fold
+from sash.plan.continuous import Node, windows
+from sash.plan.outputs import Sampled
+from sash.plan.reach import Reach, complete_from, pane_of, reaches
+from sash.plan.streams import is_stream, sampling_of
+from sash.spark.buckets import BucketedPlan, Epoch, Outcome
+from sash.spark.leaves import Leaves
+from sash.state import files
+from sash.state.chunk import Chunk, tuples_of
+from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.storage.files import remove, sync_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SIGN = "_sign"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch of a stream: its rows, about how many, their times, and how far time has gone with it.
+
+    `tuples` are those of the plans' windows, where they are here already.
+    """
+
+    rows: DataFrame
+    number: int
+    epoch: int
+    seen: Seen
+    watermark: Micros | None
+    tuples: Mapping[PlanRuntime, pa.Table] = field(default_factory=dict)
+
+
+@dataclass
+class PlanProgress:
+    """What a plan has taken of each stream, and how far its time has gone: what a commit writes."""
+
+    low: Micros = BEGINNING
+    number: int = 0
+    taken: dict[str, int] = field(default_factory=dict)
+    watermarks: dict[str, Micros] = field(default_factory=dict)
+    latest: dict[str, Micros] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    manifests: dict[str, files.Manifest] = field(default_factory=dict)
+    late: int = 0
+    # Of each stream's last micro-batch, how many tuples came too late: asked for again when it is replayed.
+    missed: dict[str, int] = field(default_factory=dict)
+    failed: str | None = None
+    # Since when the tuples of each stream are here: `origin` and `missed` of its `Beginning`.
+    begun: dict[str, list[Micros | None]] = field(default_factory=dict)
+
+    def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
+        """The first time as of which answers that look back so far are complete."""
+        known = {name: Beginning(*each) for name, each in self.begun.items()}
+        since = {name: each.since for name, each in known.items() if each.since is not None}
+        return complete_from(needed, since, [name for name, each in known.items() if each.missed is None])
+
+
+@dataclass(frozen=True)
+class Instants:
+    """Which instants some changes are of, the last one included; `low` is None for rows that stand already.
+
+    Answers are complete from `complete_from` on, if that is known.
+    """
+
+    low: Micros | None
+    now: Micros
+    complete_from: Micros | None = None
+
+
+class Reader(Protocol):
+    """A query that has the plan."""
+
+    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> None: ...
+
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> None: ...
+
+    def fail(self, why: str, *, reported: bool) -> None: ...
+
+
+def no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
+    """Of a plan that reads none."""
+    return {}
+
+
+class PlanRuntime:
+    """One plan with all the queries that have it, its readers by their serial numbers.
+
+    `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process; `most` is
+    what it may keep.
+    """
+
+    # Whether the tuples of small epochs are brought to the Sash process.
+    wants_tuples = True
+
+    def __init__(
+        self,
+        plan: Node,
+        streams: list[Stream],
+        bucketed: BucketedPlan,
+        directory: Path,
+        log: EpochLog | None,
+        tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
+        most: Most = USUAL,
+    ) -> None:
+        self.plan = plan
+        self.streams = {stream.name.lower(): stream for stream in streams}
+        self.view = Passing(plan.schema) if is_stream(plan) else View(plan.schema)
+        self._sampling = sampling_of(plan)
+        self._panes = PlanPanes() if self._sampling is None else _panes(plan, self._sampling)
+        self._reaches = () if self._sampling is None else reaches(plan)
+        self._bucketed = bucketed
+        self._directory = directory
+        self._log = log
+        self._tables = tables
+        self._most = most
+        self._progress = PlanProgress()
+        self._turn = threading.Lock()
+        self._state = threading.Lock()
+        self._readers: dict[int, Reader] = {}
+        # While a stream's thread is in its turn, files are its own; what is to be done when it leaves.
+        self._worker: int | None = None
+        self._afterwards: Callable[[], None] | None = None
+        self._gone = False
+        self._windows = windows(plan)
+        self.observed = Observed(self._windows, self.leaves.layout.places)
+
+    @property
+    def now(self) -> Micros:
+        """The last instant that is in the answer."""
+        return self._progress.low - 1
+
+    @property
+    def late(self) -> int:
+        return self._progress.late
+
+    def missed(self, stream: str) -> int:
+        """How many tuples of a stream's last micro-batch came too late."""
+        return 0 if self.failed is not None else self._progress.missed.get(stream.lower(), 0)
+
+    @property
+    def failed(self) -> str | None:
+        return self._progress.failed
+
+    @property
+    def leaves(self) -> Leaves:
+        return self._bucketed.leaves
+
+    @property
+    def buckets(self) -> int:
+        return self.leaves.buckets
+
+    def rows(self) -> tuple[Changes, Micros]:
+        """The answer's rows, and the instant for which they stand."""
+        with self._state:
+            return self.view.rows(self.now), self.now
+
+    # -- readers ---------------------------------------------------------------------------------------
+
+    def is_read_by(self, serial: int) -> bool:
+        return serial in self._readers
+
+    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
+        """The answer's rows for one of the queries, whose columns are given."""
+        return self.rows()[0].rows
+
+    def count_of(self, serial: int) -> int:
+        """How many they are."""
+        with self._state:
+            return self.view.count(self.now)
+
+    def _present(self) -> list[Reader]:
+        """Who reads at this moment."""
+        with self._state:
+            return list(self._readers.values())
+
+    def join(self, serial: int, reader: Reader) -> None:
+        """A query comes: it gets the rows that stand, and every change after them."""
+        with self._state:
+            self._readers[serial] = reader
+            rows = self.view.rows(self.now)
+            if len(rows):
+                reader.take(rows, Instants(None, self.now), delivered=True)
+        if self.failed is not None:
+            reader.fail(self.failed, reported=True)
+
+    def leave(self, serial: int, afterwards: Callable[[], None], *, last: bool) -> bool:
+        """A query goes. The `last` one takes the plan with it: True, and `afterwards` is done when nobody works on it.
+
+        Others may be registered that nobody has asked for yet.
+        """
+        with self._state:
+            self._readers.pop(serial, None)
+            if self._readers or not last:
+                return False
+            self._gone = True
+            if self._worker is not None:
+                self._afterwards = afterwards
+                return True
+        afterwards()
+        return True
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        with self._turn:
+            with self._state:
+                self._worker = threading.get_ident()
+            try:
+                yield
+            finally:
+                with self._state:
+                    self._worker = None
+                if self._afterwards is not None:
+                    self._afterwards()
+
+    @property
+    def is_in_turn(self) -> bool:
+        """The calling thread is the one that works on the plan: a subscriber's callback, say."""
+        return self._worker == threading.get_ident()
+
+    @property
+    def _rests(self) -> bool:
+        return self._gone or self.failed is not None
+
+    # -- time and tuples -------------------------------------------------------------------------------
+
+    def take(self, stream: str, batch: Batch) -> None:
+        """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
+        with self._in_turn():
+            name = stream.lower()
+            if not self.wants(name, batch.epoch):
+                return
+            after = self._moved(name, batch.seen.latest, batch.watermark)
+            after.taken[name] = batch.epoch
+            self._note_beginning(name, batch.seen, after)
+            tuples = batch.tuples.get(self)
+            if tuples is None:
+                tuples = self.leaves.of(batch.rows, self.streams[name])
+            else:
+                self.observed.take(name, tuples, batch.number)
+            self._step(tuples, batch.number, after)
+
+    def _note_beginning(self, name: str, seen: Seen, after: PlanProgress) -> None:
+        """What came before the plan is not in its windows; what begins with it is."""
+        if name in after.begun:
+            late = max(self._progress.low, self._progress.watermarks.get(name, BEGINNING))
+            found = self._panes.noted(Beginning(*after.begun[name]), seen, late)
+        else:
+            found = self._panes.begun(seen)
+        after.begun[name] = [found.origin, found.missed]
+
+    def wants(self, stream: str, epoch: int) -> bool:
+        """The plan goes on and has not taken this micro-batch of a stream yet."""
+        return not self._rests and epoch > self._progress.taken.get(stream.lower(), -1)
+
+    def advance(self, stream: str, watermark: Micros) -> None:
+        """A heartbeat: no tuple of this stream with an earlier time is to come."""
+        with self._in_turn():
+            self._go_on(self._moved(stream.lower(), None, watermark))
+
+    def begin(self, stream: str) -> None:
+        """A stream runs (again): its tuples are to be waited for."""
+        with self._in_turn():
+            self._progress.ended = [name for name in self._progress.ended if name != stream.lower()]
+
+    def finish(self, stream: str) -> None:
+        """A stream has ended, or is idle: it holds nobody back, and its own last instant is over."""
+        with self._in_turn():
+            name = stream.lower()
+            after = self._moved(name, None, None)
+            after.ended = sorted({*after.ended, name})
+            self._go_on(after, last_words=self._has_last_words(after))
+
+    def _go_on(self, after: PlanProgress, *, last_words: bool = False) -> None:
+        """As far as all streams let time go; what this one has said is remembered until the others say theirs."""
+        if not self._rests and (last_words or self._reached(after) > self._progress.low):
+            self._step(None, 0, after)
+        else:
+            self._progress.ended, self._progress.watermarks = after.ended, after.watermarks
+
+    def _has_last_words(self, after: PlanProgress) -> bool:
+        """Whether there is something to say though time stands still."""
+        return False
+
+    def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> PlanProgress:
+        p = self._progress
+        after = PlanProgress(
+            p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late,
+            dict(p.missed), None, dict(p.begun),
+        )  # fmt: skip
+        for times, time in ((after.latest, latest), (after.watermarks, watermark)):
+            if time is not None:
+                times[name] = max(time, times.get(name, BEGINNING))
+        if latest is not None and latest > p.latest.get(name, BEGINNING):
+            after.ended = [other for other in after.ended if other != name]
+        return after
+
+    def _reached(self, progress: PlanProgress) -> Micros:
+        """Up to where time may go: what the streams that go on have reached; else the end of all, or a heartbeat."""
+        going = [name for name in self.streams if name not in progress.ended]
+        if going:
+            return max(progress.low, min(progress.watermarks.get(name, BEGINNING) for name in going))
+        ends = [self._last_instant(latest) + 1 for latest in progress.latest.values()]
+        return max([progress.low, *ends, *progress.watermarks.values()])
+
+    def _last_instant(self, latest: Micros) -> Micros:
+        """The end of all: the youngest tuple's instant, or the multiple that answers with it."""
+        return latest if self._sampling is None else self._sampling.next_multiple(latest)
+
+    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
+        before = self._progress
+        high = self._reached(after)
+        late = self._late_before
+        manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
+        tables = self._tables(before.low, high)
+        epoch = Epoch(after.number, before.low, high, late)
+        outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
+        self._check_size(outcome, high - 1)
+        if self._log is not None:
+            # The commit names files that buckets have renamed into place.
+            sync_directory(self._directory)
+        after.low = high
+        self._count_late(outcome.late, after)
+        after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
+        self._tell_and_commit(outcome, self._instants(before.low, after), after)
+        self._remove_files(before, after)
+
+    def _check_size(self, outcome: Outcome, now: Micros) -> None:
+        """Before anybody is told of the epoch; the answer is added up only where it may matter."""
+        if outcome.rows + len(self.view) + len(outcome.changes) <= self._most.rows:
+            return
+        rows = outcome.rows + self.view.size_with(outcome.changes, now)
+        if rows > self._most.rows:
+            raise QueryFailedError(too_many_rows(rows, self._most.rows))
+
+    @property
+    def _late_before(self) -> tuple[Micros, ...]:
+        """The times before which tuples of each window come too late."""
+        p = self._progress
+        return tuple(max(p.low, p.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows)
+
+    def _instants(self, low: Micros, progress: PlanProgress) -> Instants:
+        """From an instant up to where time has gone."""
+        return Instants(low, progress.low - 1, progress.complete_from(self._reaches))
+
+    def _fold(self) -> Fold | None:
+        """How changes are put together before they leave their buckets; asked for before each epoch."""
+        return None
+
+    def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
+        """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
+        told, changes = set[int](), outcome.changes
+        while True:
+            with self._state:
+                untold = {serial: reader for serial, reader in self._readers.items() if serial not in told}
+                if not untold:
+                    self._commit(after, changes)
+                    return
+            for serial, reader in untold.items():
+                reader.take(changes, instants, delivered=False)
+                told.add(serial)
+
+    def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
+        """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""
+        for name in self.streams:
+            mine = [n for n, window in zip(late, self._windows, strict=True) if window.stream.lower() == name]
+            if after.taken.get(name) != self._progress.taken.get(name):
+                after.missed[name] = max(mine)
+                after.late += max(mine)
+
+    def fail(self, why: str) -> None:
+        """The plan cannot go on: one of its own expressions raised, or it keeps too much. Its state is let go."""
+        with self._in_turn():
+            after = self._moved("", None, None)
+            after.failed, after.manifests = why, {}
+            with self._state:
+                self._commit(after, Changes.none(self.plan.schema))
+                readers = list(self._readers.values())
+            self._release()
+            for reader in readers:
+                reader.fail(why, reported=False)
+
+    def _release(self) -> None:
+        """What is kept of a plan that has failed is nobody's any more; its view stays to be looked at."""
+        files.forget(self._directory)
+        self._remove_files(None, self._progress)
+
+    # -- commit and recovery ---------------------------------------------------------------------------
+
+    def _commit(self, after: PlanProgress, changes: Changes) -> None:
+        if self._log is not None:
+            tables = {"changes": _written(changes)} if len(changes) else {}
+            self._log.append(Entry("batch", after.number, 0, vars(after).copy(), tables))
+        self._progress = after
+        self.view.add(changes, self.now)
+        if self._log is not None and self._log.wants_snapshot:
+            rows = self.view.rows(self.now)
+            self._log.compact(Snapshot(after.number, 0, vars(after).copy(), [_written(rows)]))
+
+    def recover(self) -> None:
+        """As the log has it. Changes since the last snapshot are remembered, not delivered again."""
+        if self._log is None:
+            return
+        snapshot = self._log.snapshot()
+        if snapshot is not None:
+            self._progress = PlanProgress(**snapshot.state)
+            rows = _read(snapshot.tables[0])
+            self.view.add(rows, self.now)
+            self._remind(rows, Instants(None, self.now))
+        for entry in self._log.entries():
+            low, self._progress = self._progress.low, PlanProgress(**entry.facts)
+            changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
+            self.view.add(changes, self.now)
+            self._remind(changes, self._instants(low, self._progress))
+        self._remove_files(None, self._progress)
+        if self.failed is not None:
+            for reader in self._readers.values():
+                reader.fail(self.failed, reported=True)
+
+    def _remind(self, changes: Changes, instants: Instants) -> None:
+        for reader in self._readers.values():
+            reader.take(changes, instants, delivered=True)
+
+    def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
+        """State files that no manifest names: of chunks that have expired, or left by a crash."""
+        needed = {name for manifest in after.manifests.values() for name in files.files_of(manifest)}
+        if before is None:
+            gone = [path for path in self._directory.iterdir() if path.name not in needed]
+        else:
+            had = {name for manifest in before.manifests.values() for name in files.files_of(manifest)}
+            gone = [self._directory / name for name in had - needed]
+        for path in gone:
+            remove(path)
+
+
+def _panes(plan: Node, sampling: Sampled) -> PlanPanes:
+    return PlanPanes(pane_of(plan, sampling.slide), sampling.offset)
+
+
+def _written(changes: Changes) -> pa.Table:
+    return Chunk(changes).to_table().append_column(_SIGN, pa.array(changes.sign))
+
+
+def _read(table: pa.Table) -> Changes:
+    found = tuples_of(table.drop_columns([_SIGN]))
+    return Changes(found.rows, found.ts, found.exp, np.asarray(table[_SIGN], dtype=np.int8), found.ids)

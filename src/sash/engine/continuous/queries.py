@@ -1,0 +1,360 @@
+"""The continuous queries of a session: from their texts to running plans, and back to changes and views.
+
+A plan is chosen when its query is registered, by what is known of its streams then. The strategy and the measurements
+go into the catalog, so a restart compiles the same plan again and finds its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError, NotSupportedError, SashError
+from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
+from sash.engine.answers.query import Query
+from sash.engine.compiler import as_select
+from sash.engine.continuous.join_layout import JoinLayout
+from sash.engine.continuous.plan_runtime import PlanRuntime
+from sash.engine.continuous.plans import ContinuousQuery, Joined, Plans, is_group, is_indexed
+from sash.engine.records.history import CatalogHistory
+from sash.language import Select, bind_continuous
+from sash.plan.choice import Choice, choose, considered
+from sash.plan.continuous import Map, Node, streams_of
+from sash.plan.estimates import Statistics, values_of
+from sash.plan.rewrites import optimise
+from sash.plan.set_windows import WindowedSet, windowed_set
+from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
+from sash.plan.strategies import AUTO, UPA
+from sash.plan.streams import is_stream, sampling_of
+from sash.sharing.choose_join import JoinLoad
+from sash.storage.window.keys import can_be_indexed
+from sash.synopses.answers import Finisher
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already.
+
+    `current` is what is known by now.
+    """
+
+    written: Node
+    choice: Choice
+    statistics: Statistics
+    execution: str
+    current: Statistics
+    like: str | None = None
+    # Of an aggregate over a join: what its group keeps, who else is in it, or who is in another one and why.
+    joined: Joined | None = None
+    group: JoinLayout | None = None
+    mates: tuple[str, ...] = ()
+    apart: str | None = None
+    # Of a set operation that an index answers; `mates` ask the same.
+    indexed: WindowedSet | None = None
+
+
+def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
+    """What would be decided before any tuple has come."""
+    written, known = bind_continuous(select, catalog), Statistics()
+    joined, indexed = _joined(written, execution), _indexed(written, execution)
+    if indexed is not None:
+        return Decision(written, _only(written), known, execution, known, indexed=indexed)
+    if joined is None:
+        return Decision(written, choose(written, known, execution), known, execution, known)
+    layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
+    return Decision(written, choose(written, known, UPA), known, execution, known, group=layout)
+
+
+def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
+    """The aggregate over a join that a query of a group is."""
+    found = joined_aggregate(bind_continuous(as_select(text), catalog))
+    assert found is not None
+    return found
+
+
+def _joined(written: Node, execution: str) -> JoinedAggregate | None:
+    """What a query asks of a group, if it may be in one: a strategy that is insisted on is that of its own plan."""
+    joined = joined_aggregate(written) if execution in (AUTO, UPA) else None
+    return joined if joined is not None and Finisher(joined.query).is_simple else None
+
+
+def _indexed(written: Node, execution: str) -> WindowedSet | None:
+    """What a query asks of a set-valued index, if one may answer it: the same rule as for groups over a join.
+
+    An approximate answer comes from an index in any case: no strategy has another way.
+    """
+    asked = windowed_set(written)
+    if asked is None or (asked.groups is None and execution not in (AUTO, UPA)):
+        return None
+    return asked if can_be_indexed(asked.type) else None
+
+
+def _only(written: Node) -> Choice:
+    """The plan of a query that an index answers: there is nothing to choose from."""
+    return Choice(written, UPA, {}, (UPA,))
+
+
+def _groups(joined: JoinedAggregate, known: Statistics) -> int:
+    """How many groups a query is expected to have."""
+    names = [key.expression.sql for key in joined.query.keys]
+    return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
+
+
+def _skeleton(written: Node | None) -> Hashable:
+    joined = None if written is None else joined_aggregate(written)
+    return None if joined is None else joined.skeleton
+
+
+class ContinuousQueries:
+    """Compiled queries by their registration; the plans are compiled again after a restart, from the texts."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        history: CatalogHistory,
+        plans: Plans,
+        measured: Callable[[Sequence[str]], Statistics],
+    ) -> None:
+        self._catalog = catalog
+        self._history = history
+        self._plans = plans
+        self._measured = measured
+        self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
+        self._written: dict[RegisteredQuery, Node] = {}
+
+    def compile(self, select: Select, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
+        """The registration of a query with the streams that it reads; what only periodic ones have is refused.
+
+        `before` is the query of that name that a checkpoint has: the same query keeps its plan.
+        """
+        if wanted.lifetime is not None:
+            raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
+        if wanted.synopsis is not None:
+            raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
+        same = before if before and before.text == wanted.text else None
+        decided = self._decide(select, wanted.execution, same)
+        strategy = decided.choice.strategy
+        found = ContinuousQuery(wanted.name, decided.choice.plan, wanted.serial, strategy)
+        if decided.joined is not None:
+            found = replace(found, joined=replace(decided.joined, text=wanted.text))
+        elif decided.indexed is not None:
+            found = replace(found, indexed=decided.indexed)
+        if same is not None and same.execution == strategy:
+            found = replace(found, state=same.state)
+        else:
+            found = replace(found, state=self._state_of(found))
+        query = replace(
+            wanted,
+            stream=found.streams[0],
+            streams=found.streams,
+            tables=found.tables,
+            execution=strategy,
+            measurements=decided.statistics.measurements,
+            state=found.state,
+        )
+        self._compiled[query] = found
+        return query
+
+    def _state_of(self, query: ContinuousQuery) -> str:
+        """The directory of the same plan, or of a group that it can join, where another query has it; else a new one.
+
+        One that joins a group is one of it at once.
+        """
+        admitted = (state for state in self._states(query) if query.joined is None or self._plans.admit(state, query))
+        return next(admitted, f"{query.digest}-{query.serial}")
+
+    def _states(self, query: ContinuousQuery) -> list[str]:
+        """The directories of other queries' plans that a query might share."""
+        states = (other.state for other in self._catalog.queries if other.state.startswith(f"{query.digest}-"))
+        return list(dict.fromkeys(states))
+
+    def decide(self, select: Select, execution: str) -> Decision:
+        """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
+        decided = self._decide(select, execution)
+        if decided.indexed is not None:
+            query = ContinuousQuery("", decided.written, execution=UPA, indexed=decided.indexed)
+            mates = (name for state in self._states(query) for name in self._those_of(state))
+            return replace(decided, mates=tuple(mates))
+        if decided.joined is None:
+            return decided
+        joined = decided.joined
+        query = ContinuousQuery("", decided.choice.plan, execution=UPA, joined=joined)
+        for state in self._states(query):
+            layout = self._plans.layout_with(state, joined)
+            if layout is not None:
+                return replace(decided, group=layout, mates=self._those_of(state))
+        alone = JoinLayout([joined.query], JoinLoad(groups=joined.groups))
+        return replace(decided, group=alone, apart=self._why_apart(query, joined))
+
+    def _those_of(self, state: str) -> tuple[str, ...]:
+        return tuple(other.name for other in self._catalog.queries if other.state == state)
+
+    def _why_apart(self, query: ContinuousQuery, joined: Joined) -> str | None:
+        """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
+        for state in self._states(query):
+            return f"{', '.join(self._those_of(state))}: {self._plans.why_not(state, joined)}"
+        for other in self._catalog.queries:
+            if is_group(other.state) and _skeleton(self._as_written(other)) == joined.query.skeleton:
+                return f"{other.name}: other columns of it are computed, and what is computed may fail"
+        return None
+
+    def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
+        """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
+        written = bind_continuous(select, self._catalog)
+        twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
+        joined = _joined(written, execution) if twin is None or is_group(twin.state) else None
+        if joined is not None:
+            known = current if before is None else Statistics.of(before.measurements)
+            asked = Joined(joined, select.text, _groups(joined, known))
+            return Decision(written, choose(written, known, UPA), known, execution, current, joined=asked)
+        indexed = _indexed(written, execution) if twin is None or is_indexed(twin.state) else None
+        if indexed is not None:
+            return Decision(written, _only(written), current, execution, current, indexed=indexed)
+        if twin is None or execution not in (AUTO, twin.execution):
+            return Decision(written, choose(written, current, execution), current, execution, current)
+        known = Statistics.of(twin.measurements)
+        return Decision(written, choose(written, known, twin.execution), known, execution, current, twin.name)
+
+    def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
+        """A registered query with the same plan as it was written, and a strategy that would do."""
+        wanted = considered(written) if execution == AUTO else (execution,)
+        for query in self._catalog.queries:
+            if query.is_continuous and query.execution in wanted and self._as_written(query) == written:
+                return query
+        return None
+
+    def _as_written(self, query: RegisteredQuery) -> Node | None:
+        """None while a stream of a checkpoint's query has not been created again."""
+        if query not in self._written:
+            try:
+                self._written[query] = bind_continuous(as_select(query.text), self._catalog)
+            except SashError:
+                return None
+        return self._written[query]
+
+    def attach(self, query: RegisteredQuery) -> PlanRuntime:
+        return self._plans.attach(self._found(query))
+
+    def detach(self, query: RegisteredQuery) -> None:
+        """Of a query that the catalog does not have any more."""
+        last = all(other.state != query.state for other in self._catalog.queries)
+        self._plans.detach(query.state, query.serial, last=last)
+        self._compiled.pop(query, None)
+        self._written.pop(query, None)
+
+    def at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
+        """The continuous queries that read a stream at a version of the catalog."""
+        registered = self._history.queries(version).values()
+        return [self._found(query) for query in registered if query.is_continuous and query.reads(stream)]
+
+    def processed(self, table: str) -> Micros:
+        """The first instant that no plan which reads a table has processed."""
+        queries = self._catalog.queries
+        readers = [query for query in queries if query.is_continuous and query.reads_table(table)]
+        return max([BEGINNING, *(self.attach(query).now + 1 for query in readers)])
+
+    def _found(self, query: RegisteredQuery) -> ContinuousQuery:
+        if query not in self._compiled:
+            written = bind_continuous(as_select(query.text), self._catalog)
+            indexed = windowed_set(written) if is_indexed(query.state) else None
+            known = Statistics.of(query.measurements)
+            plan = written if indexed is not None else optimise(written, known, query.execution)
+            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, indexed=indexed)
+            if is_group(query.state):
+                joined = joined_query(self._catalog, query.text)
+                groups = _groups(joined, known)
+                found = replace(found, joined=Joined(joined, query.text, groups))
+            if query.state.rpartition("-")[0] != found.digest:
+                raise CheckpointError(
+                    f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
+                    f"it; go on with the version that wrote the checkpoint, or DROP QUERY {query.name} and register it "
+                    "again: it then begins with empty windows"
+                )
+            self._compiled[query] = found
+        return self._compiled[query]
+
+    def check(self, query: RegisteredQuery) -> None:
+        """What is stored for a query can be continued; CheckpointError where it cannot."""
+        self._found(query)
+
+    # -- what users look at ----------------------------------------------------------------------------
+
+    def runtime(self, handle: Query) -> PlanRuntime:
+        if not handle.is_continuous:
+            raise SashError(
+                f"query '{handle.name}' is periodic: it has answers(); changes and views are of continuous queries"
+            )
+        return self.attach(self._registered(handle))
+
+    def recall(self, handle: Query) -> None:
+        """Bring back what the checkpoint remembers of a query, once its streams are there again."""
+        query = self._registered(handle)
+        if self._are_here(query):
+            self._plans.recall(self._found(query))
+
+    def _are_here(self, query: RegisteredQuery) -> bool:
+        here = {stream.name.lower() for stream in self._catalog.streams}
+        return all(name.lower() in here for name in query.streams)
+
+    def _registered(self, handle: Query) -> RegisteredQuery:
+        """A later query of the same name is another one."""
+        found = next((query for query in self._catalog.queries if query.serial == handle.serial), None)
+        if found is None:
+            raise SashError(f"query '{handle.name}' has been dropped: the answers that it had are still in answers()")
+        return found
+
+    def plan(self, query: RegisteredQuery) -> Node:
+        return self._found(query).plan
+
+    def reached(self, handle: Query) -> Micros | None:
+        """How far a query's time has gone; None where nothing has come, or its streams are not here (again)."""
+        query = self._registered(handle)
+        if not self._are_here(query):
+            return None
+        now = self.attach(query).now
+        return now if now > BEGINNING else None
+
+    def schema(self, handle: Query) -> pa.Schema:
+        """The columns of a query's changes."""
+        self.runtime(handle)
+        plan = self._plan_of(handle)
+        if sampling_of(plan) is not None:
+            raise SashError(f"query '{handle.name}' is answered at the multiples of its SLIDE: it has answers()")
+        return Changes.none(plan.schema).to_table().schema
+
+    def view(self, handle: Query) -> pa.Table:
+        runtime = self.runtime(handle)
+        plan = self._plan_of(handle)
+        if is_stream(plan):
+            reason = "is a stream of results that never end, and no relation to look at"
+            raise SashError(f"query '{handle.name}' {reason}: it has answers() and, without SLIDE, changes()")
+        rows, now = runtime.rows_of(handle.serial, plan.schema), runtime.now
+        return rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
+
+    def _plan_of(self, handle: Query) -> Node:
+        """A query's own plan, whatever it is answered from."""
+        return self._found(self._catalog.query(handle.name)).plan
+
+    def statistics(self, handle: Query) -> dict[str, Any]:
+        if not handle.is_continuous:
+            return {}
+        runtime, query = self.runtime(handle), self._registered(handle)
+        sampling = sampling_of(self.plan(query))
+        return {
+            "late_tuples": runtime.late,
+            "rows": runtime.count_of(handle.serial),
+            "buckets": runtime.buckets,
+            "streams": list(query.streams),
+            "plan": query.state,
+            # Its answers are then whole, and no changes.
+            "slide": None if sampling is None else format_duration(sampling.slide),
+        }
+
+    @property
+    def plans(self) -> int:
+        return self._plans.number

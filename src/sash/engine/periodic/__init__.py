@@ -1,0 +1,1 @@
+"""Queries under SLIDE: pane groups, schedules, joint executions."""

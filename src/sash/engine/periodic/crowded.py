@@ -1,0 +1,25 @@
+"""Too many groups: a query that would take all memory fails, and its neighbours go on."""
+
+from __future__ import annotations
+
+from sash.engine.periodic.group import PaneGroup
+from sash.synopses.cluster import ClusterPanes
+
+
+def crowded(group: PaneGroup, may_move: bool) -> dict[str, str]:
+    """The queries that read a pane table with more groups than there may be, and the reason; all of them, or none.
+
+    Whatever their aggregates and conditions, they have the groups in common. A group that may and is to go to the
+    cluster does so before the next micro-batch.
+    """
+    most = group.settings.max_groups
+    if isinstance(group.synopsis, ClusterPanes) or group.synopsis.groups <= most:
+        return {}
+    if (may_move and group.is_too_large) or (groups := group.synopsis.live_groups()) <= most:
+        return {}
+    why = (
+        f"it has {groups:,} groups by {group.label} in its windows, and max_groups is {most:,}: group by something "
+        "coarser, take a shorter window, an estimate (APPROX_TOP, APPROX_COUNT_DISTINCT) where every value counts, or "
+        "STORED IN CLUSTER, or connect(max_groups=..) with more if there is memory"
+    )
+    return {name: why for name, _ in group.readers}

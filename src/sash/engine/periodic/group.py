@@ -1,0 +1,552 @@
+"""A group: one pane table with its synopsis, the readings it serves, and the schedule of its queries.
+
+    micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
+                                           expire: drop what no window reaches any more
+
+`now` is the end of the youngest closed pane: the time as of which the synopsis answers. `origin` is where the
+stream's data begin. All times are multiples of the pane length: microseconds, or tuples for row-based windows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
+from sash.core.window import Window
+from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.periodic.calibration import Calibration
+from sash.engine.periodic.filters import Filters
+from sash.engine.periodic.schedule import Place, Schedule
+from sash.engine.periodic.timeline import Timeline
+from sash.engine.settings import Settings
+from sash.engine.statistics import GroupStatistics
+from sash.scheduling import Execution
+from sash.sharing.choose import CLUSTER, Choice, Load, choose
+from sash.sharing.pane_tables import PaneTable, pane_table
+from sash.sharing.prices import Prices, access_cost, post_cost
+from sash.sharing.relevant import Relevant, relevant_set
+from sash.sharing.similar import families, similar
+from sash.synopses.accelerator import Accelerator
+from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
+from sash.synopses.cluster import Cluster, ClusterPanes
+from sash.synopses.partials import Partial
+from sash.synopses.partitioned import PartitionedSynopsis
+from sash.synopses.readings import Reading, TableName
+
+
+class PaneGroup:
+    """The readings of one pane table, and the queries that are scheduled by it."""
+
+    def __init__(self, name: TableName, stream: Stream, settings: Settings) -> None:
+        self.name = name
+        self._offset = 0 if name.by_rows else stream.offset
+        self._closed_left = stream.closed_left and not name.by_rows
+        self._late_revise = stream.late_revise
+        self.synopsis: BasicIntervalSynopsis | ClusterPanes = _synopsis(name)
+        # A stream that sheds load scales the partials that come here, and no others.
+        self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
+        self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
+        self.readers: dict[tuple[str, int], BoundReading] = {}
+        # The queries that are scheduled here, also those that wait for the data to begin.
+        self.queries: dict[str, ActiveQuery] = {}
+        self.length: int = 1 if name.by_rows else stream.granule
+        # How far back the readings look; what an UNBOUNDED window sees beyond its LAG is merged into history.
+        self.reach: int = 0
+        self.keeps_history = False
+        self.now: int | None = None
+        self.origin: int | None = None
+        self.retained_from: int | None = None
+        # Since when UNBOUNDED windows have everything; None: from the origin.
+        self.history_from: int | None = None
+        # The other groups that some query reads together with this one.
+        self.links: list[PaneGroup] = []
+        # Panes of these lengths were cut until these times; a finer window is valid only after them.
+        self.coarse: list[tuple[int, int]] = []
+        # The ends of panes and when their last tuples came: what time it was as of a number of tuples.
+        self._stamps = np.empty((2, 0), dtype=np.int64)
+        self.statistics = GroupStatistics()
+        self.timeline = Timeline()
+        self.choice = Choice("basic", "")
+        # The partials that readings need to be stored, and for how many of them.
+        self._kept: Counter[Partial] = Counter()
+        self.settings = settings
+        # Predicates that are answered from each other's synopses, each with the first of its family.
+        self._families: dict[str, str] = {}
+        self.filters = Filters(settings.filter_precision)
+        # What was known about the closed panes when choices were made, and how many rows they had.
+        self.load = Load(self.length)
+        self._judged = 0
+        self.prices = Prices()
+        self.calibration = Calibration()
+        # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
+        self.under_way = 0
+
+    # -- which queries ---------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        return self.name.label
+
+    @property
+    def table(self) -> PaneTable:
+        """What the pass over a micro-batch brings: all of it, or, of a table in the cluster, its panes' tuples."""
+        return pane_table(TableName(()), self.length, ()) if self.in_cluster else self.full_table
+
+    @property
+    def full_table(self) -> PaneTable:
+        return pane_table(self.name, self.length, self._kept)
+
+    # -- where its panes are ---------------------------------------------------------------------------
+
+    @property
+    def in_cluster(self) -> bool:
+        return isinstance(self.synopsis, ClusterPanes)
+
+    @property
+    def kept_as(self) -> str:
+        """The synopsis that all others are built from."""
+        return CLUSTER if self.in_cluster else "basic"
+
+    @property
+    def wants_cluster(self) -> bool:
+        """Some query says so. Windows without end would keep every file."""
+        stored = any(bound.synopsis == CLUSTER for bound in self.readers.values())
+        return stored and self._can_move and not self.keeps_history
+
+    @property
+    def is_too_large(self) -> bool:
+        """It has more groups than this process should keep, and could go elsewhere."""
+        if isinstance(self.synopsis, ClusterPanes) or not self._can_move or self.keeps_history:
+            return False
+        most = self.settings.cluster_groups
+        return self.synopsis.groups > most and self.synopsis.live_groups() > most
+
+    def move_to_cluster(self, cluster: Cluster | None) -> None:
+        """From now on only names of files are here; the panes are written already."""
+        before = self.synopsis
+        assert isinstance(before, BasicIntervalSynopsis)
+        self.synopsis = ClusterPanes([key.type for key in self.name.keys], cluster, before.version + 1)
+        self.synopsis.since = before.since
+        self.filters = Filters(self.settings.filter_precision)
+
+    def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
+        if bound.reading.window.unbounded and not self.keeps_history:
+            begun = self.retained_from is not None and self.origin is not None and self.retained_from > self.origin
+            self.history_from = self.retained_from if begun else None
+        bound.covered = self.relevant(bound.reading).covered
+        self.readers[name, number] = bound
+        self._kept.update(bound.stored.partials)
+        self._look_back(bound.reading.window)
+
+    def relevant(self, reading: Reading) -> Relevant:
+        """How a reading may be answered from what is stored for others."""
+        load = replace(self.load, pane=self.length)
+        return relevant_set(reading, self._kept.keys(), load, self.settings.share_predicates)
+
+    def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
+        """A reading bound to what is stored, as it is or put together; None where something is missing."""
+        covered = None
+        if any(partial not in self.synopsis.since for partial in reading.partials):
+            covered = relevant_set(reading, self._kept.keys(), self.load, self.settings.share_in_questions).covered
+            if covered is None:
+                return None
+        return BoundReading(reading, self, synopsis, covered=covered)
+
+    def store_what_is_read(self) -> None:
+        """After a restart: the readings have the covers that they had before."""
+        self._kept = Counter(partial for bound in self.readers.values() for partial in bound.stored.partials)
+        self.synopsis.release(set(self._kept))
+        self.synopsis.require(list(self._kept), None)
+
+    def _look_back(self, window: Window) -> None:
+        self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
+        self.keeps_history = self.keeps_history or window.unbounded
+        if isinstance(self.synopsis, PartitionedSynopsis):
+            self.synopsis.reach = self.reach
+
+    def cut(self, length: int, latest: int | None) -> None:
+        """Panes have this length from now on; what is stored stays as it is."""
+        if length != self.length and latest is not None and self.origin is not None:
+            self.coarse.append((self.length, self.ends_after(latest)))
+        longer, self.length = length > self.length, length
+        if longer and self.origin is not None:
+            self.schedule.local.fit(length, self._offset, self.position)
+        self._fit_policy()
+
+    def _fit_policy(self) -> None:
+        """While panes of several lengths lie in the windows, queries stay at their own multiples.
+
+        Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
+        """
+        if self.origin is not None and self.schedule.is_plain != bool(self.coarse) and not self.under_way:
+            self.schedule.stay_plain(bool(self.coarse), self.position)
+
+    def choose(self) -> None:
+        """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
+        load = self.load = Load(self.length, *self.synopsis.closed_groups(), in_cluster=self.in_cluster)
+        self._judged = self.synopsis.closed_rows
+        self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
+        if not self.name.partition:
+            self._choose(load)
+        if self.origin is not None:
+            self.schedule.reconsider(self.position)
+
+    def _choose(self, load: Load) -> None:
+        if isinstance(self.synopsis, ClusterPanes):
+            self.choice = Choice(CLUSTER, "")
+            return
+        by_kind: dict[str, list[Reading]] = {}
+        for bound in self.readers.values():
+            by_kind.setdefault(bound.synopsis or "auto", []).append(bound.stored)
+        auto = by_kind.pop("auto", [])
+        self.choice = choose(auto, load)
+        by_kind.setdefault(self.choice.kind, []).extend(auto)
+        by_kind.pop("basic", None)
+        # Before it has moved, and where it cannot: by its panes.
+        by_kind.pop(CLUSTER, None)
+        for kind, readings in self.filters.choose(self.queries.values(), load).items():
+            by_kind.setdefault(kind, []).extend(readings)
+        wanted = [_accelerator(kind, self.length, readings) for kind, readings in by_kind.items() if readings]
+        # One that is as it was keeps what it has built.
+        known = {each.key: each for each in self.synopsis.accelerators}
+        self.synopsis.accelerators = [known.get(each.key, each) for each in wanted]
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from now on."""
+        changed, self.settings = settings.policy != self.settings.policy, settings
+        if changed:
+            self.schedule.use(settings.make_policy(), self.position)
+
+    def require(self, bound: BoundReading, latest: int | None) -> None:
+        """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
+        since = None if latest is None else self.ends_after(latest)
+        self.synopsis.require(bound.stored.partials, since)
+        bound.valid_from = self.valid_from(bound)
+
+    def remove_readers(self, name: str) -> None:
+        for key in [key for key in self.readers if key[0] == name]:
+            self._forget(self.readers.pop(key))
+        self.reach, self.keeps_history = 0, False
+        for bound in self.readers.values():
+            self._look_back(bound.reading.window)
+        self._uncover()
+        self.synopsis.release(set(self._kept))
+        if self.queries.pop(name, None) is not None:
+            self.unschedule(name)
+
+    def _uncover(self) -> None:
+        """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
+        if isinstance(self.synopsis, ClusterPanes):
+            return
+        for bound in self.readers.values():
+            if bound.covered is None or bound.covered.overlaps:
+                continue
+            alone = [partial for partial in bound.stored.partials if self._kept[partial] == 1]
+            if len(alone) > len(bound.reading.partials):
+                self.synopsis.adopt(bound.reading.partials, bound.covered)
+                self._forget(bound)
+                bound.covered = None
+                self._kept.update(bound.reading.partials)
+
+    def _forget(self, bound: BoundReading) -> None:
+        for partial in bound.stored.partials:
+            self._kept[partial] -= 1
+            if not self._kept[partial]:
+                del self._kept[partial]
+
+    def valid_from(self, bound: BoundReading) -> int | None:
+        """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
+        window = bound.reading.window
+        starts = [self.synopsis.since[partial] for partial in bound.stored.partials]
+        edges = [until for length, until in self.coarse if window.resolution % length]
+        history = [self.history_from] if window.unbounded else []
+        return max([start for start in (*starts, *edges, *history) if start is not None], default=None)
+
+    def enter(self, active: ActiveQuery) -> None:
+        """Queries are scheduled from the origin of the data on."""
+        self.queries[active.name] = active
+        if self.origin is None:
+            return
+        compiled = active.compiled
+        if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
+            active.ends_at = self.position + compiled.lifetime
+        self.schedule.add(active, max(self.origin, self.position))
+
+    def unschedule(self, name: str) -> bool:
+        return self.schedule.remove(name, None if self.origin is None else self.position)
+
+    def _place(self, active: ActiveQuery) -> Place:
+        """With whom a query shares computation, and what it costs, as the synopses are now."""
+        mine = [bound for bound in active.readings if bound.group is self]
+        access = sum(bound.group.access(bound.stored) for bound in active.readings)
+        return Place(self._similar(mine[0]), access, post_cost(active.compiled.leaves, self.load))
+
+    def reprice(self, prices: Prices) -> None:
+        """Other prices, other plan."""
+        self.prices = self.schedule.prices = prices
+        if self.origin is not None:
+            self.schedule.reconsider(self.position)
+
+    def access(self, reading: Reading) -> float:
+        return access_cost((reading,), self.kind_for(reading), self.load)
+
+    def kind_for(self, reading: Reading) -> str:
+        """The synopsis that answers a reading."""
+        serving = (each for each in self.synopsis.accelerators if each.serves(reading.spans[0], reading.partials))
+        return next((each.kind for each in serving), self.kept_as)
+
+    def _similar(self, bound: BoundReading) -> str:
+        return similar(self.label, bound.stored, self.kind_for(bound.stored), self._families)
+
+    # -- filling ---------------------------------------------------------------------------------------
+
+    def absorb(self, rows: PaneRows, counts: np.ndarray) -> int:
+        """Take a micro-batch's rows in; how many tuples were late."""
+        if not len(rows.ends):
+            return 0
+        late = rows.ends <= self.now if self.now is not None else np.zeros(len(rows.ends), dtype=bool)
+        tuples = int(counts[late].sum())
+        if self.origin is None:
+            if late.all():
+                return tuples
+            self._begin(int(rows.ends[~late].min()) - rows.length)
+        elif (earliest := rows.ends[~late].min(initial=self.origin + rows.length) - rows.length) < self.origin:
+            # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
+            self._begin(int(earliest))
+        if self.name.by_rows:
+            self._note_stamps(rows)
+        if not tuples:
+            self.synopsis.absorb(rows)
+        elif self._late_revise:
+            assert self.now is not None
+            self.synopsis.absorb(rows, closed_until=self.now)
+        else:
+            self.synopsis.absorb(_only(rows, ~late))
+        return tuples
+
+    def _begin(self, origin: int) -> None:
+        self.origin = self.retained_from = origin
+        for bound in self.readers.values():
+            bound.valid_from = self.valid_from(bound)
+        for active in self.queries.values():
+            self.unschedule(active.name)
+        for active in list(self.queries.values()):
+            self.enter(active)
+
+    def _note_stamps(self, rows: PaneRows) -> None:
+        ends, places = np.unique(np.concatenate([self._stamps[0], rows.ends]), return_inverse=True)
+        latest = np.full(len(ends), np.iinfo(np.int64).min)
+        np.maximum.at(latest, places, np.concatenate([self._stamps[1], rows.latest]))
+        self._stamps = np.stack([ends, latest])
+
+    def moment(self, now: int) -> datetime:
+        """The event time as of a position: itself, or that of the last tuple counted."""
+        clock = self._clock(now)
+        assert clock is not None, "no tuple has been counted"
+        return to_datetime(clock)
+
+    def _clock(self, now: int) -> int | None:
+        if not self.name.by_rows:
+            return now
+        place = int(np.searchsorted(self._stamps[0], now, side="right")) - 1
+        return int(self._stamps[1, place]) if place >= 0 else None
+
+    # -- advancing -------------------------------------------------------------------------------------
+
+    def closed_by(self, watermark: int) -> int:
+        """The end of the youngest pane that a watermark (or a number of tuples) closes."""
+        if self.name.by_rows or self._closed_left:
+            return multiple_after(watermark, self.length, self._offset) - self.length
+        return multiple_at_or_after(watermark, self.length, self._offset) - self.length
+
+    def ends_after(self, latest: int) -> int:
+        """The end of the pane that holds a timestamp (or a tuple's number)."""
+        ahead = multiple_after if self._closed_left else multiple_at_or_after
+        return ahead(latest, self.length, self._offset)
+
+    @property
+    def has_closed(self) -> bool:
+        """Some pane since the beginning of the data is closed: there is something to ask."""
+        return self.origin is not None and self.now is not None and self.now > self.origin
+
+    @property
+    def position(self) -> int:
+        """The end of the youngest closed pane, or where the data begin."""
+        return self.now if self.now is not None else self.origin if self.origin is not None else 0
+
+    def floor(self, frontier: int) -> int:
+        """The end of the youngest pane that ends by a time."""
+        return multiple_after(frontier, self.length, self._offset) - self.length
+
+    def next_due(self, target: int) -> int | None:
+        """When the next execution is due by a time: at the end of a pane. One that is late is due now."""
+        if self.origin is None:
+            return None
+        due = self.schedule.local.next_due(max(target, self.position))
+        if due is None:
+            return None
+        # A deadline that was set when panes were shorter may lie inside one.
+        due = max(self.position, multiple_at_or_after(due, self.length, self._offset))
+        return due if due <= max(target, self.position) else None
+
+    def move_to(self, position: int, outcome: Outcome) -> None:
+        """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
+
+        Only then: where a micro-batch ends must make no difference to the schedule.
+        """
+        self._close(position, outcome)
+        if not self.under_way and not 0.8 * self._judged <= self.synopsis.closed_rows <= 1.25 * self._judged:
+            self.choose()
+
+    def take(self, early: bool, one_by_one: bool) -> list[Execution]:
+        """What is to be executed at this position."""
+        return self.schedule.take(self.position, early, one_by_one)
+
+    @property
+    def is_stale(self) -> bool:
+        """Panes have come since some query was answered that may be answered before it is due."""
+        return self.has_closed and self.schedule.local.decide_early(self.position) is not None
+
+    def catch_up(self, target: int, outcome: Outcome) -> None:
+        """Close panes up to a time, whatever is due."""
+        if self.now is not None and target <= self.now:
+            return
+        if self.origin is None:
+            self.now = target
+            return
+        self._close(target, outcome)
+
+    def _close(self, position: int, outcome: Outcome) -> None:
+        self.synopsis.close(position)
+        if self.now is None or position > self.now:
+            self.now = position
+        self._end_lifetimes(outcome)
+        self.expire()
+
+    def expire(self) -> None:
+        """Forget what no window reaches any more, here or by way of a query that reads several tables."""
+        assert self.retained_from is not None
+        edge = min(group.oldest_asked for group in (self, *self.links)) - self.reach
+        if edge <= self.retained_from:
+            return
+        if self.keeps_history:
+            self.synopsis.merge(edge)
+        else:
+            self.synopsis.expire(edge)
+        self.retained_from = edge
+        self.coarse = [(length, until) for length, until in self.coarse if until > edge]
+        self._fit_policy()
+        self._stamps = self._stamps[:, self._stamps[0] >= edge]
+
+    @property
+    def oldest_asked(self) -> int:
+        """The oldest time as of which its queries are still to be answered: a late SLIDE EXACTLY query's own."""
+        late = self.schedule.local.late_exactly(self.position)
+        return self.position if late is None else late
+
+    def _end_lifetimes(self, outcome: Outcome) -> None:
+        for name in self.schedule.ended(self._clock(self.position)):
+            if self.unschedule(name):
+                outcome.ended.append(name)
+
+    def awake(self, execution: Execution) -> list[ActiveQuery]:
+        """The queries of an execution that have something to say: a window that stays empty is told once."""
+        awake = []
+        for active in self.schedule.members(execution):
+            if active.answered == execution.as_of:
+                continue
+            active.note_answer(execution.as_of, self.position, self.length)
+            empty = self.is_silent(active, execution.as_of)
+            if not (empty and active.resting):
+                awake.append(active)
+            active.resting = empty
+        return awake
+
+    def is_silent(self, active: ActiveQuery, as_of: int) -> bool:
+        """All its windows are empty."""
+        return all(bound.is_empty(as_of) for bound in active.readings)
+
+    def rest(self, execution: Execution, target: int) -> None:
+        """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""
+        for due in execution.tasks:
+            bound = [b for name in due.task.members if name in self.queries for b in self.queries[name].readings]
+            ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
+            wakes = [end + lag for lag, end in ends if end is not None]
+            self.schedule.local.postpone(due.task, min([*wakes, target + 1]))
+
+    def filtered(self, active: ActiveQuery, now: int) -> pa.Table | None:
+        """A query's answer by its substream filter, where an index serves it."""
+        # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
+        # An index is as of the newest pane.
+        late = self.now is not None and now < self.now
+        if isinstance(self.synopsis, ClusterPanes):
+            return None
+        return None if self.coarse or late else self.filters.answer(active, self.synopsis, now)
+
+    # -- what it can answer ----------------------------------------------------------------------------
+
+    def is_complete(self, bound: BoundReading, now: int) -> bool:
+        if bound.reading.window.unbounded or self.name.partition:
+            # However few rows a partition has, they are all there if they were counted from the beginning.
+            return bound.valid_from is None
+        assert self.retained_from is not None
+        known_from = self.retained_from if bound.valid_from is None else max(self.retained_from, bound.valid_from)
+        window = bound.reading.window
+        edges = (now - window.lag, now - window.reach)
+        cut = any(edge < until and (edge - self._offset) % length for length, until in self.coarse for edge in edges)
+        return not cut and now - window.reach >= known_from
+
+    def is_scheduled(self, slide: int | None, now: int) -> bool:
+        """Whether a position is one of a query's own multiples of SLIDE."""
+        return slide is not None and (now - self._offset) % slide == 0
+
+    def cuts(self, window: Window, now: int) -> bool:
+        """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
+        return any(self.synopsis.straddles(edge) for edge in (now - window.lag, now - window.reach))
+
+    def save_judgement(self) -> list[float]:
+        """What choices were based on: after a restart they must be the same."""
+        return [self._judged, self.load.pane, self.load.groups, self.load.rows_per_pane]
+
+    def load_judgement(self, saved: list[float]) -> None:
+        judged, pane, groups, rows_per_pane = saved
+        self._judged, self.load = int(judged), Load(int(pane), int(groups), rows_per_pane, self.in_cluster)
+        if not self.name.partition:
+            self._choose(self.load)
+
+    def save_stamps(self) -> list[list[int]]:
+        return [row.tolist() for row in self._stamps]
+
+    def load_stamps(self, saved: list[list[int]]) -> None:
+        self._stamps = np.array(saved, dtype=np.int64).reshape(2, -1)
+
+
+def _synopsis(name: TableName) -> BasicIntervalSynopsis:
+    if not name.partition:
+        return BasicIntervalSynopsis([key.type for key in name.keys])
+    group = tuple(range(len(name.keys)))
+    keys = [*name.keys, *(key for key in name.partition if key not in name.keys)]
+    return PartitionedSynopsis([key.type for key in keys], group, tuple(keys.index(key) for key in name.partition))
+
+
+def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:
+    bounded = [reading for reading in readings if not reading.window.unbounded]
+    spans = {span for reading in bounded for span in reading.spans}
+    return Accelerator(kind, length, spans, {partial for reading in bounded for partial in reading.partials})
+
+
+def _next_end(bound: BoundReading, as_of: int) -> int | None:
+    return bound.group.synopsis.next_end(as_of - bound.reading.window.lag)
+
+
+def _only(rows: PaneRows, keep: np.ndarray) -> PaneRows:
+    mask = pa.array(keep)
+    keys = [column.filter(mask) for column in rows.keys]
+    lifted = {partial: [column.filter(mask) for column in parts] for partial, parts in rows.lifted.items()}
+    return PaneRows(rows.length, rows.ends[keep], keys, lifted, rows.latest[keep])

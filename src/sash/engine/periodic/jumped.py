@@ -1,0 +1,54 @@
+"""Tuples that MAX JUMP keeps out of a stream (spark/jumps.py tells which), before anybody sees them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sash.catalog import Stream
+from sash.core.time import Micros, format_duration, to_datetime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sash.engine.periodic.stream import StreamRuntime
+    from sash.spark.pipeline import Pipeline
+
+logger = logging.getLogger("sash.engine")
+
+
+@dataclass(frozen=True)
+class Jumped:
+    """How many have been kept out of a micro-batch, and the time of the first."""
+
+    tuples: int = 0
+    first: Micros = 0
+
+
+NOTHING = Jumped()
+
+
+def without_jumps(rows: DataFrame, pipeline: Pipeline, runtime: StreamRuntime) -> tuple[DataFrame, Jumped]:
+    """The rows of a micro-batch that are not too far ahead.
+
+    What is too far follows from the rows and from what was committed before them: a replay comes to the same.
+    """
+    if runtime.stream.max_jump is None:
+        return rows, NOTHING
+    started = time.perf_counter()
+    found = pipeline.jumps(rows, runtime.reached)
+    runtime.statistics.seconds_in_spark += time.perf_counter() - started
+    return (rows, NOTHING) if found is None else (found.without, Jumped(found.tuples, found.first))
+
+
+def warn_of_jumps(stream: Stream, jumped: Jumped) -> None:
+    logger.warning(
+        "stream %s: %d tuples, the first of %s, are more than MAX JUMP, %s, ahead of all others, and left out; "
+        "if that is their time, session.advance() lets the stream go on there (said once; stats() counts on)",
+        stream.name,
+        jumped.tuples,
+        to_datetime(jumped.first),
+        format_duration(stream.max_jump or 0),
+    )

@@ -1,0 +1,291 @@
+"""The queries of one group of synopses in time: who is scheduled, who reads whose output, whose life has ended.
+
+The local scheduler decides about tasks. Around it: of identical queries only the fastest is scheduled (`outputs`); the
+scheduling groups and costs of queries follow the synopses that answer them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from sash.engine.periodic.active import ActiveQuery
+from sash.engine.periodic.outputs import Outputs
+from sash.scheduling import Execution, LocalScheduler, Policy, SubGroupCost, cost_per_time
+from sash.scheduling.policies import Conservative
+from sash.sharing.prices import Prices
+
+
+class Place(NamedTuple):
+    """Where a query is scheduled: with whom it shares computation (rules CS1 to CS7), and what it costs."""
+
+    group: str
+    access: float
+    post: float
+
+
+class Schedule:
+    """`place` tells a query's place as its group's synopses are now; `offset` is where the multiples count from."""
+
+    def __init__(self, policy: Policy, offset: int, place: Callable[[ActiveQuery], Place]) -> None:
+        self._policy = policy
+        # Plain: everybody at its own SLIDE, nobody reads another's output.
+        self.is_plain = False
+        self.local = LocalScheduler(policy)
+        self._offset = offset
+        self._place = place
+        self._outputs = Outputs()
+        self._mortal: dict[str, ActiveQuery] = {}
+        self._places: dict[str, Place] = {}
+        self.prices = Prices()
+        self.queries: dict[str, ActiveQuery] = {}
+        self.leaders: set[str] = set()
+
+    @property
+    def shares(self) -> bool:
+        """Without sharing, identical queries have nothing to do with each other either."""
+        return self._policy.joint_until(0, 0) is not None
+
+    @property
+    def _follows(self) -> bool:
+        return self.shares and not self.is_plain
+
+    # -- who is in it ----------------------------------------------------------------------------------
+
+    def add(self, active: ActiveQuery, now: int) -> None:
+        """Schedule a query, or let it follow an identical one that is faster."""
+        self._know(active)
+        if self.leader(active) is not active:
+            self._raise_priority(self.leader(active), now)
+            return
+        slower = [each for each in self.followers(active) if each.name in self.leaders]
+        promised = min((self.local.deadline_of(each.name) for each in slower), default=None)
+        for each in slower:
+            self._unschedule(each, now)
+        self._schedule(active, now, promised)
+
+    def _know(self, active: ActiveQuery) -> None:
+        self.queries[active.name] = active
+        if active.compiled.lifetime is not None:
+            self._mortal[active.name] = active
+        if self._follows:
+            self._outputs.add(active)
+
+    def remove(self, name: str, now: int | None) -> bool:
+        """Forget a query; whoever read its output is scheduled by itself again, and not later than it was promised."""
+        active = self.queries.pop(name, None)
+        if active is None:
+            return False
+        self._mortal.pop(name, None)
+        left = self._outputs.remove(active) if self._follows else []
+        if name not in self.leaders:
+            return True
+        self._unschedule(active, now)
+        if left:
+            assert now is not None
+            ends = [each.answered + (each.compiled.slide or 0) for each in left if each.answered is not None]
+            self._schedule(self.leader(left[0]), now, min(ends, default=None))
+        return True
+
+    def leader(self, active: ActiveQuery) -> ActiveQuery:
+        """The query whose output a query reads: itself, unless an identical one is faster."""
+        return self._outputs.leader(active) if self._follows and active.name in self.queries else active
+
+    def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
+        return self._outputs.followers(leader) if self._follows else []
+
+    def _schedule(self, active: ActiveQuery, now: int, promised: int | None) -> None:
+        compiled, place = active.compiled, self._place(active)
+        assert compiled.slide is not None
+        self._places[active.name] = place
+        access, post = self._priced(place)
+        self.local.add(
+            active.name,
+            place.group,
+            compiled.slide,
+            now=now,
+            offset=self._offset,
+            exactly=compiled.exactly,
+            priority=self._priority(active),
+            access=access,
+            post=post,
+            promised=promised,
+        )
+        self.leaders.add(active.name)
+
+    def _priority(self, leader: ActiveQuery) -> int:
+        return max(each.compiled.priority for each in (leader, *self.followers(leader)))
+
+    def _raise_priority(self, leader: ActiveQuery, now: int) -> None:
+        if self.local.task_of(leader.name).priority < self._priority(leader):
+            promised = self.local.deadline_of(leader.name)
+            self._unschedule(leader, now)
+            self._schedule(leader, now, promised)
+
+    def _unschedule(self, active: ActiveQuery, now: int | None) -> None:
+        self.leaders.discard(active.name)
+        del self._places[active.name]
+        self.local.remove(active.name, now)
+
+    def _priced(self, place: Place) -> tuple[float, float]:
+        return self.prices.access * place.access, self.prices.post * place.post
+
+    def expected(self, queries: Iterable[ActiveQuery]) -> tuple[float, float]:
+        """What a joint execution is expected to cost, before prices: one access, and each leader's own part."""
+        places = [self._places[active.name] for active in queries if active.name in self._places]
+        return max((place.access for place in places), default=0.0), sum(place.post for place in places)
+
+    def predicted(self, policy: Policy) -> float:
+        """What these queries would cost per unit of time under a policy, by the analytic model and the prices of now.
+
+        Tasks are thought to be on time: a late variant costs what its base policy costs.
+        """
+        shares = policy.joint_until(0, 0) is not None
+        tasks: dict[str, dict[tuple[int, bool], list[tuple[float, float]]]] = {}
+        for active in self._leading() if shares else self.queries.values():
+            place, compiled = self._place(active), active.compiled
+            assert compiled.slide is not None
+            similar = tasks.setdefault(place.group, {})
+            similar.setdefault((compiled.slide, compiled.exactly), []).append(self._priced(place))
+        return float(sum(_cost(group, policy, shares) for group in tasks.values()))
+
+    def _leading(self) -> list[ActiveQuery]:
+        """Those that would be scheduled if output were shared, whether it is or not."""
+        outputs = Outputs()
+        for active in self.queries.values():
+            outputs.add(active)
+        return [active for active in self.queries.values() if outputs.leader(active) is active]
+
+    def reconsider(self, now: int) -> None:
+        """The synopses, or what is known about them, have changed: so have groups and costs."""
+        for name in sorted(self.leaders):
+            before, place = self._places[name], self._place(self.queries[name])
+            self._places[name] = place
+            if before.group != place.group:
+                self.local.regroup(name, place.group, now)
+        self.local.reprice({name: self._priced(place) for name, place in self._places.items()}, now)
+
+    @property
+    def weight(self) -> float:
+        """What a group's share of the time is measured by: its queries, each by its priority."""
+        return float(max(1, sum(1 + max(0, each.compiled.priority) for each in self.queries.values())))
+
+    def ended(self, clock: int | None) -> list[str]:
+        """The queries whose lifetimes are over at an event time; a life begins with the first time there is."""
+        if clock is None:
+            return []
+        for active in self._mortal.values():
+            assert active.compiled.lifetime is not None
+            if active.ends_at is None:
+                active.ends_at = clock + active.compiled.lifetime
+        over = [active for active in self._mortal.values() if (active.ends_at or 0) < clock]
+        return [active.name for active in over if not self._owes(active)]
+
+    def _owes(self, active: ActiveQuery) -> bool:
+        """A SLIDE EXACTLY query that is late has multiples to be answered from the time it lived."""
+        late = active.compiled.exactly and active.name in self.leaders
+        return late and self.local.deadline_of(active.name) <= (active.ends_at or 0)
+
+    def restore(
+        self, saved: dict[str, Any], leaders: Iterable[str], queries: Iterable[ActiveQuery], now: int, plain: bool
+    ) -> None:
+        """Go on where a snapshot was taken."""
+        self.is_plain = plain
+        self.local = LocalScheduler.restore(saved, self._planned_by)
+        self.leaders = set(leaders)
+        for active in queries:
+            self._know(active)
+        self._places = {name: self._place(self.queries[name]) for name in self.leaders}
+        self._let_leaders_lead(now)
+
+    def use(self, policy: Policy, now: int) -> None:
+        """Another policy from now on; deadlines that were promised stay."""
+        self._policy = policy
+        self._begin_anew(now)
+
+    def stay_plain(self, plain: bool, now: int) -> None:
+        """Let everybody be executed at its own SLIDE for a while, or by the policy again."""
+        self.is_plain = plain
+        self._begin_anew(now)
+
+    @property
+    def _planned_by(self) -> Policy:
+        return Conservative() if self.is_plain and self.shares else self._policy
+
+    def _begin_anew(self, now: int) -> None:
+        self.local = LocalScheduler.restore(self.local.snapshot(), self._planned_by)
+        self._outputs = Outputs()
+        for active in self.queries.values():
+            self._know(active)
+        self._let_leaders_lead(now)
+
+    def _let_leaders_lead(self, now: int) -> None:
+        """Schedule those that read nobody's output, and nobody else."""
+        for leader in [active for active in self.queries.values() if self.leader(active) is active]:
+            same = [leader, *self.followers(leader)]
+            if [each.name for each in same if each.name in self.leaders] == [leader.name]:
+                continue
+            promised = [self._promised_to(each) for each in same]
+            for each in same:
+                if each.name in self.leaders:
+                    self._unschedule(each, now)
+            self._schedule(leader, now, min((time for time in promised if time is not None), default=None))
+
+    def _promised_to(self, active: ActiveQuery) -> int | None:
+        if active.name in self.leaders:
+            return self.local.deadline_of(active.name)
+        return None if active.answered is None else active.answered + (active.compiled.slide or 0)
+
+    # -- what is due -----------------------------------------------------------------------------------
+
+    def take(self, now: int, early: bool, one_by_one: bool) -> list[Execution]:
+        """What to execute now: one joint execution, or everything that is due as of one time. Their d starts anew."""
+        taken: list[Execution] = []
+        while True:
+            execution = self.local.decide_early(now) if early else self.local.decide(now)
+            if execution is None or (taken and execution.as_of != taken[0].as_of):
+                return taken
+            self.local.done(execution)
+            taken.append(execution)
+            # A scan for several groups at once costs less than one scan each, but it is not to be interrupted.
+            if one_by_one or early or not self.shares:
+                return taken
+
+    def begin(self, now: int) -> list[Execution]:
+        """What to execute now, where it may take its time; the tasks are done when it says so.
+
+        SLIDE EXACTLY tasks are apart from the others: those may end up as of a later time.
+        """
+        decided = self.local.decide(now)
+        if decided is None:
+            return []
+        self.local.begin(decided)
+        parts = [tuple(due for due in decided.tasks if due.task.exactly == exactly) for exactly in (True, False)]
+        return [replace(decided, tasks=tasks) for tasks in parts if tasks]
+
+    def members(self, execution: Execution) -> list[ActiveQuery]:
+        """The queries that an execution answers, without those that have ended since it was decided."""
+        alive = [name for name in execution.members if name in self.queries]
+        return [self.queries[name] for name in self.answered_by(alive)]
+
+    def answered_by(self, leaders: Iterable[str]) -> list[str]:
+        """These queries, and those that read their output."""
+        led = [self.queries[name] for name in leaders]
+        return [each.name for leader in led for each in (leader, *self.followers(leader))]
+
+
+def _cost(tasks: dict[tuple[int, bool], list[tuple[float, float]]], policy: Policy, shares: bool) -> Fraction:
+    """Of one group of similar queries, by SLIDE and EXACTLY; without sharing nobody's scan helps another task."""
+    subgroups = [
+        SubGroupCost(slide, max(access for access, _ in costs), sum(post for _, post in costs), exactly)
+        for (slide, exactly), costs in sorted(tasks.items())
+    ]
+    periods = policy.periods(subgroups)
+    if shares:
+        return cost_per_time(subgroups, periods)
+    return sum(
+        (Fraction(each.access + each.post) / period for each, period in zip(subgroups, periods, strict=True)),
+        Fraction(0),
+    )

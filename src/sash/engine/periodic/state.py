@@ -1,0 +1,137 @@
+"""A stream runtime's state as a snapshot: JSON for the small things, one Arrow table per group for its panes.
+
+Rows of panes are stored with their key values, not with dictionary codes (synopses/snapshot.py).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.errors import CheckpointError
+from sash.core.time import format_duration
+from sash.engine.compiler import compile_query
+from sash.engine.periodic.group import PaneGroup
+from sash.engine.periodic.stream import StreamRuntime
+from sash.plan.expressions import RowExpression
+from sash.sharing.prices import Prices
+from sash.synopses.covered import Covered
+from sash.synopses.readings import TableName
+
+
+def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
+    """The runtime's state; the queries themselves are in the catalog."""
+    groups, tables = [], []
+    for group in runtime.groups.values():
+        groups.append(_save_group(group))
+        tables.append(group.synopsis.to_table())
+    state = {
+        "latest": runtime.latest,
+        "watermark": runtime.watermark,
+        "counted": runtime.counted,
+        "waiting": runtime.waiting,
+        "queries": {
+            name: {
+                **{field: getattr(active, field) for field in ("ends_at", "resting", "answered", "lateness")},
+                "valid_from": [bound.valid_from for bound in active.readings],
+                "covered": [_saved_cover(bound.covered) for bound in active.readings],
+            }
+            for name, active in runtime.active.items()
+        },
+        "statistics": vars(runtime.statistics).copy(),
+        "groups": groups,
+    }
+    return state, tables
+
+
+def _save_group(group: PaneGroup) -> dict[str, Any]:
+    return {
+        "name": _saved_name(group.name),
+        "in_cluster": group.in_cluster,
+        "length": group.length,
+        "now": group.now,
+        "origin": group.origin,
+        "retained_from": group.retained_from,
+        "history_from": group.history_from,
+        "stamps": group.save_stamps(),
+        "coarse": group.coarse,
+        "since": group.synopsis.save_since(),
+        "leaders": sorted(group.schedule.leaders),
+        "scheduler": group.schedule.local.snapshot(),
+        "prices": [group.prices.access, group.prices.post],
+        "judgement": group.save_judgement(),
+        "statistics": vars(group.statistics).copy(),
+    }
+
+
+def _saved_cover(covered: Covered | None) -> list[Any] | None:
+    if covered is None:
+        return None
+    parts = [[each.sql for each in side] for side in (covered.added, covered.subtracted)]
+    return [*parts, covered.overlaps]
+
+
+def _cover(saved: list[Any] | None, stream: Stream) -> Covered | None:
+    if saved is None:
+        return None
+    added, subtracted = (tuple(_predicate(sql, stream) for sql in side) for side in saved[:2])
+    return Covered(added, subtracted, saved[2])
+
+
+def _predicate(sql: str, stream: Stream) -> RowExpression:
+    """A WHERE from its text, with the terms that later queries may be covered by."""
+    catalog = Catalog()
+    catalog.add_stream(stream)
+    every = format_duration(stream.granule)
+    text = f"SELECT COUNT(*) AS n FROM {stream.name} [WINDOW {every} SLIDE {every}] WHERE {sql}"
+    (leaf,) = compile_query(RegisteredQuery("", text, stream.name), catalog).leaves
+    if leaf.predicate is None or leaf.predicate.sql != sql:
+        raise CheckpointError(f"the checkpoint of stream '{stream.name}' has a condition that cannot be read: {sql}")
+    return leaf.predicate
+
+
+def _saved_name(name: TableName) -> list[object]:
+    return [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
+
+
+def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table]) -> None:
+    """Put a snapshot's state into a runtime that has the same queries and no data yet."""
+    runtime.latest, runtime.watermark = state["latest"], state["watermark"]
+    runtime.counted, runtime.waiting = state["counted"], state["waiting"]
+    vars(runtime.statistics).update(state["statistics"])
+    for name, active in runtime.active.items():
+        for bound, saved in zip(active.readings, state["queries"][name]["covered"], strict=True):
+            bound.covered = _cover(saved, runtime.stream)
+    by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
+    for saved, table in zip(state["groups"], tables, strict=True):
+        group = by_name.get(json.dumps(saved["name"]))
+        if group is None:
+            raise CheckpointError(f"the checkpoint of stream '{runtime.stream.name}' has panes that no query reads")
+        _load_group(group, saved, table)
+    for name, active in runtime.active.items():
+        saved = dict(state["queries"][name])
+        del saved["covered"]
+        for bound, since in zip(active.readings, saved.pop("valid_from"), strict=True):
+            bound.valid_from = since
+        vars(active).update(saved)
+
+
+def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> None:
+    group.length, group.now, group.origin = saved["length"], saved["now"], saved["origin"]
+    group.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
+    group.load_stamps(saved["stamps"])
+    group.coarse = [(length, until) for length, until in saved["coarse"]]
+    if saved.get("in_cluster", False):
+        group.move_to_cluster(None)
+    group.store_what_is_read()
+    group.synopsis.load(table, saved["since"])
+    group.prices = group.schedule.prices = Prices(*saved["prices"])
+    if group.origin is not None:
+        group.schedule.restore(
+            saved["scheduler"], saved["leaders"], group.queries.values(), group.position, bool(group.coarse)
+        )
+    group.load_judgement(saved["judgement"])
+    vars(group.statistics).update(saved["statistics"])

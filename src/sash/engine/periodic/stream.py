@@ -1,0 +1,481 @@
+"""The runtime of one stream: watermark, groups, and what a micro-batch does to them.
+
+Everything here is a function of the micro-batches, the heartbeats, the queries and, live, the pace: no I/O, no Spark.
+Recovery relies on that: applying the same entries again gives the same state and the same answers. What a pace has
+decided is given back for the log (`Progress.services`); times are measured for statistics and prices only.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.errors import QueryFailedError
+from sash.core.events import report
+from sash.core.time import Micros
+from sash.core.window import pane_length
+from sash.engine.answers.answer import Answer
+from sash.engine.compiler import CompiledQuery
+from sash.engine.observed import RateMeter
+from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.periodic.advance import Advance, Execute, Repeated, Served, Service
+from sash.engine.periodic.beside import Beside
+from sash.engine.periodic.crowded import crowded
+from sash.engine.periodic.group import PaneGroup
+from sash.engine.periodic.joint import JointAnswers
+from sash.engine.periodic.jumped import NOTHING, Jumped, warn_of_jumps
+from sash.engine.periodic.pace import UNHURRIED, Pace
+from sash.engine.periodic.pane_history import PaneHistory
+from sash.engine.settings import Settings
+from sash.engine.statistics import StreamStatistics
+from sash.scheduling import SharedTime
+from sash.sharing.pane_tables import PaneTable
+from sash.sharing.prices import Prices
+from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.readings import TableName
+
+logger = logging.getLogger("sash.engine")
+
+# A pane table with more rows than this part of the tuples it summarises saves nothing.
+_REDUCTION = 0.5
+_ENOUGH_TO_JUDGE = 1_000
+
+
+@dataclass
+class Progress:
+    """Answers in the order of time, and queries that failed or ended on the way.
+
+    `serials` tells which query each name meant: one of the same name may have come since.
+    """
+
+    serials: dict[str, int] = field(default_factory=dict)
+    answers: list[Answer] = field(default_factory=list)
+    outcome: Outcome = field(default_factory=Outcome)
+    # How a hurried advance went, over time and over tuples; None: as an unhurried one goes.
+    services: list[list[Service]] | None = None
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The partials of the tuples that a watermark has passed, by their numbers, and how many still wait for theirs."""
+
+    facts: BatchFacts
+    waiting: int
+
+
+class StreamRuntime:
+    """One stream: its watermark and its groups of queries, by pane table."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        settings: Settings,
+        pause: Callable[[], None] = lambda: None,
+        level: str = "serial",
+        away: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`pause` is called between executions, `away` while there are some under way: others may read the windows.
+
+        `level`: how executions of a hurried advance and slides get along, if there are workers.
+        """
+        self.stream = stream
+        self.settings = settings
+        self._pause = pause
+        self._level = level
+        self._away = away
+        # To look into what executions beside slides do to the panes of some group.
+        self.history: PaneHistory | None = None
+        self._shares = SharedTime()
+        self._advancing = False
+        # Whether a group that has become too large goes to the cluster.
+        self.may_move = False
+        self.groups: dict[TableName, PaneGroup] = {}
+        self.active: dict[str, ActiveQuery] = {}
+        self.latest: Micros | None = None
+        self.watermark: Micros | None = None
+        # How many tuples row-based windows have counted, and how many wait to be.
+        self.counted = 0
+        self.waiting = 0
+        self.statistics = StreamStatistics()
+        self.meter = RateMeter()
+        self.unreduced: dict[str, float] = {}
+        self._warned_late = False
+        self._warned_jumped = False
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from now on."""
+        if settings == self.settings:
+            return
+        self.settings = settings
+        for group in self.groups.values():
+            group.use(settings)
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
+        """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
+        queries = {query.name: query for query in wanted}
+        gone = [name for name in self.active if self.active[name].compiled is not queries.get(name)]
+        touched = {table for name in gone for table in self._forget(name)}
+        grouped = set(self.groups)
+        come = [self._bring_in(query) for name, query in queries.items() if name not in self.active]
+        self._cut(touched.union(*({group.name for group in active.groups} for active in come)))
+        for active in come:
+            for bound in active.readings:
+                bound.group.require(bound, self._position(bound.group))
+            active.home.enter(active)
+        for table in self.groups.keys() - grouped:
+            self._catch_up(self.groups[table])
+
+    def _bring_in(self, query: CompiledQuery) -> ActiveQuery:
+        active = self.active[query.name] = self._bound(query)
+        for number, bound in enumerate(active.readings):
+            bound.group.add_reader(query.name, number, bound)
+        active.home.queries[query.name] = active
+        return active
+
+    def _bound(self, query: CompiledQuery) -> ActiveQuery:
+        readings = []
+        for reading in query.readings:
+            if reading.table not in self.groups:
+                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
+            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
+        return ActiveQuery(query, readings)
+
+    def answer_alone(
+        self, query: CompiledQuery, since: int, now: int, facts: Callable[[list[PaneTable]], BatchFacts]
+    ) -> pa.Table:
+        """A query that is asked once of rows at hand, those from `since` to `now`; `facts` aggregates them.
+
+        For a runtime that has no other query: nothing is scheduled, nothing stays.
+        """
+        active = self._bound(query)
+        for number, bound in enumerate(active.readings):
+            bound.group.add_reader(query.name, number, bound)
+        by_rows = active.home.name.by_rows
+        length = math.gcd(pane_length(query.windows), now - (0 if by_rows else self.stream.offset))
+        for group in active.groups:
+            group.cut(1 if group.name.partition else length, None)
+            group.choose()
+            group.origin = group.retained_from = since
+        for bound in active.readings:
+            bound.group.require(bound, None)
+        self._absorb(facts(self.tables(by_rows)), by_rows)
+        for group in active.groups:
+            group.catch_up(now, Outcome())
+        answer = self.probe(active)
+        assert answer is not None
+        return answer.table
+
+    def _position(self, group: PaneGroup) -> int | None:
+        """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted.
+
+        None before the stream has begun: nothing has been missed then.
+        """
+        return self.counted if group.name.by_rows and self.latest is not None else self.latest
+
+    def _catch_up(self, group: PaneGroup) -> None:
+        """A group that comes late: what is before the watermark is closed to it."""
+        if group.name.by_rows:
+            group.now = group.closed_by(self.counted) if self.counted else None
+        elif self.watermark is not None:
+            group.now = group.closed_by(self.watermark)
+
+    def remove(self, name: str) -> None:
+        if name in self.active:
+            self._cut(self._forget(name))
+
+    def _forget(self, name: str) -> set[TableName]:
+        """Let a query go; the pane tables that it read."""
+        groups = self.active.pop(name).groups
+        for group in groups:
+            group.remove_readers(name)
+            if not group.readers:
+                del self.groups[group.name]
+                self._shares.forget(group.label)
+        return {group.name for group in groups}
+
+    def _cut(self, touched: set[TableName]) -> None:
+        """Panes are as long as they can be; groups that one query reads together are cut alike.
+
+        Only where readers came or went: one more query must not cost as much as all of them.
+        """
+        for groups in self._linked() if touched else ():
+            if all(group.name not in touched for group in groups):
+                continue
+            windows = [bound.reading.window for group in groups for bound in group.readers.values()]
+            length = pane_length(windows)
+            for group in groups:
+                # Each tuple counts where windows are those of partitions.
+                group.links = [other for other in groups if other is not group]
+                group.cut(1 if group.name.partition else length, self._position(group))
+                group.choose()
+
+    def _linked(self) -> list[list[PaneGroup]]:
+        """The groups, put together where some query reads several of them."""
+        together = {name: {name} for name in self.groups}
+        for active in self.active.values():
+            names = {group.name for group in active.groups}
+            joined = set().union(*(together[name] for name in names))
+            for name in joined:
+                together[name] = joined
+        sets = {id(names): names for names in together.values()}
+        return [[self.groups[name] for name in names] for names in sets.values()]
+
+    def ordered(self) -> list[PaneGroup]:
+        """The groups in the order of their names: the same queries give the same pass, whatever came before."""
+        return [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
+
+    def tables(self, by_rows: bool = False) -> list[PaneTable]:
+        """The pane tables of the next pass, over time or over counted tuples."""
+        return [group.table for group in self.ordered() if group.name.by_rows == by_rows]
+
+    def covers(self, query: CompiledQuery) -> ActiveQuery | None:
+        """The query bound to groups whose synopses store everything that it reads, if there are such."""
+        groups = [self.groups.get(reading.table) for reading in query.readings]
+        pairs = zip(groups, query.readings, strict=True)
+        offered = [None if group is None else group.offer(reading, query.synopsis) for group, reading in pairs]
+        readings = [bound for bound in offered if bound is not None]
+        return ActiveQuery(query, readings) if len(readings) == len(offered) else None
+
+    def is_between(self, query: CompiledQuery) -> bool:
+        """Groups that a query reads are on their way and not all as of one time: it must wait until they are."""
+        return self._advancing and len({reading.table for reading in query.readings}) > 1
+
+    # -- data ------------------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        batch: BatchFacts,
+        numbered: Numbered | None = None,
+        pace: Pace = UNHURRIED,
+        missed: int = 0,
+        one_in: int = 1,
+        jumped: Jumped = NOTHING,
+    ) -> Progress:
+        """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
+
+        `numbered` is for row-based windows: what the new watermark has passed. `missed` is how many tuples came too
+        late for continuous plans. `one_in`: of so many tuples one was kept, and the facts are scaled. `jumped` are
+        those that were too far ahead and are not in it.
+        """
+        self._count(batch)
+        self._report_jumped(jumped)
+        self.statistics.shed_tuples += batch.rows - batch.rows // one_in
+        late, unnumbered = self._absorb(batch, by_rows=False), 0
+        if numbered is not None:
+            came = batch.rows - batch.null_timestamps - batch.unparsable
+            unnumbered = came + self.waiting - numbered.facts.rows - numbered.waiting
+        self._report_late(late, unnumbered, missed)
+        if batch.latest is None:
+            return Progress()
+        self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
+        return self.advance(self.latest - self.stream.delay, numbered, pace)
+
+    @property
+    def reached(self) -> Micros | None:
+        """How far the stream has come, by its tuples or by a heartbeat."""
+        return max((time for time in (self.latest, self.watermark) if time is not None), default=None)
+
+    def next_watermark(self, batch: BatchFacts) -> Micros | None:
+        """The watermark that a micro-batch will bring."""
+        seen = [time for time in (batch.latest, self.latest) if time is not None]
+        reached = [max(seen) - self.stream.delay] if seen else []
+        return max([*reached, *([self.watermark] if self.watermark is not None else [])], default=None)
+
+    def _absorb(self, batch: BatchFacts, by_rows: bool) -> int:
+        groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
+        late = [0]
+        for number, rows, counts in batch.lanes:
+            late.append(groups[number].absorb(rows, counts))
+        self._judge_reduction(groups, batch)
+        return max(late)
+
+    def advance(self, watermark: Micros, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
+        """The watermark, or a heartbeat, has come to a time."""
+        failed = self._take_numbered(numbered)
+        if self.watermark is None or watermark > self.watermark:
+            self.watermark = watermark
+        elif numbered is None:
+            return Progress(outcome=Outcome(failed))
+        targets = {
+            group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
+            for group in self.groups.values()
+        }
+        return self._advance(targets, pace, failed)
+
+    def finish(self, numbered: Numbered | None = None) -> Progress:
+        """End of input, or idleness: nothing more is expected in the panes that are open."""
+        failed = self._take_numbered(numbered)
+        if self.latest is None:
+            return Progress()
+        self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
+        targets = {
+            group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
+            for group in self.groups.values()
+        }
+        return self._advance(targets, UNHURRIED, failed)
+
+    def _take_numbered(self, numbered: Numbered | None) -> dict[str, str]:
+        """All that a micro-batch has brought is here now; the queries for which it was too much, and why."""
+        self.waiting = 0 if numbered is None else numbered.waiting
+        if numbered is not None:
+            self._absorb(numbered.facts, by_rows=True)
+            self.counted += numbered.facts.rows
+        failed = {name: why for group in self.ordered() for name, why in crowded(group, self.may_move).items()}
+        for name in failed:
+            self.remove(name)
+        return failed
+
+    def _advance(self, targets: dict[TableName, int], pace: Pace, failed: dict[str, str]) -> Progress:
+        """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
+        progress, self._advancing = Progress(outcome=Outcome(failed)), True
+        try:
+            advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+        finally:
+            self._advancing = False
+        if any(advance.hurried for advance in advances):
+            progress.services = [advance.services for advance in advances]
+        progress.answers.sort(key=lambda answer: answer.as_of)
+        for name in (*progress.outcome.failed, *progress.outcome.ended):
+            self.remove(name)
+        return progress
+
+    def _move(self, targets: dict[TableName, int], by_rows: bool, pace: Pace, progress: Progress) -> Advance:
+        groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
+        for group in groups:
+            self._shares.set_weight(group.label, group.schedule.weight)
+        execute = functools.partial(self._execute, pace.hurries)
+        ends = [targets[group.name] for group in groups]
+        advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
+        if isinstance(pace, Repeated):
+            advance.repeat(pace.services[by_rows])
+        else:
+            advance.go(pace, self._shares)
+            if self.settings.refresh_when_idle:
+                advance.refresh(pace, self._shares)
+        progress.answers += advance.answers
+        return advance
+
+    def _advance_of(
+        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: Outcome
+    ) -> Advance:
+        """Live, executions may run beside slides; and what they did then is repeated in the same way."""
+        workers, level = self.settings.workers, self._level
+        if isinstance(pace, Repeated) or (pace.hurries and workers > 1 and level != "serial"):
+            return Beside(groups, ends, execute, outcome, self._pause, workers, level, self._away, self.history)
+        return Advance(groups, ends, execute, outcome, self._pause, workers)
+
+    # -- answering -------------------------------------------------------------------------------------
+
+    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+        """May come from several threads at once, for different groups."""
+        group, started = queries[0].home, time.perf_counter()
+        served.answers.extend(self._answers(queries, as_of, served.outcome))
+        took = time.perf_counter() - started
+        if measured:
+            group.calibration.observe(group.schedule.expected(queries), took)
+        return took
+
+    def drifted_prices(self) -> dict[str, list[float]]:
+        """Prices that measurements suggest, by group, where they are far from those that are planned with."""
+        pairs = [(group.label, group.calibration.drifted_from(group.prices)) for group in self.ordered()]
+        return {label: [prices.access, prices.post] for label, prices in pairs if prices is not None}
+
+    def model_prices(self) -> dict[str, list[float]]:
+        """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
+        plain = Prices()
+        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.prices != plain}
+
+    def reprice(self, prices: dict[str, list[float]]) -> None:
+        """Plan some groups anew with other prices."""
+        for group in self.ordered():
+            if group.label in prices:
+                group.reprice(Prices(*prices[group.label]))
+
+    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
+        home = queries[0].home
+        home.statistics.executed([active.compiled.windows for active in queries], home.length)
+        return JointAnswers(queries, as_of, outcome).answers()
+
+    def probe(self, active: ActiveQuery) -> Answer | None:
+        """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
+        as_of = newest_common(active)
+        if as_of is None:
+            return None
+        for bound in active.readings:
+            bound.valid_from = bound.group.valid_from(bound)
+        outcome = Outcome()
+        for answer in self._answers([active], as_of, outcome):
+            return answer
+        raise QueryFailedError(next(iter(outcome.failed.values())))
+
+    # -- counting --------------------------------------------------------------------------------------
+
+    def _count(self, batch: BatchFacts) -> None:
+        self.statistics.micro_batches += 1
+        self.meter.take(batch.rows, batch.latest)
+        self.statistics.tuples += batch.rows
+        self.statistics.null_timestamps += batch.null_timestamps
+        self.statistics.unparsable += batch.unparsable
+
+    def _report_jumped(self, jumped: Jumped) -> None:
+        self.statistics.tuples += jumped.tuples
+        self.statistics.jumped_tuples += jumped.tuples
+        if not jumped.tuples or self._warned_jumped:
+            return
+        self._warned_jumped = True
+        warn_of_jumps(self.stream, jumped)
+
+    def _report_late(self, late: int, unnumbered: int, missed: int) -> None:
+        """Tuples too late for their panes, which LATE REVISE merges; to be numbered, which it cannot; for plans."""
+        self.statistics.late_tuples += max(late, unnumbered, missed)
+        dropped = unnumbered if self.stream.late_revise else max(late, unnumbered, missed)
+        if not dropped or self._warned_late:
+            return
+        self._warned_late = True
+        remedy = "LATE REVISE merges them"
+        if unnumbered >= max(late, missed):
+            remedy = "row-based windows number tuples once and for all"
+        elif missed >= late:
+            remedy = "continuous queries do not go back in time"
+        report(
+            logger, logging.WARNING, "tuples.late",
+            "stream %(stream)s: late tuples dropped (%(tuples)d); a longer DELAY waits for them, %(remedy)s "
+            "(said once; stats() counts on)",
+            stream=self.stream.name, tuples=dropped, remedy=remedy,
+        )  # fmt: skip
+
+    def _judge_reduction(self, groups: list[PaneGroup], batch: BatchFacts) -> None:
+        """Report, once, a set of groups that has nearly as many groups as there are tuples."""
+        if batch.rows < _ENOUGH_TO_JUDGE:
+            return
+        for number, group in enumerate(groups):
+            if group.name.partition:
+                # Single rows are what it keeps.
+                continue
+            largest = max((len(rows.ends) for table, rows, _ in batch.lanes if table == number), default=0)
+            ratio = largest / batch.rows
+            if ratio > _REDUCTION and group.label not in self.unreduced:
+                report(
+                    logger, logging.WARNING, "groups.unreduced",
+                    "stream %(stream)s: grouping by %(groups)s leaves %(percent).0f%% of the tuples as groups; "
+                    "pre-aggregation saves little",
+                    stream=self.stream.name, groups=group.label, percent=100 * ratio,
+                )  # fmt: skip
+            if ratio > _REDUCTION or group.label in self.unreduced:
+                self.unreduced[group.label] = ratio
+
+
+def newest_common(active: ActiveQuery) -> int | None:
+    """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
+    ends = [group.now for group in active.groups if group.has_closed]
+    return min(end for end in ends if end is not None) if len(ends) == len(active.groups) else None

@@ -1,0 +1,76 @@
+"""What was executed lately, with whom, and whether in time: the schedule as it happened (thesis, figure 8.6).
+
+as of          12:02      12:03      12:04      12:05
+SLIDE 2 min    ■──────────────────────■                   one scan as of 12:04 for two sub-groups
+SLIDE 3 min               ■           □                   early: it is due at 12:06, and goes along
+SLIDE 5 min                           ▲                   late: it was due at 12:02
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sash.core.time import format_duration
+from sash.scheduling import Due, Execution
+
+if TYPE_CHECKING:
+    from sash.engine.periodic.group import PaneGroup
+
+# How many executions of a group are remembered.
+REMEMBERED = 300
+
+ON_TIME, EARLY, LATE = "on time", "early", "late"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A sub-group in an execution. Early: at none of its own multiples of SLIDE; late: after its deadline."""
+
+    group: str
+    slide: str
+    period: str
+    state: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One scan as of a time, for all these sub-groups; `seconds` is what it took."""
+
+    pane_table: str
+    as_of: datetime
+    seconds: float
+    turns: tuple[Turn, ...]
+
+
+class Timeline:
+    """The last executions of a group. It is written by one thread at a time, and read by any."""
+
+    def __init__(self) -> None:
+        self._ran: deque[tuple[Sequence[Execution], datetime, float, frozenset[str]]] = deque(maxlen=REMEMBERED)
+
+    def note(self, executions: Sequence[Execution], moment: datetime, seconds: float, awake: Iterable[str]) -> None:
+        """Those queries that were awake have been executed together."""
+        self._ran.append((executions, moment, seconds, frozenset(awake)))
+
+    def executed(self, group: PaneGroup) -> Iterator[Executed]:
+        """Oldest first. Only here the past is put into words: most of it is never asked for."""
+        for executions, moment, seconds, awake in list(self._ran):
+            dues = [due for execution in executions for due in execution.tasks]
+            turns = [_turn(due, executions[0].as_of, group, awake) for due in dues]
+            yield Executed(group.label, moment, seconds, tuple(turn for turn in turns if turn.queries))
+
+
+def _turn(due: Due, as_of: int, group: PaneGroup, awake: frozenset[str]) -> Turn:
+    key, extent = due.task.key, str if group.name.by_rows else format_duration
+    alive = [name for name in due.task.members if name in group.schedule.queries]
+    queries = [name for name in group.schedule.answered_by(alive) if name in awake]
+    if not due.on_time:
+        state = LATE
+    else:
+        state = ON_TIME if group.is_scheduled(key.slide, as_of) else EARLY
+    return Turn(key.group, extent(key.slide), extent(due.task.period), state, tuple(queries))

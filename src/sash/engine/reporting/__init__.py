@@ -1,0 +1,1 @@
+"""SHOW, DESCRIBE, stats(), schedule(), and the numbers for Prometheus."""

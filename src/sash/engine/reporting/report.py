@@ -1,0 +1,213 @@
+"""What the system tells about itself: SHOW QUERIES, SHOW TABLES, DESCRIBE, stats()."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import Catalog
+from sash.core.errors import CatalogError, nearest
+from sash.core.time import format_duration, to_datetime
+from sash.core.window import Window
+from sash.engine.answers.query import Query
+from sash.engine.continuous.queries import ContinuousQueries
+from sash.engine.periodic.group import PaneGroup
+from sash.engine.statistics import GroupStatistics, ReadStatistics
+from sash.engine.streams.running import RunningStream
+from sash.language.types import spark_name
+
+
+def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+    rows = []
+    for query in catalog.queries:
+        handle = handles[query.name]
+        latest = handle.latest()
+        rows.append(
+            {
+                "name": query.name,
+                "stream": ", ".join(query.streams) or query.stream,
+                "state": _state(handle),
+                "answers": handle.answered,
+                "last_as_of": None if latest is None else latest.as_of,
+                "query": query.text,
+            }
+        )
+    fields = [("name", pa.string()), ("stream", pa.string()), ("state", pa.string()), ("answers", pa.int64())]
+    schema = pa.schema([*fields, ("last_as_of", pa.timestamp("us", "UTC")), ("query", pa.string())])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _state(handle: Query) -> str:
+    if handle.failure is not None:
+        return "failed"
+    return "registered" if handle.error is None else "cannot write"
+
+
+def show_tables(catalog: Catalog, sizes: dict[str, int]) -> pa.Table:
+    rows = [
+        {"name": table.name, "kind": table.kind, "key": ", ".join(table.key), "rows": sizes[table.name]}
+        for table in catalog.tables
+    ]
+    text = pa.string()
+    return pa.Table.from_pylist(rows, pa.schema([("name", text), ("kind", text), ("key", text), ("rows", pa.int64())]))
+
+
+def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+    """A query's facts, or the columns of a stream, a table or an archive."""
+    if catalog.has_query(name):
+        query = catalog.query(name)
+        handle = handles[query.name]
+        facts = {
+            "name": query.name,
+            "query": query.text,
+            "stream": ", ".join(query.streams) or query.stream,
+            "priority": str(query.priority),
+            "lifetime": "unlimited" if query.lifetime is None else format_duration(query.lifetime),
+            **({"execution": query.execution} if query.is_continuous else {"synopsis": query.synopsis or "auto"}),
+            "answers": str(handle.answered),
+            "error": "" if handle.error is None else str(handle.error),
+        }
+        return pa.table({"fact": list(facts), "value": list(facts.values())})
+    schemas = {stream.name.lower(): stream.schema for stream in catalog.streams}
+    schemas |= {table.name.lower(): table.schema for table in catalog.tables}
+    schemas |= {archive.name.lower(): archive.schema for archive in catalog.archives}
+    if name.lower() not in schemas:
+        hint = nearest(name, [*schemas, *(query.name for query in catalog.queries)])
+        raise CatalogError(f"unknown stream, table, archive or query '{name}'{hint}")
+    schema = schemas[name.lower()]
+    return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
+
+
+def session_statistics(
+    streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int, continuous: ContinuousQueries
+) -> dict[str, Any]:
+    groups = [group.statistics for running in list(streams.values()) for group in running.runtime.groups.values()]
+    by_stream = {running.stream.name: _stream_statistics(running) for running in list(streams.values())}
+    return {
+        "tuples": sum(each["tuples"] for each in by_stream.values()),
+        "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
+        "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
+        "jumped_tuples": sum(each["jumped_tuples"] for each in by_stream.values()),
+        **_execution_statistics(groups),
+        "answers_forgotten": forgotten,
+        "plans": continuous.plans,
+        "streams": by_stream,
+        "queries": {
+            query.name: {
+                "answers": query.answered,
+                "error": None if query.error is None else str(query.error),
+                "subscriber_errors": query.subscriber_errors,
+                "subscribers": query.subscribers(),
+                "sinks": query.sinks(),
+                "lateness": _lateness(query.name, streams) / max(1, query.answered),
+                **_scheduled(query.name, streams),
+                **continuous.statistics(query),
+            }
+            for query in list(queries.values())
+        },
+    }
+
+
+def _lateness(name: str, streams: dict[str, RunningStream]) -> int:
+    """Updates beyond SLIDE, summed over the executions of a query (thesis 8.5.1)."""
+    found = [running.runtime.active.get(name) for running in list(streams.values())]
+    return sum(active.lateness for active in found if active is not None)
+
+
+def _scheduled(name: str, streams: dict[str, RunningStream]) -> dict[str, Any]:
+    """Its windows, how often it may be answered and how often it is; nothing for a query that no stream runs yet."""
+    for running in list(streams.values()):
+        active = running.runtime.active.get(name)
+        if active is not None:
+            extent = str if active.home.name.by_rows else format_duration
+            leader = active.home.schedule.leader(active).name
+            task = active.home.schedule.local.task_of(leader) if leader in active.home.schedule.leaders else None
+            return {
+                "stream": running.stream.name,
+                "windows": [_length(window, extent) for window in active.compiled.windows],
+                "slide": None if active.compiled.slide is None else extent(active.compiled.slide),
+                "exactly": active.compiled.exactly,
+                "pane_table": active.home.label,
+                "sub_group": None if task is None else task.group,
+                "period": None if task is None else extent(task.period),
+            }
+    return {}
+
+
+def _length(window: Window, extent: Callable[[int], str]) -> str:
+    """
+    >>> _length(Window(600, lag=60), lambda length: f"{length} rows")
+    '600 rows, 60 rows ago'
+    """
+    length = "unbounded" if window.unbounded else extent(window.length)
+    return f"{length}, {extent(window.lag)} ago" if window.lag else length
+
+
+def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
+    joint, separate = sum(g.joint_cost for g in groups), sum(g.separate_cost for g in groups)
+    return {
+        "executions": sum(g.executions for g in groups),
+        "joint_executions": sum(g.joint_executions for g in groups),
+        "refreshes": sum(g.refreshes for g in groups),
+        "beside_slides": sum(g.beside_slides for g in groups),
+        "restarts": sum(g.restarts for g in groups),
+        "work_saved": 0.0 if not separate else 1 - joint / separate,
+    }
+
+
+def _stream_statistics(running: RunningStream) -> dict[str, Any]:
+    runtime, counted = running.runtime, running.runtime.statistics
+    seconds = counted.seconds_in_spark + counted.seconds_in_sash
+    return {
+        **vars(counted),
+        **(ReadStatistics() if running.kept is None else running.kept.reads).counts(),
+        "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
+        "overloaded": running.is_overloaded,
+        "kept_part": 1 / running.keeps_one_in,
+        "input_limit": None if running.input_limit is None else running.input_limit.most,
+        "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
+        "unreduced": dict(runtime.unreduced),
+        "pane_tables": [
+            {
+                "name": group.label,
+                "keys": [key.sql for key in group.name.keys],
+                "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
+                "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or group.kept_as,
+                "filters": {str(key): sorted(names) for key, names in group.filters.indexes.items()},
+                "panes": group.synopsis.panes,
+                "groups": group.synopsis.groups,
+                "rows": group.synopsis.rows,
+                "queries": sorted({name for name, _ in group.readers}),
+                "covered": _covered(group),
+                "executions": group.statistics.executions,
+                "joint_executions": group.statistics.joint_executions,
+                "joint_cost": group.statistics.joint_cost,
+                "separate_cost": group.statistics.separate_cost,
+                "tasks": _tasks(group),
+            }
+            for group in runtime.groups.values()
+        ],
+    }
+
+
+def _covered(group: PaneGroup) -> dict[str, list[str]]:
+    """The queries whose WHERE is put together from those of others, and from which."""
+    covered = {name: bound.covered for (name, _), bound in group.readers.items() if bound.covered is not None}
+    return {name: [each.sql for each in (*parts.added, *parts.subtracted)] for name, parts in covered.items()}
+
+
+def _tasks(group: PaneGroup) -> list[dict[str, Any]]:
+    """The schedule: what is executed together, how often, for whom."""
+    extent = str if group.name.by_rows else format_duration
+    return [
+        {
+            "group": task.group,
+            "slide": extent(task.key.slide),
+            "exactly": task.exactly,
+            "period": extent(task.period),
+            "queries": sorted(group.schedule.answered_by(task.members)),
+        }
+        for task in group.schedule.local.tasks()
+    ]

@@ -1,0 +1,91 @@
+"""How much a live micro-batch may have at most to keep to `max_lag`, and when that should become something else.
+
+Micro-batches are measured (input_meter.py). Spark reads the limit of a source when its query starts, so another limit
+means another start (intake.py), and a while without micro-batches. It is worth it when
+
+    nothing was known yet         a backlog may come at any time: there is a limit from the first measure on
+    one took longer than the lag  and a limit that is a tenth less, or more than that, would do
+    the limit holds input back    and twice as much, or more, would be in time
+
+and at most so often that starting takes a tenth of the time. Where micro-batches stay too long however little they
+have, smaller ones would cost throughput and gain nothing: the limit stays until one is in time again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sash.core.clock import Clock
+from sash.core.events import report
+from sash.engine.streams.input_meter import InputMeter
+
+logger = logging.getLogger("sash.engine")
+
+_LESS, _MORE = 0.9, 2.0
+# A micro-batch with this part of the limit: there was more in the source, perhaps a file that did not fit.
+_FULL = 0.5
+# Between two changes there is so many times the time that the first of them took.
+_REST = 10.0
+
+
+class InputLimit:
+    """`begin` when a stream starts, `look` after each of its micro-batches, `changed` when what it says was done."""
+
+    def __init__(self, stream: str, meter: InputMeter, lag: float, clock: Clock) -> None:
+        """`lag`: the seconds that a micro-batch may take."""
+        self._stream = stream
+        self._meter = meter
+        self._lag = lag
+        self._clock = clock
+        self.most: int | None = None
+        self._not_before = -float("inf")
+        self._looked_at = (0, 0.0)
+        # The micro-batch that led to a smaller limit, until the next one has shown what that was good for.
+        self._before: tuple[int, float] | None = None
+        self._is_out_of_reach = False
+
+    def begin(self) -> int | None:
+        """The limit to start with; None: nothing is known."""
+        self.most = self._meter.most_within(self._lag)
+        return self.most
+
+    def look(self) -> int | None:
+        """Another limit, if the one there is does not fit what the last micro-batch took."""
+        newest, self._meter.newest = self._meter.newest, None
+        if newest is None or newest[0] == 0:
+            return None
+        self._looked_at = newest
+        self._judge(*newest)
+        most = self._wanted(*newest)
+        return None if most is None or self._clock.now() < self._not_before else most
+
+    def _wanted(self, units: int, seconds: float) -> int | None:
+        """By all micro-batches or by the newest, whichever is less: all of them lag behind when work becomes slower."""
+        known = self._meter.most_within(self._lag)
+        if self.most is None or known is None:
+            return known
+        most = max(1, min(known, int(units * self._lag / max(seconds, 1e-6))))
+        if seconds > self._lag:
+            return most if most <= _LESS * self.most and not self._is_out_of_reach else None
+        return most if units >= _FULL * self.most and most >= _MORE * self.most else None
+
+    def _judge(self, units: int, seconds: float) -> None:
+        """Whether the lag can be kept: by a smaller micro-batch beside the one that made it smaller.
+
+        The two tell what a micro-batch takes that has hardly anything.
+        """
+        before, self._before = self._before, None
+        if seconds <= self._lag:
+            self._is_out_of_reach = False
+        elif before is not None and units < before[0] and not self._is_out_of_reach:
+            each = max(0.0, before[1] - seconds) / (before[0] - units)
+            self._is_out_of_reach = seconds - each * units > self._lag
+            if self._is_out_of_reach:
+                told = "stream %(stream)s: micro-batches take longer than max_lag, %(lag)g s, however little they have"
+                report(logger, logging.WARNING, "lag.unreachable", told, stream=self._stream, lag=self._lag)
+
+    def changed(self, most: int, seconds: float) -> None:
+        """The stream runs under the limit that `look` gave; to change it took so many seconds."""
+        self._before = self._looked_at if self.most is None or most < self.most else None
+        self.most = most
+        self._not_before = self._clock.now() + _REST * seconds

@@ -1,0 +1,564 @@
+"""A running stream: its Spark pipeline, its runtime, its epoch log, and the protocol of an epoch.
+
+    foreachBatch(rows, epoch)
+      1  committed already? skip: Spark replays what it is not sure about
+      2  intend: which version of the catalog this epoch sees
+      3  Spark's one action: partials, as Arrow          (no lock held: one-time queries go on; row-based windows
+         take two more: numbers for tuples, and what waits for them; a pane table in the cluster takes one); continuous
+         plans take the rows (plan_runtime.py), and if nobody else wants them, theirs is the only action
+      4  slide: apply to the runtime, run what is due    (under the isolation level)
+      5  hand answers to subscribers
+      6  append to the log: the epoch is committed
+
+A crash before 6 replays the epoch: subscribers may see its answers again, state never counts it twice.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.clock import Clock
+from sash.core.errors import SashError
+from sash.core.time import Micros
+from sash.engine.answers.answer import Answer
+from sash.engine.compiler import CompiledQuery
+from sash.engine.continuous.beginnings import Seen
+from sash.engine.continuous.plan_runtime import Batch, PlanRuntime
+from sash.engine.continuous.plans import StreamPlans
+from sash.engine.periodic import state
+from sash.engine.periodic.advance import repeated
+from sash.engine.periodic.cluster_tables import ClusterTables, Place
+from sash.engine.periodic.jumped import Jumped, without_jumps
+from sash.engine.periodic.onetime import is_cut
+from sash.engine.periodic.pace import UNHURRIED, Pace, UntilNext
+from sash.engine.periodic.pane_lookup import PaneLookup
+from sash.engine.periodic.stream import Numbered, Progress, StreamRuntime, newest_common
+from sash.engine.records.tables import Tables
+from sash.engine.settings import Settings
+from sash.engine.stored.archive_feed import ArchiveFeed
+from sash.engine.stored.keep_batch import Brought, rows_of_batch
+from sash.engine.stored.kept import KeptWindow
+from sash.engine.streams.input_limit import InputLimit
+from sash.engine.streams.input_meter import InputMeter
+from sash.engine.streams.load import Load, report_recovery, report_snapshot
+from sash.plan.nodes import Lookup
+from sash.spark.limits import units_in
+from sash.spark.lookups import looked_up
+from sash.spark.numbering import Interval
+from sash.spark.pipeline import Pipeline
+from sash.spark.shed import sampled
+from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot, present
+from sash.storage.window_files import WindowFiles
+from sash.synopses.basic_interval import BatchFacts
+from sash.transactions import Isolation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger("sash.engine")
+
+T = TypeVar("T")
+QueriesAt = Callable[[int], list[CompiledQuery]]
+# The result of the pass; that of the pass over numbered tuples; and the tuples that wait for their numbers.
+Passes = tuple[pa.Table, pa.Table | None, pa.Table | None]
+
+
+class RunningStream:
+    """`queries_at` gives the stream's queries at a catalog version; `deliver` takes progress outward."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        pipeline: Pipeline,
+        settings: Settings,
+        isolation: Isolation,
+        queries_at: QueriesAt,
+        deliver: Callable[[Progress, bool], None],
+        log: EpochLog | None,
+        clock: Clock,
+        plans: StreamPlans | None = None,
+        tables: Tables | None = None,
+        level: str = "ttu",
+        files: WindowFiles | None = None,
+        panes: Place | None = None,
+    ) -> None:
+        """`panes` is where the panes are that do not come to this process; None where executors would not see them."""
+        self.stream = stream
+        self._plans = plans
+        self._tables = tables
+        self.pipeline = pipeline
+        self._isolation = isolation
+        # What the user wants; the runtime's are those of the epoch that it works on.
+        self.settings = settings
+        self._queries_at = queries_at
+        self._deliver = deliver
+        self._log = log
+        self._clock = clock
+        # Live: the seconds between two micro-batches.
+        self.interval: float | None = None
+        self.runtime = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
+        away = nullcontext if level == "serial" else isolation.away
+        self.cluster = ClusterTables(self.runtime, lambda: self.pipeline, panes, away)
+        self.input = InputMeter()
+        # Live, where there is a `max_lag` and the source can be limited.
+        self.input_limit: InputLimit | None = None
+        self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
+        # The stored window, for one-time questions.
+        self.kept: KeptWindow | None = None
+        if stream.keep is not None:
+            self.kept = KeptWindow(stream, level, files=files, most_rows=settings.max_rows)
+        # The archives that its rows go to.
+        self.feeds: list[ArchiveFeed] = []
+        # By the query's serial number, as text: a later query of the same name is another one.
+        self._failed: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self._wanted: dict[str, CompiledQuery] = {}
+        self._version = -1
+        self._epoch = -1
+        # Tuples that row-based windows have seen and the watermark has not passed.
+        self._pending: pa.Table | None = None
+        # How many rows the last micro-batch of this session had.
+        self._last_rows: int | None = None
+        self._lock = threading.RLock()
+        self.error: SashError | None = None
+        self.stopping = False
+        self._broken = False
+        self._batch_thread: int | None = None
+
+    def redeclare(self, stream: Stream, pipeline: Pipeline) -> None:
+        """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
+        with self._lock:
+            self.stream, self.pipeline = stream, pipeline
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its rows are kept, in a window or in an archive."""
+        return self.kept is not None or bool(self.feeds)
+
+    @property
+    def keeps_one_in(self) -> int:
+        """How the next micro-batch is sampled; `run()` has all the time that it needs for all tuples."""
+        return self.load.keeps_one_in if self.is_overloaded else 1
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Live. A stream that has had nothing to do for a while is not, though no micro-batch has come to say so."""
+        if self.interval is None or not self.load.is_over:
+            return False
+        is_waiting = self._batch_thread is None and not self.stopping
+        return not (is_waiting and self.load.has_rested(self._clock.now(), self.interval))
+
+    @property
+    def at_start(self) -> bool:
+        """No micro-batch has been taken yet, in this session or one that it continues."""
+        return self._epoch < 0
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """No micro-batch begins meanwhile; waits for the one in flight, unless called from it."""
+        with self._lock:
+            yield
+
+    @property
+    def in_batch(self) -> bool:
+        """The calling thread is the one that works on a micro-batch (a subscriber's callback, say)."""
+        inside = self._batch_thread == threading.get_ident()
+        return inside or (self._plans is not None and self._plans.is_in_turn)
+
+    def refuse_batches(self, refuse: bool) -> None:
+        """Let no further micro-batch begin, or let them again; waits for the one in flight, unless called from it.
+
+        A refused micro-batch raises: returning would tell Spark that it was processed.
+        """
+        with self._lock:
+            self.stopping = refuse
+
+    # -- recovery --------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Load the last snapshot and apply what came after it. Answers are remembered, not delivered again."""
+        if self._log is None:
+            return
+        settings, snapshot = self.settings, self._log.snapshot()
+        if snapshot is not None:
+            self._use(replace(settings, **snapshot.state["settings"]))
+            self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
+            self._synchronise(snapshot.version)
+            tables = list(snapshot.tables)
+            self._pending = tables.pop() if snapshot.state["pending"] else None
+            state.load(self.runtime, snapshot.state, tables)
+            if self.kept is not None:
+                self.kept.load(snapshot.state["kept"], snapshot.lasting)
+            self.input.load(snapshot.state)
+            self._epoch = snapshot.epoch
+        applied = 0
+        for entry in self._log.entries():
+            # What is stored and who is answered must be as it was then, whatever the user wants from now on.
+            self._use(replace(settings, **entry.facts["settings"]))
+            self._synchronise(entry.version)
+            self.cluster.replay(entry.facts, entry.tables)
+            self._fail(entry.facts.get("failed", {}))
+            self._finish(self._replay(entry), delivered=True)
+            self._epoch = entry.epoch
+            applied += 1
+        self._use(settings)
+        if self.kept is not None:
+            self.kept.keep_only_files()
+        self.cluster.recovered()
+        self._report_failures(self._failed, reported=True)
+        if snapshot is not None or applied:
+            report_recovery(self.stream.name, snapshot, applied, self._epoch)
+
+    def _use(self, settings: Settings) -> None:
+        self.runtime.use(settings)
+        if self.kept is not None:
+            self.kept.allow(settings.max_rows, self.runtime.latest)
+
+    def _replay(self, entry: Entry) -> Progress:
+        self._pending = entry.tables.get("pending")
+        numbered = self._numbered(entry.tables.get("counted"), self._pending)
+        if entry.kind == "batch":
+            facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
+            self.runtime.reprice(entry.facts.get("prices", {}))
+            missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
+            jumped, pace = Jumped(*entry.facts.get("jumped", ())), repeated(entry.facts.get("services"))
+            progress = self.runtime.apply(facts, numbered, pace, missed, one_in, jumped)
+            self.input.take(*entry.facts.get("input", (0, 0.0)))
+        elif entry.kind == "heartbeat":
+            progress = self.runtime.advance(entry.facts["watermark"], numbered)
+        else:
+            progress = self.runtime.finish(numbered)
+        self._keep(entry.kind, entry.tables.get(LASTING))
+        return progress
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def _synchronise(self, version: int) -> None:
+        if version == self._version:
+            return
+        gone = self._failed.keys() | self._ended
+        self._wanted = {str(query.serial): query for query in self._queries_at(version)}
+        self.runtime.synchronise([query for serial, query in self._wanted.items() if serial not in gone])
+        self._version = version
+
+    def _serials(self, names: Iterable[str]) -> dict[str, str]:
+        """The serial numbers of queries by name."""
+        return {query.name: serial for serial, query in self._wanted.items() if query.name in set(names)}
+
+    def first_answer(self, query: CompiledQuery) -> Answer | None:
+        """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
+
+        def take() -> PaneLookup | None:
+            active = self.runtime.covers(query)
+            if active is None or is_cut(active) or self.runtime.is_between(query):
+                return None
+            as_of = newest_common(active)
+            return None if as_of is None else PaneLookup(active, as_of)
+
+        return self._isolation.taking(take)
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def on_batch(self, version: Callable[[], int], rows: DataFrame, epoch: int) -> None:
+        with self._lock:
+            self._check_whole()
+            if self.stopping:
+                raise SashError(f"stream '{self.stream.name}' is stopping")
+            if epoch <= self._epoch:
+                return
+            with self._working():
+                self._take_batch(version(), rows, epoch)
+
+    def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
+        began = self._clock.now()
+        if self.interval is not None:
+            self.load.begin(began, self.interval)
+        seen = current if self._log is None else self._log.intend(epoch, current)
+        failed_before = set(self._failed)
+        with self._isolation.slide():
+            self._use(self.settings)
+            self._synchronise(seen)
+            self.cluster.move(epoch)
+        rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
+        one_in, before = self.keeps_one_in, self.runtime.statistics.tuples
+        sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
+        tuples, (table, counted, pending) = self._read(seen, sample, epoch)
+        if one_in > 1:
+            table = self.pipeline.scaled(table, self.runtime.tables(), one_in)
+        missed = 0
+        if self._plans is not None:
+            batch = self._facts(table)
+            self._last_rows = batch.rows
+            reached = self.runtime.next_watermark(batch)
+            times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
+            missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
+        for feed in self.feeds:
+            feed.take_batch(rows, self.stream, epoch, self._facts(table).rows)
+        kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._facts(table)))
+        missed = max(missed, dropped)
+        failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
+        started, live = time.perf_counter(), self.interval is not None
+        prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
+        with self._all_or_broken():
+            with self._isolation.slide():
+                self.runtime.reprice(prices)
+                self.cluster.bring()
+                numbered = self._numbered(counted, pending)
+                pace = self._pace(began)
+                progress = self.runtime.apply(self._facts(table), numbered, pace, missed, one_in, jumped)
+                self._pending = pending
+                self._keep("batch", kept)
+            self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
+            self._epoch = epoch
+            self._report_failures(failed, reported=False)
+            tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept}, **self.cluster.tables())
+            facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
+            facts |= {"one_in": one_in, "jumped": [jumped.tuples, jumped.first]}
+            facts |= self.cluster.facts(progress.outcome.failed)
+            if self.input.is_wanted:
+                units = units_in(self.stream.source, rows, self._facts(table).rows)
+                facts["input"] = self.input.take(units, self._clock.now() - began)
+            if self.kept is not None and kept is not None:
+                facts["lasts"] = self.kept.last_end(kept)
+            self._commit(Entry("batch", epoch, seen, facts, tables), progress)
+        self.advance_feeds()
+        if self.interval is not None:
+            came, now = self.runtime.statistics.tuples - before, self._clock.now()
+            self.load.take(epoch, now - began, self.interval, came, now)
+            self.input.end(now - began)
+
+    def advance_feeds(self, *, ended: bool = False) -> None:
+        """Archives follow time: everything before the watermark has come, and at the end everything has."""
+        latest, watermark = self.runtime.latest, self.runtime.watermark
+        passed = None if watermark is None else watermark - 1
+        reached = latest if ended else passed
+        if reached is not None:
+            for feed in self.feeds:
+                feed.advance(reached)
+
+    def _rows_to_keep(self, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
+        """What the stored window takes of a micro-batch that brings a watermark, and how many tuples were too late."""
+        if self.kept is None:
+            return None, 0
+        started = time.perf_counter()
+        brought = rows_of_batch(self.kept, rows, epoch, reached)
+        self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
+        return brought
+
+    def _keep(self, kind: str, rows: pa.Table | None) -> None:
+        """The stored window follows the watermark, and ends with the stream."""
+        if self.kept is None:
+            return
+        self.kept.take(self.kept.empty() if rows is None else rows, self.runtime.watermark)
+        if kind == "end" and self.runtime.latest is not None:
+            self.kept.finish(self.runtime.latest)
+
+    def _pace(self, began: float) -> Pace:
+        """Live, there is time until the next micro-batch; and if Spark's part has used it, half as much again."""
+        if self.interval is None:
+            return UNHURRIED
+        used = self._clock.now() - began
+        return UntilNext(self._clock, max(self.interval - used, used / 2))
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """This thread works for the stream: what subscribers ask for meanwhile must not wait for it."""
+        before, self._batch_thread = self._batch_thread, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._batch_thread = before
+
+    @contextmanager
+    def _all_or_broken(self) -> Iterator[None]:
+        """From the first change to the commit: what fails in between leaves a state that only the log can mend."""
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
+
+    def _check_whole(self) -> None:
+        if self._broken:
+            raise SashError(
+                f"stream '{self.stream.name}' failed in the middle of a micro-batch; connect again"
+                + (" with the checkpoint to go on" if self._log is not None else " and read it anew")
+            )
+
+    def _facts(self, table: pa.Table) -> BatchFacts:
+        return self.pipeline.facts(table, self.runtime.tables())
+
+    def _numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> Numbered | None:
+        facts = self.pipeline.numbered_facts(counted, self.runtime.tables(by_rows=True))
+        return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
+
+    def _read(self, seen: int, rows: DataFrame, epoch: int) -> tuple[dict[PlanRuntime, pa.Table], Passes]:
+        """What pane tables want of a micro-batch, or, where there are none, what continuous plans want of it."""
+        if self._plans is not None and not self.runtime.groups:
+            started = time.perf_counter()
+            scanned = self._plans.scan_ahead(seen, rows, epoch, self._last_rows)
+            self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
+            if scanned is not None:
+                return scanned[0], (scanned[1], None, None)
+        return {}, self._aggregate(rows, epoch)
+
+    def _aggregate(self, rows: DataFrame, epoch: int) -> Passes:
+        """The one action, those of pane tables in the cluster, and those of row-based windows."""
+
+        def passes() -> Passes:
+            found = self._looked_up(rows)
+            table = self.pipeline.aggregate(found, self.runtime.tables())
+            self.cluster.write(found, epoch)
+            self.cluster.check_written(self._facts(table))
+            return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
+
+        return self._without_culprits(rows, passes)
+
+    def _looked_up(self, rows: DataFrame) -> DataFrame:
+        return self.looked_up(rows, (lookup for query in self._wanted.values() for lookup in query.lookups))
+
+    def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
+        """The rows with the columns of the tables that queries look them up in."""
+        if self._tables is None:
+            return rows
+        return looked_up(rows, self.stream, self._tables.all_versions(dict.fromkeys(lookups)))
+
+    def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
+        """When an expression fails, find out whose, fail those queries alone, and go on."""
+        while True:
+            started = time.perf_counter()
+            try:
+                return action()
+            except Exception as error:
+                if rows is not None:
+                    self.pipeline.readable(rows)
+                if not self._fail_culprits(rows):
+                    raise error
+            finally:
+                self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
+
+    def _fail_culprits(self, rows: DataFrame | None) -> bool:
+        # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
+        waited = self.pipeline.with_pending(rows, self._pending)
+        found_rows = None if rows is None else self._looked_up(rows)
+        culprits = {}
+        for query in (active.compiled for active in self.runtime.active.values()):
+            read = waited if query.readings[0].table.by_rows else found_rows
+            culprits[query.name] = None if read is None else self.pipeline.failure(read, query.leaves)
+        serials = self._serials(culprits)
+        found = {serials[name]: why for name, why in culprits.items() if why is not None}
+        with self._isolation.slide():
+            self._fail(found)
+        return bool(found)
+
+    def _fail(self, failed: dict[str, str]) -> None:
+        """Take queries, by their serial numbers, out of the runtime for good."""
+        self._failed.update(failed)
+        for serial in failed:
+            self.runtime.remove(self._wanted[serial].name)
+
+    def advance(self, watermark: Micros) -> None:
+        """A heartbeat: no tuple with a timestamp before this is to come."""
+        passed = max(time for time in (watermark, self.runtime.watermark) if time is not None)
+        if self._plans is not None:
+            self._plans.advance(passed)
+        self._move("heartbeat", {"watermark": watermark}, passed, functools.partial(self.runtime.advance, watermark))
+
+    def begin(self) -> None:
+        """The stream is about to run: plans over several streams wait for its tuples."""
+        if self._plans is not None:
+            self._plans.begin()
+
+    def finish(self) -> None:
+        """End of input (or IDLE AFTER): close the panes that are open."""
+        if self._plans is not None:
+            self._plans.finish()
+        self._move("end", {}, None, self.runtime.finish)
+
+    def _move(
+        self,
+        kind: str,
+        facts: dict[str, Any],
+        watermark: Micros | None,
+        change: Callable[[Numbered | None], Progress],
+    ) -> None:
+        with self._lock, self._working():
+            self._check_whole()
+            failed_before, counted, pending = set(self._failed), None, None
+            if self._pending is not None:
+                counted, pending = self._without_culprits(None, functools.partial(self._count, None, watermark))
+            failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
+            with self._all_or_broken():
+                with self._isolation.slide():
+                    self._use(self.settings)
+                    progress = change(self._numbered(counted, pending))
+                    self._pending = pending
+                    self._keep(kind, None)
+                self._report_failures(failed, reported=False)
+                tables = present(counted=counted, pending=pending)
+                facts |= {"failed": failed, **self.cluster.facts(progress.outcome.failed)}
+                tables |= self.cluster.tables()
+                self._commit(Entry(kind, self._epoch, self._version, facts, tables), progress)
+            self.advance_feeds(ended=kind == "end")
+
+    def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
+        """Number the tuples that a watermark (None: the end) passes; their partials, and the tuples that still wait."""
+        tables = self.runtime.tables(by_rows=True)
+        if not tables:
+            return None, None
+        interval = Interval(self.runtime.watermark, watermark)
+        return self.pipeline.aggregate_numbered(rows, self._pending, interval, self.runtime.counted, tables)
+
+    def _commit(self, entry: Entry, progress: Progress) -> None:
+        self._finish(progress, delivered=False)
+        if self._log is not None:
+            self._write(self._log, entry)
+        self.cluster.settle(taken_back=entry.kind == "batch")
+        if self.kept is not None:
+            self.kept.let_go(taken_back=entry.kind == "batch")
+
+    def _write(self, log: EpochLog, entry: Entry) -> None:
+        settings = self.runtime.settings
+        names = ("policy", "share_predicates", "max_groups", "max_rows", "cluster_groups")
+        chosen = {name: getattr(settings, name) for name in names}
+        entry.facts["settings"] = chosen
+        log.append(entry)
+        if log.wants_snapshot:
+            saved, tables = state.save(self.runtime)
+            facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
+            facts["settings"] = chosen
+            facts["pending"] = self._pending is not None
+            facts |= self.input.save()
+            waiting = [] if self._pending is None else [self._pending]
+            if self.kept is not None:
+                facts["kept"] = self.kept.save()
+            snapshot = Snapshot(self._epoch, self._version, facts, tables + waiting)
+            log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
+            report_snapshot(self.stream.name, snapshot)
+
+    def _finish(self, progress: Progress, delivered: bool) -> None:
+        outcome = progress.outcome
+        serials = self._serials([*outcome.failed, *outcome.ended])
+        self._failed.update({serials[name]: why for name, why in outcome.failed.items()})
+        self._ended.update(serials[name] for name in outcome.ended)
+        self._hand_over(progress, delivered)
+
+    def _hand_over(self, progress: Progress, delivered: bool) -> None:
+        progress.serials = {query.name: query.serial for query in self._wanted.values()}
+        self._deliver(progress, delivered)
+
+    def _report_failures(self, failed: dict[str, str], reported: bool) -> None:
+        found = Progress()
+        names = {serial: query.name for serial, query in self._wanted.items()}
+        found.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
+        self._hand_over(found, reported)
