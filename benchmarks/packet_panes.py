@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sash.catalog import Stream
 from sash.sharing.pane_tables import PaneTable
-from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.pane_rows import BatchFacts, PaneRows
 from sash.synopses.partials import Partial
 
 SECOND = 1_000_000

@@ -50,7 +50,7 @@ from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
 from sash.scheduling import POLICY_NAMES
 from sash.sharing.pane_tables import PaneTable
-from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.pane_rows import BatchFacts
 
 OUT = Path(__file__).parent / "out"
 UPDATE_MS = (6.5, 8.0)

@@ -46,7 +46,7 @@ from sash.engine.periodic.pace import Pace, UntilNext
 from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
-from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.pane_rows import BatchFacts
 
 OUT = Path(__file__).parent / "out"
 WORKERS = (1, 2, 4)

@@ -162,7 +162,7 @@ def test_rows() -> None:
     watched.check_steady()
     assert max(watched.rows) <= 1250
     assert watched.latest["d"].table.to_pylist() == [{"d": 1000}]
-    stamps = [len(group.save_stamps()[0]) for group in watched.feed.runtime.groups.values()]
+    stamps = [len(group.stamps.save()[0]) for group in watched.feed.runtime.groups.values()]
     assert max(stamps) <= 6
 
 

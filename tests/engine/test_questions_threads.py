@@ -27,7 +27,7 @@ from sash.engine.periodic.onetime import look_up
 from sash.engine.periodic.pane_lookup import PaneLookup
 from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
-from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.pane_rows import BatchFacts, PaneRows
 from sash.transactions import ISOLATION_LEVELS, History, classify, isolation
 from sash.transactions.history import Kind, Operation
 from tests.support.duck_pass import aggregate

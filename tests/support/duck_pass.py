@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.sharing.pane_tables import PaneTable
-from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.pane_rows import BatchFacts, PaneRows
 from sash.synopses.partials import Lifted, Partial
 from tests.support.oracle import duck
 

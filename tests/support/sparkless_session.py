@@ -9,6 +9,7 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, Micros
+from sash.engine.commands.stream_maker import StreamMaker
 from sash.engine.records.history import stream_change
 from sash.engine.session import Session
 from sash.engine.streams.states import RUNNING, SessionState, StreamState
@@ -19,6 +20,11 @@ from tests.support.without_spark import DuckPipeline
 class _NoSpark:
     def __getattr__(self, name: str) -> Any:
         raise SashError("this takes Spark, and here is none")
+
+
+class _WithoutFiles(StreamMaker):
+    def _panes_for(self, stream: Stream) -> None:
+        return None
 
 
 class SparklessSession(Session):
@@ -33,14 +39,11 @@ class SparklessSession(Session):
     def spark(self) -> Any:
         return _NoSpark()
 
-    def _panes_for(self, stream: Stream) -> None:
-        return None
-
     def declare(self, stream: Stream) -> None:
         self._shared.history.append(stream_change(stream))
         self._catalog.add_stream(stream)
         pipeline: Any = DuckPipeline(stream)
-        self._streams[stream.name.lower()] = self._make_running(stream, pipeline)
+        self._streams[stream.name.lower()] = _WithoutFiles(**vars(self._maker)).make(stream, pipeline)
         self._epochs[stream.name] = 0
 
     def push(self, name: str, rows: pa.Table) -> None:

@@ -29,7 +29,7 @@ from sash.engine.stored import keep_batch
 from sash.engine.streams.running import RunningStream
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.numbering import Interval
-from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.pane_rows import BatchFacts
 from sash.transactions import isolation
 from tests.support.duck_pass import aggregate
 

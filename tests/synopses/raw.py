@@ -21,7 +21,8 @@ from sash.plan.nodes import AggregateCall, Key, Output
 from sash.plan.periodic import PeriodicAggregate
 from sash.synopses.aggregates import AGGREGATES
 from sash.synopses.answers import Finisher
-from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Lifted, Partial
 
 

@@ -14,7 +14,8 @@ from sash.core.window import Window
 from sash.plan.expressions import RowExpression
 from sash.synopses import ahead
 from sash.synopses.ahead import ReadAhead
-from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Partial
 from sash.synopses.partitioned import PartitionedSynopsis
 

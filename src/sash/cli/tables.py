@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sash.engine.answers.answer import Answer
+from sash.language.roles import is_number
 
 
 def answer_table(answer: Answer, limit: int) -> RenderableType:
@@ -38,7 +39,7 @@ def arrow_table(table: pa.Table, limit: int, title: str | None = None) -> Render
     """At most `limit` rows; what is left out is said below."""
     shown = Table(box=box.ROUNDED, header_style="cyan", border_style="dim")
     for field in table.schema:
-        shown.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left", overflow="fold")
+        shown.add_column(Text(field.name), justify="right" if is_number(field.type) else "left", overflow="fold")
     for row in table.slice(0, limit).to_pylist():
         shown.add_row(*map(cell, row.values()))
     above = [] if title is None else [Text(title, "bold")]
@@ -49,10 +50,6 @@ def _left_out(rows: int, limit: int) -> list[Text]:
     if not rows:
         return [Text("no rows", "dim")]
     return [Text(f"{count(rows - limit, 'more row')}", "dim")] if rows > limit else []
-
-
-def _is_number(type: pa.DataType) -> bool:
-    return pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type)
 
 
 def cell(value: Any) -> Text:

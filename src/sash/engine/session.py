@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from sash.catalog import CLUSTER, MEMORY, Catalog, RegisteredQuery, Stream
+from sash.catalog import MEMORY, Catalog, RegisteredQuery, Stream
 from sash.core.clock import Clock, SystemClock
 from sash.core.errors import SashError
 from sash.core.stopping import Cancellation
@@ -35,14 +35,14 @@ from sash.engine.commands.index_commands import IndexCommands
 from sash.engine.commands.query_commands import QueryCommands
 from sash.engine.commands.shared import Shared
 from sash.engine.commands.stream_commands import StreamCommands
+from sash.engine.commands.stream_maker import StreamMaker
 from sash.engine.commands.table_commands import TableCommands
 from sash.engine.compiler import as_select
-from sash.engine.continuous.plans import Plans, StreamPlans
+from sash.engine.continuous.plans import Plans
 from sash.engine.continuous.queries import ContinuousQueries, joined_query
 from sash.engine.dashboard import Dashboard, open_dashboard
 from sash.engine.observed import measured
 from sash.engine.overfull import Most
-from sash.engine.periodic.cluster_tables import Place
 from sash.engine.records.checkpoint import Checkpoint
 from sash.engine.records.history import CatalogHistory
 from sash.engine.records.table_rows import Given
@@ -60,7 +60,6 @@ from sash.engine.settings import (
 )
 from sash.engine.spark_home import SparkHome
 from sash.engine.streams.runner import Runner
-from sash.engine.streams.running import RunningStream
 from sash.engine.streams.states import SessionState
 from sash.language import (
     SCRIPTS,
@@ -92,13 +91,11 @@ from sash.language import (
 )
 from sash.plan.estimates import Statistics
 from sash.plan.strategies import AUTO
-from sash.storage.window_files import WindowFiles
 from sash.transactions import isolation as isolation_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sash.spark.pipeline import Pipeline
 
 # How long a session that stops waits for a subscriber that is behind.
 _PATIENCE_SECONDS = 10.0
@@ -133,7 +130,7 @@ class Session:
         self._settings = Settings(
             policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups, max_rows
         )
-        self._isolation, self._level = isolation_named(isolation), isolation
+        self._isolation = isolation_named(isolation)
         execution = checked_execution(execution)
         if spark is not None:
             from sash.spark.session import check_borrowed
@@ -149,8 +146,8 @@ class Session:
         self._shared = Shared(Catalog(), history, self._checkpoint)
         self._catalog, self._streams = self._shared.catalog, self._shared.streams
         self._home = SparkHome(spark, self._checkpoint, packages)
-        self._max_lag = None if max_lag is None else duration("max_lag", max_lag)
-        self._runner = Runner(self._checkpoint, self._clock, lambda: history.version, self._max_lag)
+        lag = None if max_lag is None else duration("max_lag", max_lag)
+        self._runner = Runner(self._checkpoint, self._clock, lambda: history.version, lag)
         self._tables = Tables(self._catalog, history)
         root = None if self._checkpoint is None else self._checkpoint.plans
         self._plans = Plans(
@@ -164,10 +161,14 @@ class Session:
         self._archive_commands = ArchiveCommands(
             self._shared, self.continuous, self.queries, lambda: self.spark, self.place_for_unwritten
         )
+        self._maker = StreamMaker(
+            lambda: self.spark, lambda: self._settings, self._isolation, isolation, self._checkpoint, self._runner,
+            self._clock, self._query_commands, self._plans, self._tables,
+        )  # fmt: skip
         self._stream_commands = StreamCommands(
             self._shared,
             lambda: self.spark,
-            self._make_running,
+            self._maker.make,
             self._runner.is_running,
             self._index_commands.restore,
             self._archive_commands.attach_to,
@@ -197,43 +198,6 @@ class Session:
 
     def _make_handle(self, query: RegisteredQuery) -> Query:
         return Query(self, query, self._keep_answers, self._memory)
-
-    def _make_running(self, stream: Stream, pipeline: Pipeline) -> RunningStream:
-        running = RunningStream(
-            stream,
-            pipeline,
-            self._settings,
-            self._isolation,
-            partial(self._query_commands.at, stream.name),
-            self._query_commands.take,
-            None if self._checkpoint is None else self._checkpoint.log(stream),
-            self._clock,
-            StreamPlans(self._plans, stream.name, partial(self._query_commands.continuous_at, stream.name)),
-            self._tables,
-            self._level,
-            self._files_for(stream),
-            self._panes_for(stream),
-        )
-        running.input.is_wanted = self._max_lag is not None
-        return running
-
-    def _files_for(self, stream: Stream) -> WindowFiles | None:
-        """Where the rows of a stored window are that do not come to the driver."""
-        if stream.keep_in != CLUSTER:
-            return None
-        if self._checkpoint is not None:
-            return self._checkpoint.window_files(stream)
-        return WindowFiles(self._runner.scratch_for_rows(stream, self.spark))
-
-    def _panes_for(self, stream: Stream) -> Place | None:
-        """Where the panes are that do not come to the driver; None without a place that executors see."""
-        from sash.spark.kept import is_local
-
-        local = is_local(self.spark)
-        if self._checkpoint is not None:
-            return Place(partial(self._checkpoint.pane_directory, stream), durable=True, by_size=local)
-        place = partial(self._runner.scratch_for_panes, stream)
-        return Place(place, durable=False, by_size=True) if local else None
 
     def _registered(self, name: str, serial: int | None) -> Query | None:
         handle = self.queries.get(name)

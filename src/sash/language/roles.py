@@ -20,7 +20,7 @@ def value_columns(tree: exp.Expr, schema: pa.Schema) -> list[str]:
     ['t']
     """
     keys = _key_columns(tree, schema.names)
-    numbers = [field.name for field in schema if _is_number(field.type) and not field.name.startswith("_")]
+    numbers = [field.name for field in schema if is_number(field.type) and not field.name.startswith("_")]
     return [name for name in numbers if name.lower() not in keys]
 
 
@@ -34,7 +34,7 @@ def is_list(tree: exp.Expr) -> bool:
     return any(_items(item.unalias()) for select in tree.find_all(exp.Select) for item in select.expressions)
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.spark.lanes import NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, PassProgram
-from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.pane_rows import BatchFacts, PaneRows
 
 
 def split(program: PassProgram, result: pa.Table) -> BatchFacts:

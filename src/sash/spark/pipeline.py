@@ -32,7 +32,7 @@ from sash.spark.passes import split
 from sash.spark.shed import scaled
 from sash.spark.sources import has_corrupt_column, open_source, type_name
 from sash.synopses.aggregates import HOLISTIC
-from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.pane_rows import BatchFacts
 from sash.synopses.partials import Lifted, Partial
 from sash.synopses.readers import aggregate_of
 

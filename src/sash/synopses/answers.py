@@ -21,13 +21,13 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.storage.keys import Codes, KeyDictionary
 from sash.synopses.accumulator import Accumulator
 from sash.synopses.aggregates import AGGREGATES, HOLISTIC
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.evaluate import evaluate
 from sash.synopses.filters import SubstreamFilter, substream_filter
 from sash.synopses.item_lists import ITEM_LISTS
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Found, ItemReader, PlainReader, Reader
 from sash.synopses.readings import Reading
+from sash.synopses.window_view import WindowView
 
 
 def readers_of(query: PeriodicAggregate) -> tuple[Reader, ...]:

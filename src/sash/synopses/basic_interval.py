@@ -22,8 +22,8 @@ import copy
 import functools
 import itertools
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -37,8 +37,10 @@ from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accelerator import Accelerator
 from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
 from sash.synopses.filters import FilterIndex, SubstreamFilter
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.snapshot import panes_to_table, table_to_panes
+from sash.synopses.window_view import WindowView
 
 if TYPE_CHECKING:
     from sash.synopses.covered import Covered
@@ -51,57 +53,6 @@ MOST_UNMERGED = 16
 LEAST_COMPACTED = 1024
 # Windows are scanned together as long as windows x groups stay below this many numbers per component.
 MOST_SCANNED = 4_000_000
-
-
-@dataclass(frozen=True)
-class PaneRows:
-    """What one micro-batch brings: rows of (pane, group), sorted in no order, as Arrow columns.
-
-    `latest` is the greatest timestamp behind each row.
-    """
-
-    length: int
-    ends: NDArray[np.int64]
-    keys: list[pa.Array]
-    lifted: dict[Partial, list[pa.Array]]
-    latest: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class BatchFacts:
-    """What one pass over a micro-batch brought: counts, and rows of partials with the tuples behind each row.
-
-    The first tuple came by `earliest`, the end of its pane.
-    """
-
-    rows: int
-    latest: Micros | None
-    null_timestamps: int
-    unparsable: int
-    lanes: list[tuple[int, PaneRows, np.ndarray]]
-    earliest: Micros | None = None
-
-
-@dataclass(frozen=True)
-class WindowView:
-    """The groups of one window.
-
-    `later` folds only the panes that start at or after a time, for readers of partials that came later.
-    """
-
-    window: Window
-    empty: bool
-    accumulator: Accumulator
-    keys: KeyDictionary
-    oldest: Micros
-    since: Mapping[Partial, Micros | None]
-    later: Callable[[Micros], Accumulator]
-
-    def accumulator_for(self, partials: Iterable[Partial]) -> Accumulator:
-        """What to read so that all these partials speak of the same tuples."""
-        starts = [start for partial in partials if (start := self.since[partial]) is not None]
-        since = max(starts, default=self.oldest)
-        return self.accumulator if since <= self.oldest else self.later(since)
 
 
 class BasicIntervalSynopsis:
@@ -170,10 +121,13 @@ class BasicIntervalSynopsis:
 
     def live_groups(self) -> int:
         """The groups that some pane has, closed or open; `groups` also counts some that have vanished."""
+        return int(self._live().sum())
+
+    def _live(self) -> NDArray[np.bool_]:
         live = np.zeros(len(self._keys), dtype=np.bool_)
         for codes in (self._ring.codes(0, len(self._ring)), *(pane.codes for pane in self._open_panes())):
             live[codes] = True
-        return int(live.sum())
+        return live
 
     @property
     def panes(self) -> int:
@@ -291,9 +245,7 @@ class BasicIntervalSynopsis:
     def _forget_groups(self) -> None:
         if not self._outgrown(None, len(self._keys)):
             return
-        live = np.zeros(len(self._keys), dtype=np.bool_)
-        for codes in (self._ring.codes(0, len(self._ring)), *(pane.codes for pane in self._open_panes())):
-            live[codes] = True
+        live = self._live()
         if self._is_sparse(None, live):
             self._keys, remap = self._keys.compacted(live)
             self._version += 1

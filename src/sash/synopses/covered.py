@@ -18,12 +18,12 @@ import numpy as np
 from sash.plan.expressions import RowExpression
 from sash.storage.ring import Pane
 from sash.synopses.accumulator import Accumulator, Block, Slot
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.kernels import FOLDS
 from sash.synopses.partials import Combine, Component, Partial
 from sash.synopses.readings import Reading
 from sash.synopses.sketches import SKETCHES
 from sash.synopses.sketches.unions import Unions
+from sash.synopses.window_view import WindowView
 
 
 def can_be_covered(partial: Partial) -> bool:

@@ -28,8 +28,10 @@ from sash.core.window import Window
 from sash.storage.keys import KeyDictionary
 from sash.storage.ring import Pane
 from sash.synopses.accumulator import Accumulator
-from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows, WindowView
+from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Partial
+from sash.synopses.window_view import WindowView
 
 # The column of row numbers, beside those of the partials.
 _NUMBER = "number"

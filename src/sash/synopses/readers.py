@@ -24,10 +24,10 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.storage.keys import Codes, KeyDictionary
 from sash.synopses.accumulator import Accumulator
 from sash.synopses.aggregates import AGGREGATES, HOLISTIC, Aggregate, Holistic
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.items import ItemCounts, ItemOrder, item_order
 from sash.synopses.partials import Partial
 from sash.synopses.readings import Reading, TableName, key_set
+from sash.synopses.window_view import WindowView
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ import pyarrow.types as pt
 from sash.plan.expressions import RowExpression
 from sash.storage.keys import KeyDictionary, encode_alone
 from sash.synopses.accumulator import Accumulator, Slot
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.partials import Component, Partial
 from sash.synopses.readings import Reading
 from sash.synopses.row_predicates import row_predicate
+from sash.synopses.window_view import WindowView
 
 _KINDS = ("rows", "count", "sum", "min", "max")
 # Fewer groups than this are not worth being put together before the end.

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from sash.core.window import TimeWindow
 from sash.synopses.accumulator import Accumulator, Rows, scan
-from sash.synopses.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynopsis, PaneRows
+from sash.synopses.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynopsis
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Combine, Partial
 from sash.synopses.sketches import SKETCHES
 from sash.synopses.sketches.base import merged

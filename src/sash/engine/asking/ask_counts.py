@@ -18,7 +18,7 @@ from sash.engine.stored.kept import KeptWindow
 from sash.engine.stored.kept_indexes import IndexGoneError
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.lanes import is_column
-from sash.synopses.basic_interval import BatchFacts, PaneRows
+from sash.synopses.pane_rows import BatchFacts, PaneRows
 from sash.synopses.partials import Partial
 
 _ROWS = Partial("rows")

@@ -40,7 +40,7 @@ from sash.spark.neighbours import asking
 from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.spark.sources import type_name
-from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.pane_rows import BatchFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -38,11 +38,11 @@ from sash.sharing.choose_join import JoinChoice, JoinLoad, read_cost
 from sash.sharing.prices import post_cost
 from sash.sharing.rules import Kind, together_key
 from sash.synopses.answers import Finisher
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.joins import WindowPair
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Found
 from sash.synopses.readings import TableName
+from sash.synopses.window_view import WindowView
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,9 @@ from sash.spark.panes import ask_or_blame
 from sash.spark.pipeline import Pipeline
 from sash.storage.files import written
 from sash.storage.window_files import PANE, WindowFiles
-from sash.synopses.basic_interval import BasicIntervalSynopsis, BatchFacts
+from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, stored_panes
+from sash.synopses.pane_rows import BatchFacts
 
 logger = logging.getLogger("sash.engine")
 

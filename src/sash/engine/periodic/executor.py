@@ -13,12 +13,13 @@ from sash.engine.periodic.group import PaneGroup
 from sash.plan.periodic import Shape
 from sash.synopses.ahead import ReadAhead
 from sash.synopses.answers import Finisher
-from sash.synopses.basic_interval import BasicIntervalSynopsis, WindowView
+from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import ClusterPanes, Failed, Part
 from sash.synopses.cluster.inquiry import FAILURES
 from sash.synopses.covered import Covered
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Found
+from sash.synopses.window_view import WindowView
 
 
 @dataclass

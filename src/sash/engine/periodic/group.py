@@ -21,20 +21,22 @@ from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
 from sash.core.window import Window
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.periodic.calibration import Calibration
+from sash.engine.periodic.choices import chosen, synopsis_for
 from sash.engine.periodic.filters import Filters
 from sash.engine.periodic.schedule import Place, Schedule
+from sash.engine.periodic.stamps import Stamps
 from sash.engine.periodic.timeline import Timeline
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
 from sash.scheduling import Execution
-from sash.sharing.choose import CLUSTER, Choice, Load, choose
+from sash.sharing.choose import CLUSTER, Choice, Load
 from sash.sharing.pane_tables import PaneTable, pane_table
 from sash.sharing.prices import Prices, access_cost, post_cost
 from sash.sharing.relevant import Relevant, relevant_set
 from sash.sharing.similar import families, similar
-from sash.synopses.accelerator import Accelerator
-from sash.synopses.basic_interval import BasicIntervalSynopsis, PaneRows
+from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import Cluster, ClusterPanes
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Partial
 from sash.synopses.partitioned import PartitionedSynopsis
 from sash.synopses.readings import Reading, TableName
@@ -48,7 +50,7 @@ class PaneGroup:
         self._offset = 0 if name.by_rows else stream.offset
         self._closed_left = stream.closed_left and not name.by_rows
         self._late_revise = stream.late_revise
-        self.synopsis: BasicIntervalSynopsis | ClusterPanes = _synopsis(name)
+        self.synopsis: BasicIntervalSynopsis | ClusterPanes = synopsis_for(name)
         # A stream that sheds load scales the partials that come here, and no others.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
@@ -68,8 +70,8 @@ class PaneGroup:
         self.links: list[PaneGroup] = []
         # Panes of these lengths were cut until these times; a finer window is valid only after them.
         self.coarse: list[tuple[int, int]] = []
-        # The ends of panes and when their last tuples came: what time it was as of a number of tuples.
-        self._stamps = np.empty((2, 0), dtype=np.int64)
+        # Of a table by rows: when its panes' last tuples came.
+        self.stamps = Stamps()
         self.statistics = GroupStatistics()
         self.timeline = Timeline()
         self.choice = Choice("basic", "")
@@ -201,18 +203,8 @@ class PaneGroup:
         if isinstance(self.synopsis, ClusterPanes):
             self.choice = Choice(CLUSTER, "")
             return
-        by_kind: dict[str, list[Reading]] = {}
-        for bound in self.readers.values():
-            by_kind.setdefault(bound.synopsis or "auto", []).append(bound.stored)
-        auto = by_kind.pop("auto", [])
-        self.choice = choose(auto, load)
-        by_kind.setdefault(self.choice.kind, []).extend(auto)
-        by_kind.pop("basic", None)
-        # Before it has moved, and where it cannot: by its panes.
-        by_kind.pop(CLUSTER, None)
-        for kind, readings in self.filters.choose(self.queries.values(), load).items():
-            by_kind.setdefault(kind, []).extend(readings)
-        wanted = [_accelerator(kind, self.length, readings) for kind, readings in by_kind.items() if readings]
+        queries = self.queries.values()
+        self.choice, wanted = chosen(self.readers.values(), self.filters, queries, load, self.length)
         # One that is as it was keeps what it has built.
         known = {each.key: each for each in self.synopsis.accelerators}
         self.synopsis.accelerators = [known.get(each.key, each) for each in wanted]
@@ -320,14 +312,14 @@ class PaneGroup:
             # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
             self._begin(int(earliest))
         if self.name.by_rows:
-            self._note_stamps(rows)
+            self.stamps.note(rows)
         if not tuples:
             self.synopsis.absorb(rows)
         elif self._late_revise:
             assert self.now is not None
             self.synopsis.absorb(rows, closed_until=self.now)
         else:
-            self.synopsis.absorb(_only(rows, ~late))
+            self.synopsis.absorb(rows.only(~late))
         return tuples
 
     def _begin(self, origin: int) -> None:
@@ -339,12 +331,6 @@ class PaneGroup:
         for active in list(self.queries.values()):
             self.enter(active)
 
-    def _note_stamps(self, rows: PaneRows) -> None:
-        ends, places = np.unique(np.concatenate([self._stamps[0], rows.ends]), return_inverse=True)
-        latest = np.full(len(ends), np.iinfo(np.int64).min)
-        np.maximum.at(latest, places, np.concatenate([self._stamps[1], rows.latest]))
-        self._stamps = np.stack([ends, latest])
-
     def moment(self, now: int) -> datetime:
         """The event time as of a position: itself, or that of the last tuple counted."""
         clock = self._clock(now)
@@ -352,10 +338,7 @@ class PaneGroup:
         return to_datetime(clock)
 
     def _clock(self, now: int) -> int | None:
-        if not self.name.by_rows:
-            return now
-        place = int(np.searchsorted(self._stamps[0], now, side="right")) - 1
-        return int(self._stamps[1, place]) if place >= 0 else None
+        return self.stamps.at(now) if self.name.by_rows else now
 
     # -- advancing -------------------------------------------------------------------------------------
 
@@ -442,7 +425,7 @@ class PaneGroup:
         self.retained_from = edge
         self.coarse = [(length, until) for length, until in self.coarse if until > edge]
         self._fit_policy()
-        self._stamps = self._stamps[:, self._stamps[0] >= edge]
+        self.stamps.forget(edge)
 
     @property
     def oldest_asked(self) -> int:
@@ -520,33 +503,6 @@ class PaneGroup:
         if not self.name.partition:
             self._choose(self.load)
 
-    def save_stamps(self) -> list[list[int]]:
-        return [row.tolist() for row in self._stamps]
-
-    def load_stamps(self, saved: list[list[int]]) -> None:
-        self._stamps = np.array(saved, dtype=np.int64).reshape(2, -1)
-
-
-def _synopsis(name: TableName) -> BasicIntervalSynopsis:
-    if not name.partition:
-        return BasicIntervalSynopsis([key.type for key in name.keys])
-    group = tuple(range(len(name.keys)))
-    keys = [*name.keys, *(key for key in name.partition if key not in name.keys)]
-    return PartitionedSynopsis([key.type for key in keys], group, tuple(keys.index(key) for key in name.partition))
-
-
-def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:
-    bounded = [reading for reading in readings if not reading.window.unbounded]
-    spans = {span for reading in bounded for span in reading.spans}
-    return Accelerator(kind, length, spans, {partial for reading in bounded for partial in reading.partials})
-
 
 def _next_end(bound: BoundReading, as_of: int) -> int | None:
     return bound.group.synopsis.next_end(as_of - bound.reading.window.lag)
-
-
-def _only(rows: PaneRows, keep: np.ndarray) -> PaneRows:
-    mask = pa.array(keep)
-    keys = [column.filter(mask) for column in rows.keys]
-    lifted = {partial: [column.filter(mask) for column in parts] for partial, parts in rows.lifted.items()}
-    return PaneRows(rows.length, rows.ends[keep], keys, lifted, rows.latest[keep])

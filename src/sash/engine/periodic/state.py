@@ -56,7 +56,7 @@ def _save_group(group: PaneGroup) -> dict[str, Any]:
         "origin": group.origin,
         "retained_from": group.retained_from,
         "history_from": group.history_from,
-        "stamps": group.save_stamps(),
+        "stamps": group.stamps.save(),
         "coarse": group.coarse,
         "since": group.synopsis.save_since(),
         "leaders": sorted(group.schedule.leaders),
@@ -122,7 +122,7 @@ def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table]) 
 def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> None:
     group.length, group.now, group.origin = saved["length"], saved["now"], saved["origin"]
     group.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
-    group.load_stamps(saved["stamps"])
+    group.stamps.load(saved["stamps"])
     group.coarse = [(length, until) for length, until in saved["coarse"]]
     if saved.get("in_cluster", False):
         group.move_to_cluster(None)

@@ -39,7 +39,7 @@ from sash.engine.statistics import StreamStatistics
 from sash.scheduling import SharedTime
 from sash.sharing.pane_tables import PaneTable
 from sash.sharing.prices import Prices
-from sash.synopses.basic_interval import BatchFacts
+from sash.synopses.pane_rows import BatchFacts
 from sash.synopses.readings import TableName
 
 logger = logging.getLogger("sash.engine")

@@ -41,7 +41,7 @@ class Runner:
         self, checkpoint: Checkpoint | None, clock: Clock, version: Callable[[], int], max_lag: Micros | None = None
     ) -> None:
         """`max_lag`: how long a live micro-batch may take."""
-        self._max_lag = max_lag
+        self.max_lag = max_lag
         self._checkpoint = checkpoint
         self._clock = clock
         self._version = version
@@ -127,13 +127,13 @@ class Runner:
 
     def _limit_of(self, running: RunningStream) -> InputLimit | None:
         """What keeps micro-batches to `max_lag`, where the user wants that and the source can be limited."""
-        if self._max_lag is None:
+        if self.max_lag is None:
             return None
         if limit_option(running.stream.source) is None:
             told = "stream %(stream)s: its source has no limit that max_lag could set; it is taken as it comes"
             report(logger, logging.WARNING, "lag.unbounded", told, stream=running.stream.name)
             return None
-        return InputLimit(running.stream.name, running.input, self._max_lag / SECOND, self._clock)
+        return InputLimit(running.stream.name, running.input, self.max_lag / SECOND, self._clock)
 
     def _check_offsets(self, running: RunningStream) -> None:
         """Without Spark's offsets it would begin anew, and what it reads then counts as taken already."""

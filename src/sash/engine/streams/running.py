@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -51,26 +51,20 @@ from sash.engine.stored.kept import KeptWindow
 from sash.engine.streams.input_limit import InputLimit
 from sash.engine.streams.input_meter import InputMeter
 from sash.engine.streams.load import Load, report_recovery, report_snapshot
+from sash.engine.streams.passes import Passed, Passes
+from sash.engine.streams.roster import Deliver, QueriesAt, Roster
 from sash.plan.nodes import Lookup
 from sash.spark.limits import units_in
-from sash.spark.lookups import looked_up
-from sash.spark.numbering import Interval
 from sash.spark.pipeline import Pipeline
 from sash.spark.shed import sampled
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot, present
 from sash.storage.window_files import WindowFiles
-from sash.synopses.basic_interval import BatchFacts
 from sash.transactions import Isolation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 logger = logging.getLogger("sash.engine")
-
-T = TypeVar("T")
-QueriesAt = Callable[[int], list[CompiledQuery]]
-# The result of the pass; that of the pass over numbered tuples; and the tuples that wait for their numbers.
-Passes = tuple[pa.Table, pa.Table | None, pa.Table | None]
 
 
 class RunningStream:
@@ -83,7 +77,7 @@ class RunningStream:
         settings: Settings,
         isolation: Isolation,
         queries_at: QueriesAt,
-        deliver: Callable[[Progress, bool], None],
+        deliver: Deliver,
         log: EpochLog | None,
         clock: Clock,
         plans: StreamPlans | None = None,
@@ -95,13 +89,10 @@ class RunningStream:
         """`panes` is where the panes are that do not come to this process; None where executors would not see them."""
         self.stream = stream
         self._plans = plans
-        self._tables = tables
         self.pipeline = pipeline
         self._isolation = isolation
         # What the user wants; the runtime's are those of the epoch that it works on.
         self.settings = settings
-        self._queries_at = queries_at
-        self._deliver = deliver
         self._log = log
         self._clock = clock
         # Live: the seconds between two micro-batches.
@@ -109,6 +100,10 @@ class RunningStream:
         self.runtime = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
         away = nullcontext if level == "serial" else isolation.away
         self.cluster = ClusterTables(self.runtime, lambda: self.pipeline, panes, away)
+        self._roster = Roster(self.runtime, queries_at, deliver)
+        self._passes = Passes(
+            stream, lambda: self.pipeline, self.runtime, self._roster, self.cluster, tables, isolation
+        )
         self.input = InputMeter()
         # Live, where there is a `max_lag` and the source can be limited.
         self.input_limit: InputLimit | None = None
@@ -119,14 +114,7 @@ class RunningStream:
             self.kept = KeptWindow(stream, level, files=files, most_rows=settings.max_rows)
         # The archives that its rows go to.
         self.feeds: list[ArchiveFeed] = []
-        # By the query's serial number, as text: a later query of the same name is another one.
-        self._failed: dict[str, str] = {}
-        self._ended: set[str] = set()
-        self._wanted: dict[str, CompiledQuery] = {}
-        self._version = -1
         self._epoch = -1
-        # Tuples that row-based windows have seen and the watermark has not passed.
-        self._pending: pa.Table | None = None
         # How many rows the last micro-batch of this session had.
         self._last_rows: int | None = None
         self._lock = threading.RLock()
@@ -192,10 +180,10 @@ class RunningStream:
         settings, snapshot = self.settings, self._log.snapshot()
         if snapshot is not None:
             self._use(replace(settings, **snapshot.state["settings"]))
-            self._failed, self._ended = dict(snapshot.state["failed"]), set(snapshot.state["ended"])
-            self._synchronise(snapshot.version)
+            self._roster.load(snapshot.state)
+            self._roster.synchronise(snapshot.version)
             tables = list(snapshot.tables)
-            self._pending = tables.pop() if snapshot.state["pending"] else None
+            self._passes.pending = tables.pop() if snapshot.state["pending"] else None
             state.load(self.runtime, snapshot.state, tables)
             if self.kept is not None:
                 self.kept.load(snapshot.state["kept"], snapshot.lasting)
@@ -205,17 +193,17 @@ class RunningStream:
         for entry in self._log.entries():
             # What is stored and who is answered must be as it was then, whatever the user wants from now on.
             self._use(replace(settings, **entry.facts["settings"]))
-            self._synchronise(entry.version)
+            self._roster.synchronise(entry.version)
             self.cluster.replay(entry.facts, entry.tables)
-            self._fail(entry.facts.get("failed", {}))
-            self._finish(self._replay(entry), delivered=True)
+            self._roster.fail(entry.facts.get("failed", {}))
+            self._roster.hand_over(self._replay(entry), delivered=True)
             self._epoch = entry.epoch
             applied += 1
         self._use(settings)
         if self.kept is not None:
             self.kept.keep_only_files()
         self.cluster.recovered()
-        self._report_failures(self._failed, reported=True)
+        self._roster.report_failures(self._roster.failed, reported=True)
         if snapshot is not None or applied:
             report_recovery(self.stream.name, snapshot, applied, self._epoch)
 
@@ -225,10 +213,10 @@ class RunningStream:
             self.kept.allow(settings.max_rows, self.runtime.latest)
 
     def _replay(self, entry: Entry) -> Progress:
-        self._pending = entry.tables.get("pending")
-        numbered = self._numbered(entry.tables.get("counted"), self._pending)
+        self._passes.pending = entry.tables.get("pending")
+        numbered = self._passes.numbered(entry.tables.get("counted"), self._passes.pending)
         if entry.kind == "batch":
-            facts = self.pipeline.facts(entry.tables["batch"], self.runtime.tables())
+            facts = self._passes.facts(entry.tables["batch"])
             self.runtime.reprice(entry.facts.get("prices", {}))
             missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
             jumped, pace = Jumped(*entry.facts.get("jumped", ())), repeated(entry.facts.get("services"))
@@ -242,18 +230,6 @@ class RunningStream:
         return progress
 
     # -- queries ---------------------------------------------------------------------------------------
-
-    def _synchronise(self, version: int) -> None:
-        if version == self._version:
-            return
-        gone = self._failed.keys() | self._ended
-        self._wanted = {str(query.serial): query for query in self._queries_at(version)}
-        self.runtime.synchronise([query for serial, query in self._wanted.items() if serial not in gone])
-        self._version = version
-
-    def _serials(self, names: Iterable[str]) -> dict[str, str]:
-        """The serial numbers of queries by name."""
-        return {query.name: serial for serial, query in self._wanted.items() if query.name in set(names)}
 
     def first_answer(self, query: CompiledQuery) -> Answer | None:
         """A query that has just come, answered from the synopsis as it is; it is scheduled at the next micro-batch."""
@@ -284,10 +260,10 @@ class RunningStream:
         if self.interval is not None:
             self.load.begin(began, self.interval)
         seen = current if self._log is None else self._log.intend(epoch, current)
-        failed_before = set(self._failed)
+        failed_before = set(self._roster.failed)
         with self._isolation.slide():
             self._use(self.settings)
-            self._synchronise(seen)
+            self._roster.synchronise(seen)
             self.cluster.move(epoch)
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
         one_in, before = self.keeps_one_in, self.runtime.statistics.tuples
@@ -297,36 +273,36 @@ class RunningStream:
             table = self.pipeline.scaled(table, self.runtime.tables(), one_in)
         missed = 0
         if self._plans is not None:
-            batch = self._facts(table)
+            batch = self._passes.facts(table)
             self._last_rows = batch.rows
             reached = self.runtime.next_watermark(batch)
             times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
         for feed in self.feeds:
-            feed.take_batch(rows, self.stream, epoch, self._facts(table).rows)
-        kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._facts(table)))
+            feed.take_batch(rows, self.stream, epoch, self._passes.facts(table).rows)
+        kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._passes.facts(table)))
         missed = max(missed, dropped)
-        failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
+        failed = self._roster.failed_since(failed_before)
         started, live = time.perf_counter(), self.interval is not None
         prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
         with self._all_or_broken():
             with self._isolation.slide():
                 self.runtime.reprice(prices)
                 self.cluster.bring()
-                numbered = self._numbered(counted, pending)
+                numbered = self._passes.numbered(counted, pending)
                 pace = self._pace(began)
-                progress = self.runtime.apply(self._facts(table), numbered, pace, missed, one_in, jumped)
-                self._pending = pending
+                progress = self.runtime.apply(self._passes.facts(table), numbered, pace, missed, one_in, jumped)
+                self._passes.pending = pending
                 self._keep("batch", kept)
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
-            self._report_failures(failed, reported=False)
+            self._roster.report_failures(failed, reported=False)
             tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept}, **self.cluster.tables())
             facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
             facts |= {"one_in": one_in, "jumped": [jumped.tuples, jumped.first]}
             facts |= self.cluster.facts(progress.outcome.failed)
             if self.input.is_wanted:
-                units = units_in(self.stream.source, rows, self._facts(table).rows)
+                units = units_in(self.stream.source, rows, self._passes.facts(table).rows)
                 facts["input"] = self.input.take(units, self._clock.now() - began)
             if self.kept is not None and kept is not None:
                 facts["lasts"] = self.kept.last_end(kept)
@@ -395,14 +371,7 @@ class RunningStream:
                 + (" with the checkpoint to go on" if self._log is not None else " and read it anew")
             )
 
-    def _facts(self, table: pa.Table) -> BatchFacts:
-        return self.pipeline.facts(table, self.runtime.tables())
-
-    def _numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> Numbered | None:
-        facts = self.pipeline.numbered_facts(counted, self.runtime.tables(by_rows=True))
-        return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
-
-    def _read(self, seen: int, rows: DataFrame, epoch: int) -> tuple[dict[PlanRuntime, pa.Table], Passes]:
+    def _read(self, seen: int, rows: DataFrame, epoch: int) -> tuple[dict[PlanRuntime, pa.Table], Passed]:
         """What pane tables want of a micro-batch, or, where there are none, what continuous plans want of it."""
         if self._plans is not None and not self.runtime.groups:
             started = time.perf_counter()
@@ -410,62 +379,11 @@ class RunningStream:
             self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
             if scanned is not None:
                 return scanned[0], (scanned[1], None, None)
-        return {}, self._aggregate(rows, epoch)
-
-    def _aggregate(self, rows: DataFrame, epoch: int) -> Passes:
-        """The one action, those of pane tables in the cluster, and those of row-based windows."""
-
-        def passes() -> Passes:
-            found = self._looked_up(rows)
-            table = self.pipeline.aggregate(found, self.runtime.tables())
-            self.cluster.write(found, epoch)
-            self.cluster.check_written(self._facts(table))
-            return table, *self._count(rows, self.runtime.next_watermark(self._facts(table)))
-
-        return self._without_culprits(rows, passes)
-
-    def _looked_up(self, rows: DataFrame) -> DataFrame:
-        return self.looked_up(rows, (lookup for query in self._wanted.values() for lookup in query.lookups))
+        return {}, self._passes.aggregate(rows, epoch)
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
         """The rows with the columns of the tables that queries look them up in."""
-        if self._tables is None:
-            return rows
-        return looked_up(rows, self.stream, self._tables.all_versions(dict.fromkeys(lookups)))
-
-    def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
-        """When an expression fails, find out whose, fail those queries alone, and go on."""
-        while True:
-            started = time.perf_counter()
-            try:
-                return action()
-            except Exception as error:
-                if rows is not None:
-                    self.pipeline.readable(rows)
-                if not self._fail_culprits(rows):
-                    raise error
-            finally:
-                self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
-
-    def _fail_culprits(self, rows: DataFrame | None) -> bool:
-        # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
-        waited = self.pipeline.with_pending(rows, self._pending)
-        found_rows = None if rows is None else self._looked_up(rows)
-        culprits = {}
-        for query in (active.compiled for active in self.runtime.active.values()):
-            read = waited if query.readings[0].table.by_rows else found_rows
-            culprits[query.name] = None if read is None else self.pipeline.failure(read, query.leaves)
-        serials = self._serials(culprits)
-        found = {serials[name]: why for name, why in culprits.items() if why is not None}
-        with self._isolation.slide():
-            self._fail(found)
-        return bool(found)
-
-    def _fail(self, failed: dict[str, str]) -> None:
-        """Take queries, by their serial numbers, out of the runtime for good."""
-        self._failed.update(failed)
-        for serial in failed:
-            self.runtime.remove(self._wanted[serial].name)
+        return self._passes.looked_up(rows, lookups)
 
     def advance(self, watermark: Micros) -> None:
         """A heartbeat: no tuple with a timestamp before this is to come."""
@@ -494,33 +412,24 @@ class RunningStream:
     ) -> None:
         with self._lock, self._working():
             self._check_whole()
-            failed_before, counted, pending = set(self._failed), None, None
-            if self._pending is not None:
-                counted, pending = self._without_culprits(None, functools.partial(self._count, None, watermark))
-            failed = {serial: why for serial, why in self._failed.items() if serial not in failed_before}
+            failed_before = set(self._roster.failed)
+            counted, pending = self._passes.count_pending(watermark)
+            failed = self._roster.failed_since(failed_before)
             with self._all_or_broken():
                 with self._isolation.slide():
                     self._use(self.settings)
-                    progress = change(self._numbered(counted, pending))
-                    self._pending = pending
+                    progress = change(self._passes.numbered(counted, pending))
+                    self._passes.pending = pending
                     self._keep(kind, None)
-                self._report_failures(failed, reported=False)
+                self._roster.report_failures(failed, reported=False)
                 tables = present(counted=counted, pending=pending)
                 facts |= {"failed": failed, **self.cluster.facts(progress.outcome.failed)}
                 tables |= self.cluster.tables()
-                self._commit(Entry(kind, self._epoch, self._version, facts, tables), progress)
+                self._commit(Entry(kind, self._epoch, self._roster.version, facts, tables), progress)
             self.advance_feeds(ended=kind == "end")
 
-    def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
-        """Number the tuples that a watermark (None: the end) passes; their partials, and the tuples that still wait."""
-        tables = self.runtime.tables(by_rows=True)
-        if not tables:
-            return None, None
-        interval = Interval(self.runtime.watermark, watermark)
-        return self.pipeline.aggregate_numbered(rows, self._pending, interval, self.runtime.counted, tables)
-
     def _commit(self, entry: Entry, progress: Progress) -> None:
-        self._finish(progress, delivered=False)
+        self._roster.hand_over(progress, delivered=False)
         if self._log is not None:
             self._write(self._log, entry)
         self.cluster.settle(taken_back=entry.kind == "batch")
@@ -535,30 +444,14 @@ class RunningStream:
         log.append(entry)
         if log.wants_snapshot:
             saved, tables = state.save(self.runtime)
-            facts: dict[str, Any] = {**saved, "failed": self._failed, "ended": sorted(self._ended)}
+            facts: dict[str, Any] = {**saved, **self._roster.save()}
             facts["settings"] = chosen
-            facts["pending"] = self._pending is not None
+            pending = self._passes.pending
+            facts["pending"] = pending is not None
             facts |= self.input.save()
-            waiting = [] if self._pending is None else [self._pending]
+            waiting = [] if pending is None else [pending]
             if self.kept is not None:
                 facts["kept"] = self.kept.save()
-            snapshot = Snapshot(self._epoch, self._version, facts, tables + waiting)
+            snapshot = Snapshot(self._epoch, self._roster.version, facts, tables + waiting)
             log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
             report_snapshot(self.stream.name, snapshot)
-
-    def _finish(self, progress: Progress, delivered: bool) -> None:
-        outcome = progress.outcome
-        serials = self._serials([*outcome.failed, *outcome.ended])
-        self._failed.update({serials[name]: why for name, why in outcome.failed.items()})
-        self._ended.update(serials[name] for name in outcome.ended)
-        self._hand_over(progress, delivered)
-
-    def _hand_over(self, progress: Progress, delivered: bool) -> None:
-        progress.serials = {query.name: query.serial for query in self._wanted.values()}
-        self._deliver(progress, delivered)
-
-    def _report_failures(self, failed: dict[str, str], reported: bool) -> None:
-        found = Progress()
-        names = {serial: query.name for serial, query in self._wanted.items()}
-        found.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
-        self._hand_over(found, reported)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.language.roles import is_number
+
 # Beyond this a browser's numbers are not exact any more.
 _EXACT = 2**53
 
@@ -20,7 +22,7 @@ def table_columns(schema: pa.Schema) -> list[dict[str, Any]]:
             "name": field.name,
             "label": field.name,
             "field": field.name,
-            "align": "right" if _is_number(field.type) else "left",
+            "align": "right" if is_number(field.type) else "left",
             "sortable": True,
         }
         for field in schema
@@ -51,7 +53,3 @@ def shown_value(value: Any) -> Any:
         case bytes():
             return value.hex()
     return str(value)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)

@@ -23,7 +23,6 @@ from sash.plan.expressions import Field
 from sash.plan.nodes import SortKey
 from sash.plan.periodic import PeriodicAggregate
 from sash.synopses.answers import Finisher, sorted_and_limited
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.cluster.rows import stored_schema, synopsis_of
 from sash.synopses.covered import Covered
 from sash.synopses.item_lists.weighted import WeightedItems
@@ -31,6 +30,7 @@ from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Reader
 from sash.synopses.readers import Found as Shared
 from sash.synopses.readings import Reading
+from sash.synopses.window_view import WindowView
 
 # What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)

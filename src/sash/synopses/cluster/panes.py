@@ -27,8 +27,8 @@ from sash.core.time import Micros
 from sash.core.window import Window
 from sash.storage.window_files import SEAL
 from sash.synopses.accelerator import Accelerator
-from sash.synopses.basic_interval import PaneRows
 from sash.synopses.cluster.inquiry import Found, Inquiry, Part
+from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Partial
 
 _SPAN = (("start", pa.int64()), ("end", pa.int64()))

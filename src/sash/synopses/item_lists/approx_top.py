@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from sash.plan.periodic import PeriodicAggregate
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Columns, Found, places_of, table_name
 from sash.synopses.readings import Reading
 from sash.synopses.sketches.items import top_of
+from sash.synopses.window_view import WindowView
 
 
 @dataclass(frozen=True)

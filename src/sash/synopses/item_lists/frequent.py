@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.item_lists.base import Ints, ItemList, top_of_groups
 from sash.synopses.items import ItemOrder
 from sash.synopses.readers import Columns, Found, table_name
 from sash.synopses.readings import Reading, sub_window_of
+from sash.synopses.window_view import WindowView
 
 
 class Frequent(ItemList):

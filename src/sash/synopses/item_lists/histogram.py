@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.item_lists.weighted import WeightedItems
 from sash.synopses.readers import Columns, Found
+from sash.synopses.window_view import WindowView
 
 
 class Histogram(WeightedItems):

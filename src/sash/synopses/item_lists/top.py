@@ -13,11 +13,11 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sash.storage.keys import KeyDictionary
-from sash.synopses.basic_interval import WindowView
 from sash.synopses.item_lists.base import Ints, top_of_groups
 from sash.synopses.item_lists.weighted import WeightedItems
 from sash.synopses.items import ItemOrder
 from sash.synopses.readers import Columns, Found, shared_column
+from sash.synopses.window_view import WindowView
 
 
 class Top(WeightedItems):

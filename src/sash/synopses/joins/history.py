@@ -24,11 +24,12 @@ from sash.core.time import Micros
 from sash.core.window import TimeWindow
 from sash.storage.keys import KeyDictionary
 from sash.synopses.accumulator import Accumulator, RankedValues
-from sash.synopses.basic_interval import LEAST_COMPACTED, WindowView
+from sash.synopses.basic_interval import LEAST_COMPACTED
 from sash.synopses.joins.pairs import Band, WindowPair
 from sash.synopses.joins.results import Cells, JoinRows, stored_columns
 from sash.synopses.joins.snapshot import Saved, from_table, to_table
 from sash.synopses.partials import Partial
+from sash.synopses.window_view import WindowView
 
 # The part of a saved table that has the results of panes that have not closed.
 _PENDING = 0

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.language.roles import is_number
+
 MOST_ROWS = 20
 # A cell is cut to so many characters.
 _WIDEST = 200
@@ -76,5 +78,4 @@ def _moment(value: datetime) -> str:
 
 
 def _side(type: pa.DataType) -> str:
-    is_number = pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type)
-    return "right" if is_number else "left"
+    return "right" if is_number(type) else "left"

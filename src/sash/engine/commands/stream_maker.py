@@ -1,0 +1,79 @@
+"""Makes running streams: where each has its log, its rows and its panes, and who its queries are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sash.catalog import CLUSTER, Stream
+from sash.core.clock import Clock
+from sash.engine.commands.query_commands import QueryCommands
+from sash.engine.continuous.plans import Plans, StreamPlans
+from sash.engine.periodic.cluster_tables import Place
+from sash.engine.records.checkpoint import Checkpoint
+from sash.engine.records.tables import Tables
+from sash.engine.settings import Settings
+from sash.engine.streams.runner import Runner
+from sash.engine.streams.running import RunningStream
+from sash.storage.window_files import WindowFiles
+from sash.transactions import Isolation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sash.spark.pipeline import Pipeline
+
+
+@dataclass(frozen=True)
+class StreamMaker:
+    """What all streams of a session have in common. Without a checkpoint, files are where the runner puts scratch."""
+
+    spark: Callable[[], SparkSession]
+    settings: Callable[[], Settings]
+    isolation: Isolation
+    level: str
+    checkpoint: Checkpoint | None
+    runner: Runner
+    clock: Clock
+    queries: QueryCommands
+    plans: Plans
+    tables: Tables
+
+    def make(self, stream: Stream, pipeline: Pipeline) -> RunningStream:
+        running = RunningStream(
+            stream,
+            pipeline,
+            self.settings(),
+            self.isolation,
+            partial(self.queries.at, stream.name),
+            self.queries.take,
+            None if self.checkpoint is None else self.checkpoint.log(stream),
+            self.clock,
+            StreamPlans(self.plans, stream.name, partial(self.queries.continuous_at, stream.name)),
+            self.tables,
+            self.level,
+            self._files_for(stream),
+            self._panes_for(stream),
+        )
+        running.input.is_wanted = self.runner.max_lag is not None
+        return running
+
+    def _files_for(self, stream: Stream) -> WindowFiles | None:
+        """Where the rows of a stored window are that do not come to the driver."""
+        if stream.keep_in != CLUSTER:
+            return None
+        if self.checkpoint is not None:
+            return self.checkpoint.window_files(stream)
+        return WindowFiles(self.runner.scratch_for_rows(stream, self.spark()))
+
+    def _panes_for(self, stream: Stream) -> Place | None:
+        """Where the panes are that do not come to the driver; None without a place that executors see."""
+        from sash.spark.kept import is_local
+
+        local = is_local(self.spark())
+        if self.checkpoint is not None:
+            return Place(partial(self.checkpoint.pane_directory, stream), durable=True, by_size=local)
+        place = partial(self.runner.scratch_for_panes, stream)
+        return Place(place, durable=False, by_size=True) if local else None
