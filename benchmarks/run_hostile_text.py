@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sash.core.errors import SashError
 from sash.language import parse_script
-from sash.language.limits import MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
+from sash.language.reading.limits import MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
 
 OUT = Path(__file__).parent / "out"
 MEGABYTE = 1_000_000

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sash.core.errors import NotSupportedError
-from sash.language.continuous_approx import DEFAULT_GROUPS
+from sash.language.continuous.approx import DEFAULT_GROUPS
 from sash.plan.outputs import Sampled
 from sash.plan.set_windows import GroupedIntersection, windowed_set
 from tests.language.examples import WINDOW as W

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from sash.language import SelectStatement, parse
-from sash.language.scope import Scope, StreamColumns
-from sash.language.terms import Term, render
-from sash.language.typer import type_expression
+from sash.language.expressions.scope import Scope, StreamColumns
+from sash.language.expressions.terms import Term, render
+from sash.language.expressions.typer import type_expression
 from tests.language.examples import CATALOG
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from sash.core.errors import CqlError
 from sash.language import SCRIPTS, SelectStatement, Statement, parse, parse_script
-from sash.language.limits import LONGEST_INTERVAL, LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
+from sash.language.reading.limits import LONGEST_INTERVAL, LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
 from tests.language.examples import CATALOG, plan, raised
 from tests.language.hostile import CATALOG as EVERYTHING
 from tests.language.hostile import TEXTS, survives

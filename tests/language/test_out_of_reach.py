@@ -14,10 +14,10 @@ import pytest
 
 from sash.core.errors import CqlError
 from sash.language import RegisterQuery, Select, SelectStatement, bind, bind_change, bind_continuous, bind_stored, parse
-from sash.language import stored as stored_questions
-from sash.language.aggregates import NAMES
-from sash.language.functions import FUNCTIONS
-from sash.language.item_calls import ITEM_FUNCTIONS
+from sash.language.expressions.aggregates import NAMES
+from sash.language.expressions.functions import FUNCTIONS
+from sash.language.expressions.item_calls import ITEM_FUNCTIONS
+from sash.language.stored import questions as stored_questions
 from tests.language.examples import CATALOG, marked
 
 _SLIDES, _STAYS = "[WINDOW 10 min SLIDE 2 min]", "[WINDOW 10 min]"

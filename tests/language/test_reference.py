@@ -31,10 +31,10 @@ from sash.language import (
     parse,
     parse_script,
 )
-from sash.language.aggregates import NAMES
-from sash.language.answers import _RENAMED, _SAME
-from sash.language.functions import FUNCTIONS
-from sash.language.item_calls import ITEM_FUNCTIONS
+from sash.language.expressions.aggregates import NAMES
+from sash.language.expressions.answers import _RENAMED, _SAME
+from sash.language.expressions.functions import FUNCTIONS
+from sash.language.expressions.item_calls import ITEM_FUNCTIONS
 from sash.plan.continuous import Node, streams_of
 from tests.language.examples import CATALOG
 

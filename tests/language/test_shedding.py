@@ -9,7 +9,7 @@ from sash.catalog import Catalog, Stream, one_in
 from sash.core.errors import CatalogError, CqlError
 from sash.engine.commands.declare import declared_stream
 from sash.language import CreateStream, bind, bind_continuous, is_continuous, parse
-from sash.language.statements import SelectStatement
+from sash.language.reading.statements import SelectStatement
 from sash.plan.nodes import Project
 
 SCHEMA = pa.schema(

@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from sash.catalog import Stream
 from sash.language import parse
-from sash.language.functions import FUNCTIONS
-from sash.language.scope import Scope, StreamColumns
-from sash.language.statements import CreateStream, SelectStatement
-from sash.language.terms import Term, render
-from sash.language.typer import type_expression
+from sash.language.expressions.functions import FUNCTIONS
+from sash.language.expressions.scope import Scope, StreamColumns
+from sash.language.expressions.terms import Term, render
+from sash.language.expressions.typer import type_expression
+from sash.language.reading.statements import CreateStream, SelectStatement
 from sash.language.types import spark_name, spark_schema
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sash.core.errors import QueryFailedError
-from sash.language.answers import _RENAMED, _SAME
+from sash.language.expressions.answers import _RENAMED, _SAME
 from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.synopses.evaluate import FUNCTIONS, LAZY, evaluate
 from tests.synopses.expression_cases import CASES, Case

@@ -3,32 +3,29 @@
     text --parse_script--> statements;  Select --bind(catalog)--> plan.nodes.Project
                                         Select --bind_continuous(catalog)--> plan.continuous.Node
 
-    read    script, create_*, table_changes, window_clause on a cursor: the grammar of Sash's own
-            limits: how much text there may be
-            parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
-    type    typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
-    bind    binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
-            continuous, with continuous_*: the same for plans that are kept up to date with every tuple
-            stored: questions that Spark answers from stored rows
-            answers: expressions over answers, in a closed vocabulary
+    reading/      script, create_*, table_changes, window_clause on a cursor: the grammar of Sash's own
+                  limits: how much text there may be
+                  parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
+    expressions/  typer, with names, operators, predicates, forms, calls and aggregates: trees become terms in a scope
+                  answers: expressions over answers, in a closed vocabulary
+    binding/      binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
+    continuous/   the same for plans that are kept up to date with every tuple
+    stored/       questions that Spark answers from stored rows
 
 `sqlglot` is known here and nowhere else.
 """
 
 from __future__ import annotations
 
-from sash.language.binder import bind
-from sash.language.continuous import bind_continuous
-from sash.language.continuous_slides import is_continuous
-from sash.language.create_index import ROW_KINDS, SET_KINDS
-from sash.language.leading import Leading
-from sash.language.limits import SCRIPTS
-from sash.language.links import Link
-from sash.language.ordering import OrderTerm
-from sash.language.script import parse, parse_script
-from sash.language.sorting import Sorting
-from sash.language.sought import Sought
-from sash.language.statements import (
+from sash.language.binding.binder import bind
+from sash.language.binding.table_changes import TableChange, bind_change
+from sash.language.binding.windows import has_slide, stream_names
+from sash.language.continuous.binder import bind_continuous
+from sash.language.continuous.slides import is_continuous
+from sash.language.reading.create_index import ROW_KINDS, SET_KINDS
+from sash.language.reading.limits import SCRIPTS
+from sash.language.reading.script import parse, parse_script
+from sash.language.reading.statements import (
     AlterArchive,
     CreateArchive,
     CreateIndex,
@@ -56,9 +53,12 @@ from sash.language.statements import (
     TableStatement,
     Update,
 )
-from sash.language.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
-from sash.language.table_changes import TableChange, bind_change
-from sash.language.windows import has_slide, stream_names
+from sash.language.stored.leading import Leading
+from sash.language.stored.links import Link
+from sash.language.stored.ordering import OrderTerm
+from sash.language.stored.questions import ArchiveReading, StoredQuestion, StoredReading, bind_stored
+from sash.language.stored.sorting import Sorting
+from sash.language.stored.sought import Sought
 
 __all__ = [
     "ROW_KINDS",

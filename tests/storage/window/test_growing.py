@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.language.continuous_approx import has_groups
+from sash.language.continuous.approx import has_groups
 from sash.storage.window import GrowingGroupIndex
 from sash.storage.window.counted_window import CountedWindow
 from sash.storage.window.groups import keys_with_groups

@@ -15,7 +15,7 @@ from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.compiler import compile_query
 from sash.language import CreateArchive
-from sash.language.cursor import Name
+from sash.language.reading.cursor import Name
 from sash.language.types import spark_name
 from sash.plan.continuous import Node, windows
 from sash.plan.strategies import NT
