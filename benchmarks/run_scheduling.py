@@ -94,17 +94,6 @@ class Tally:
     executing: float = 0.0
 
 
-class TimedRuntime(StreamRuntime):
-    """The engine, and for how long it has been executing periodic queries."""
-
-    executing = 0.0
-
-    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
-        took = super()._execute(measured, queries, as_of, served)
-        self.executing += took
-        return took
-
-
 class WallClock(SystemClock):
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -124,6 +113,21 @@ class ProcessorClock:
 
 
 CLOCKS: dict[str, Callable[[], WallClock | ProcessorClock]] = {"wall": WallClock, "processor": ProcessorClock}
+
+
+class TimedRuntime(StreamRuntime):
+    """The engine, and for how long it has been executing periodic queries, by the clock of the measurement."""
+
+    def __init__(self, settings: Settings, clock: WallClock | ProcessorClock) -> None:
+        super().__init__(PACKETS, settings)
+        self.executing = 0.0
+        self._measured_by = clock
+
+    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+        begun = self._measured_by.now()
+        took = super()._execute(measured, queries, as_of, served)
+        self.executing += self._measured_by.now() - begun
+        return took
 
 
 class Standing:
@@ -150,7 +154,8 @@ class Measurement:
     """One policy, one set of queries, and a stream that arrives at its own pace."""
 
     def __init__(self, policy: str, work: Workload, prepared: Prepared, seconds: int, clock: str = "wall") -> None:
-        self.runtime = TimedRuntime(PACKETS, Settings(policy))
+        self._clock = CLOCKS[clock]()
+        self.runtime = TimedRuntime(Settings(policy), self._clock)
         self.runtime.synchronise(work.queries)
         tables = self.runtime.tables()
         key = (work.load, work.seed, tuple(tables))
@@ -160,7 +165,6 @@ class Measurement:
         self._facts = iter(prepared[key])
         self._questions = work.questions
         self._tally = Tally()
-        self._clock = CLOCKS[clock]()
         self._take(FILLED, NEAR_THE_END)
         self._forget()
 
