@@ -174,6 +174,12 @@ def test_the_token_in_the_address_becomes_a_cookie(far: TestClient) -> None:
         assert socket.receive_text() == "hello"
 
 
+@pytest.mark.parametrize(("said", "secure"), [({}, False), ({"x-forwarded-proto": "https"}, True)])
+def test_a_cookie_that_came_encrypted_goes_nowhere_else(far: TestClient, said: dict[str, str], secure: bool) -> None:
+    let_in = far.get("/", params={"token": TOKEN}, headers=said)
+    assert ("; Secure" in let_in.headers["set-cookie"]) is secure
+
+
 def test_a_wrong_token_in_the_address(far: TestClient) -> None:
     refused = far.get("/", params={"token": "wrong"})
     assert refused.status_code == 401 and "set-cookie" not in refused.headers

@@ -74,6 +74,22 @@ def test_other_sinks_need_only_as_of(session: SparklessSession, name: str) -> No
         stamped.write_to("parquet", path="out")
 
 
+def test_files_of_row_based_windows_have_a_directory_that_is_called_rows(session: SparklessSession) -> None:
+    registered(session, "k, COUNT(*) AS rows").write_to("parquet", path="out")
+    over_rows = session.register("SELECT COUNT(*) AS Rows FROM s [ROWS 5 SLIDE 5]", name="over_rows")
+    with pytest.raises(SashError, match="the sink adds a column rows"):
+        over_rows.write_to("parquet", path="out")
+
+
+def test_options_are_known_in_any_letters(session: SparklessSession) -> None:
+    shouted = {name.upper(): value for name, value in KAFKA.items()}
+    query = registered(session, "k, SUM(v) AS total")
+    query.write_to("kafka", KEY="k", **shouted)
+    with pytest.raises(SashError, match="the answer has no column 'v' for the key"):
+        query.write_to("kafka", KEY="v", **shouted)
+    query.write_to("parquet", PATH="out")
+
+
 def test_changes_are_looked_at_as_well(session: SparklessSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ContinuousQueries, "attach", lambda self, query: None)
     changes = session.register("SELECT DISTINCT k AS query FROM s [RANGE 5 sec]", name="changes")

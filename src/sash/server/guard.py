@@ -96,7 +96,7 @@ class Guard:
         """The token goes out of the address, where histories and logs would keep it, into a cookie."""
         if not self._is_token(offered):
             raise RefusedError(401, "this is not the token", [("www-authenticate", "Bearer")])
-        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        secure = "; Secure" if _is_encrypted(scope) else ""
         cookie = f"{self._cookie_name}={self._cookie_value}; Path=/; HttpOnly; SameSite=Strict{secure}"
         raise RefusedError(303, "", [("location", _without_token(scope)), ("set-cookie", cookie)])
 
@@ -163,6 +163,11 @@ def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
+
+
+def _is_encrypted(scope: Scope) -> bool:
+    """Or a proxy says so: whoever says it falsely gets a cookie that is of less use to him, and nothing more."""
+    return "https" in (scope.get("scheme"), Headers(scope=scope).get("x-forwarded-proto", "").strip().lower())
 
 
 def _digest(token: str) -> str:

@@ -103,6 +103,11 @@ def _is_ours(name: str) -> bool:
     return name.lower() == _VALUE or name.lower().startswith(_OF_VALUE)
 
 
+def option(options: Mapping[str, str], wanted: str) -> str | None:
+    """By its name, in capital or small letters, as Spark takes them."""
+    return next((value for name, value in options.items() if name.lower() == wanted), None)
+
+
 class MessageWriter:
     """An answer as messages, one for each row: its columns as JSON, with the query and `as_of`.
 
@@ -113,10 +118,10 @@ class MessageWriter:
     def __init__(self, session: SparkSession, query: str, options: Mapping[str, str]) -> None:
         self._session = session
         self._query = query
-        self._options = {name: value for name, value in options.items() if name != "key"}
-        self._key = options.get("key")
+        self._options = {name: value for name, value in options.items() if name.lower() != "key"}
+        self._key = option(options, "key")
         for wanted in ("topic", "kafka.bootstrap.servers"):
-            if wanted not in options:
+            if option(options, wanted) is None:
                 raise SashError(
                     f"write_to('kafka') needs {wanted}: "
                     "write_to('kafka', topic='answers', **{'kafka.bootstrap.servers': 'host:9092'})"

@@ -1,8 +1,9 @@
 """Answers and changes to Spark's sinks, each once per (query, as_of).
 
-Formats with a path get a directory per answer, `as_of=MICROSECONDS`, which is written anew when an answer comes again
-after a crash; readers see `as_of` as a partition column. Kafka gets a message for each row (kafka.py). Other formats
-are appended to, with a column `as_of`: there an answer that comes again is written again.
+Formats with a path get a directory per answer, `as_of=MICROSECONDS` (of windows of rows, in it `rows=NUMBER`), which is
+written anew when an answer comes again after a crash; readers see `as_of` as a partition column. Kafka gets a message
+for each row (kafka.py). Other formats are appended to, with a column `as_of`: there an answer that comes again is
+written again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
 from sash.spark.faults import first_line
 from sash.spark.frames import frame_of
-from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector
+from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector, option
 from sash.spark.neighbours import SINKS, in_pool
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
@@ -36,8 +37,8 @@ class Sink:
     def __init__(self, session: SparkSession, format: str, options: Mapping[str, str], query: str = "") -> None:
         self._session = session
         self._format = format
-        self._options = {name: value for name, value in options.items() if name != "path"}
-        self._path = options.get("path")
+        self._options = {name: value for name, value in options.items() if name.lower() != "path"}
+        self._path = option(options, "path")
         self.name = format if self._path is None else f"{format} {self._path}"
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
         _check_format(session, format)
@@ -49,8 +50,14 @@ class Sink:
         """Refuse answers with these columns, if they cannot be written; `by_rows`: of row-based windows."""
         if self._messages is not None:
             self._messages.check(names, by_rows)
-        elif "as_of" in [name.lower() for name in names]:
-            raise SashError("the sink adds a column as_of, and the query has one already: give it another name (AS ..)")
+            return
+        # Directories are columns to whoever reads them.
+        added = ["as_of", *(["rows"] if by_rows and self._path is not None else [])]
+        for name in added:
+            if name in [each.lower() for each in names]:
+                raise SashError(
+                    f"the sink adds a column {name}, and the query has one already: give it another name (AS ..)"
+                )
 
     def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
         """An answer as of a time; `rows` tells apart those of row-based windows that have the same one."""
