@@ -1,19 +1,21 @@
 """Micro-batches alone and beside heavy neighbours, with pools of Spark's FAIR scheduler and without.
 
-    python -m benchmarks.run_neighbours                 seven minutes
+    python -m benchmarks.run_neighbours                 nine minutes
     python -m benchmarks.run_neighbours --seconds 10
 
 A live stream of packets stores its window. For --seconds it runs alone; then as long while another thread asks one
 question after the other, a join of the stored window with itself, by Spark; then as long while another thread has an
-archive rewritten by Spark, again and again. That is done on a Spark whose scheduler is FAIR, with the pools of Sash,
-and on one whose scheduler is FIFO, where pools mean nothing, everything else being equal: pools, none, none, pools, so
-that neither gains by coming later. Prints the median and the longest time of work on a micro-batch in each case, what
-the neighbours took, and the ratios of medians, as one JSON object.
+archive rewritten by Spark, again and again; then as long while another thread moves the time of another stream, whose
+panes are in the cluster, so that one execution over them follows the other. That is done on a Spark whose scheduler is
+FAIR, with the pools of Sash, and on one whose scheduler is FIFO, where pools mean nothing, everything else being equal:
+pools, none, none, pools, so that neither gains by coming later. Prints the median and the longest time of work on a
+micro-batch in each case, what the neighbours took, and the ratios of medians, as one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -27,7 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import sash
 from sash.engine.stored import archive_feed
@@ -39,7 +41,10 @@ QUESTION = (
     "SELECT a.k, COUNT(*) AS pairs, SUM(a.v * b.v) AS products "
     "FROM packets [WINDOW 20 sec] a JOIN packets [WINDOW 20 sec] b ON a.k = b.k GROUP BY a.k"
 )
+BEGIN = 1_700_000_000_000_000
 ARCHIVED, MINUTES = 2_000_000, 20
+# A stream whose panes are in the cluster, of an hour; its window of ten minutes has all groups.
+WIDE, GROUPS, LONG = 3_000_000, 500_000, 60
 POOLS, NONE = "pools", "none"
 # What a neighbour does, for the so-manieth time; and what micro-batches took, and what that took each time.
 Work = Callable[[sash.Session, int], None]
@@ -73,14 +78,26 @@ def declare(session: sash.Session, rate: int, directory: Path) -> None:
         text = f"SELECT {keys}, SUM(v) AS t, COUNT(*) AS n FROM packets [WINDOW 10 sec SLIDE 1 sec] GROUP BY {keys}"
         session.register(text, name=f"q{i}")
     # An archive of something else: that of a stream is part of the stream's own work.
-    apart = MINUTES * 60_000_000 // ARCHIVED
-    old = session.spark.range(ARCHIVED).selectExpr(
-        f"timestamp_micros(1700000000000000 + id * {apart}) AS ts", "CAST(id % 1000 AS INT) AS k", "id AS v"
-    )
-    session.create_stream("old", old, timestamp="ts")
+    session.create_stream("old", _rows(session, ARCHIVED, MINUTES, 1_000), timestamp="ts")
     session.sql(
-        f"CREATE ARCHIVE log FROM old KEY k LIFETIME UP TO 1 hour UPDATE EVERY 5 min PARTITION 4 x 4 IN '{directory}'"
+        "CREATE ARCHIVE log FROM old KEY k LIFETIME UP TO 1 hour UPDATE EVERY 5 min PARTITION 4 x 4 "
+        f"IN '{directory / 'archive'}'"
     )
+    # Its time moves when somebody says so, because everything in it may be late.
+    wide = _rows(session, WIDE, LONG, GROUPS)
+    wide.write.parquet(str(directory / "wide"))
+    source = session.spark.readStream.schema(wide.schema).parquet(str(directory / "wide"))
+    session.create_stream("wide", source, timestamp="ts", delay="1 day", granule="1 min")
+    session.sql(
+        "REGISTER QUERY large AS SELECT k, SUM(v) AS t FROM wide [WINDOW 10 min SLIDE 1 min] "
+        "GROUP BY k HAVING SUM(v) < 0 STORED IN CLUSTER"
+    )
+
+
+def _rows(session: sash.Session, rows: int, minutes: int, groups: int) -> DataFrame:
+    apart = minutes * 60_000_000 // rows
+    time, key = f"timestamp_micros({BEGIN} + id * {apart}) AS ts", f"CAST(id % {groups} AS INT) AS k"
+    return session.spark.range(rows).selectExpr(time, key, "id AS v")
 
 
 def times(session: sash.Session, seconds: float) -> list[float]:
@@ -110,7 +127,14 @@ def rewrite(session: sash.Session, number: int) -> None:
     session.sql(f"ALTER ARCHIVE log PARTITION {(2, 4)[number % 2]} x 4")
 
 
-NEIGHBOURS: dict[str, Work] = {"questions": ask, "archive": rewrite}
+def neighbours() -> dict[str, Work]:
+    """What they do, in a session that has just begun."""
+    minute = itertools.count(1)
+
+    def execute(session: sash.Session, number: int) -> None:
+        session.advance("wide", BEGIN + next(minute) * 60_000_000)
+
+    return {"questions": ask, "archive": rewrite, "panes": execute}
 
 
 def beside(session: sash.Session, seconds: float, work: Work) -> Took:
@@ -138,17 +162,18 @@ def block(scheduler: str, seconds: float, rate: int) -> dict[str, Took]:
         spark_with(scheduler) as spark,
         sash.connect(spark=spark, keep_answers=2) as session,
     ):
-        declare(session, rate, Path(scratch) / "archive")
+        declare(session, rate, Path(scratch))
+        work = neighbours()
         session.start(trigger=f"{TRIGGER:g} seconds")
         # Until the stored window is full and everything has been done once.
         times(session, 25)
-        while not session.queries["q0"].answered:
+        while not session.queries["q0"].answered or session.stats()["streams"]["wide"]["tuples"] < WIDE:
             times(session, 1)
-        for work in NEIGHBOURS.values():
-            work(session, 0)
-            work(session, 1)
+        for each in work.values():
+            each(session, 0)
+            each(session, 1)
         found = {"alone": (times(session, seconds), list[float]())}
-        found |= {name: beside(session, seconds, work) for name, work in NEIGHBOURS.items()}
+        found |= {name: beside(session, seconds, each) for name, each in work.items()}
         session.stop()
     return found
 
@@ -163,21 +188,22 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=20_000, help="tuples per second (default %(default)s)")
     given = parser.parse_args()
     batches: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
-    neighbours: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
+    beside_them: dict[str, dict[str, list[float]]] = {POOLS: defaultdict(list), NONE: defaultdict(list)}
     # The archive is small for a benchmark's sake; Spark rewrites it as it would a large one.
     with mock.patch.object(archive_feed, "SPARK_FROM_BYTES", 0):
         for name, scheduler in ((POOLS, "FAIR"), (NONE, "FIFO"), (NONE, "FIFO"), (POOLS, "FAIR")):
             for case, (took, work) in block(scheduler, given.seconds, given.rate).items():
                 batches[name][case] += took
-                neighbours[name][case] += work
+                beside_them[name][case] += work
             print(f"{name}: done", file=sys.stderr, flush=True)
     found = {
         name: {
             "micro_batches": {case: summary(values) for case, values in batches[name].items()},
-            "neighbours": {case: summary(values) for case, values in neighbours[name].items() if values},
+            "neighbours": {case: summary(values) for case, values in beside_them[name].items() if values},
             "ratio": {
                 case: statistics.median(batches[name][case]) / statistics.median(batches[name]["alone"])
-                for case in NEIGHBOURS
+                for case in beside_them[name]
+                if beside_them[name][case]
             },
         }
         for name in (POOLS, NONE)
