@@ -154,7 +154,12 @@ def test_the_sessions_policy_decides_who_is_answered_early(spark: Any, tmp_path:
         declare(session, tmp_path, "st")
         register(session, texts, told)
         session.run()
+        report = session.schedule()
     assert any(at % (3 * SECOND) for at in told["every_3"])
+    turns = [turn for each in report["executed"] for turn in each["turns"]]
+    assert {name for turn in turns for name in turn["queries"]} == set(texts)
+    assert {each["stream"] for each in report["executed"]} == {"s, t"} and "early" in {turn["state"] for turn in turns}
+    assert report["predicted_cost"]["aggressive"] > 0
     for name, text in texts.items():
         for at, answer in told[name].items():
             assert answer == defined(text, at), (name, at)

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
+from sash.engine.continuous.join_group import JoinGroup
 from sash.engine.continuous.join_runtime import JoinRuntime
-from sash.engine.periodic.timeline import EARLY, LATE, ON_TIME
 from sash.engine.reporting.schedule_report import schedule_report
 from sash.engine.settings import Settings
+from sash.engine.timeline import EARLY, LATE, ON_TIME
 from sash.scheduling import POLICIES
 from sash.scheduling import policy as policy_named
+from tests.engine.test_join_group import epochs, query_of
 from tests.engine.test_policies import Hurry, texts
 from tests.support.checks import check_answers
 from tests.support.feed import Feed, compiled
@@ -97,7 +99,7 @@ def test_predicted_costs(queries: list[Registered], parts: list[pa.Table]) -> No
     for part in parts:
         feed.push(part)
     running: Any = SimpleNamespace(stream=feed.declared, runtime=feed.runtime)
-    costs = schedule_report({"s": running})["predicted_cost"]
+    costs = schedule_report({"s": running}, [])["predicted_cost"]
     assert list(costs) == list(POLICIES)
     slack = 1e-9 * costs["no-sharing"]
     assert costs["hybrid"] <= min(costs["conservative"], costs["aggressive"]) + slack
@@ -170,3 +172,48 @@ def test_a_join_takes_a_policy_before_queries_come_and_go() -> None:
     runtime._use, runtime._synchronise = calls.append, lambda: calls.append("come and go")
     assert runtime._fold() == "fold"
     assert calls == ["hybrid", "come and go"]
+
+
+def over_a_join(first: int, second: int, slide: int) -> str:
+    windows = f"s [RANGE {first} sec SLIDE {slide} sec], t [RANGE {second} sec SLIDE {slide} sec]"
+    return f"SELECT COUNT(*) AS n FROM {windows} WHERE s.a = t.a"
+
+
+def joined_group(chosen: str) -> JoinGroup:
+    """Two queries every two seconds and one every three, over a join with a result every second."""
+    texts = {"two": over_a_join(3, 4, 2), "also": over_a_join(2, 2, 2), "three": over_a_join(3, 3, 3)}
+    group = JoinGroup({name: query_of(text) for name, text in texts.items()}, policy=policy_named(chosen))
+    row = {"a": 1, "b": 2, "c": "x", "d": 0.5, "e": 3}
+    known = {name: [(second * SECOND, row) for second in range(1, 20)] for name in "st"}
+    for changes, _, high in epochs(group.plan, known, [20 * SECOND]):
+        group.absorb(group.rows(changes))
+        assert list(group.advance(high - 1))
+    return group
+
+
+def test_aggregates_over_a_join_have_a_timeline() -> None:
+    shown: dict[int, dict[str, str]] = {}
+    group = joined_group("conservative")
+    for each in group.timeline.executed(group):
+        assert each.seconds > 0
+        shown[to_micros(each.as_of) // SECOND] = {
+            name: turn.state for turn in each.turns for name in turn.queries if turn.slide in ("2 sec", "3 sec")
+        }
+    assert shown[4] == {"two": ON_TIME, "also": ON_TIME} and shown[9] == {"three": ON_TIME}
+    assert shown[12] == {"two": ON_TIME, "also": ON_TIME, "three": ON_TIME} and 11 not in shown
+    group = joined_group("aggressive")
+    states = {
+        (to_micros(each.as_of) // SECOND, name): turn.state
+        for each in group.timeline.executed(group)
+        for turn in each.turns
+        for name in turn.queries
+    }
+    assert states[4, "two"] == ON_TIME and states[4, "three"] == EARLY
+
+
+def test_aggregates_over_a_join_have_a_predicted_cost() -> None:
+    group = joined_group("conservative")
+    costs = {name: group.predicted(policy_named(name)) for name in POLICIES}
+    assert 0 < costs["hybrid"] <= min(costs["conservative"], costs["aggressive"]) <= costs["no-sharing"]
+    group.leave("three")
+    assert 0 < group.predicted(policy_named("no-sharing")) < costs["no-sharing"]

@@ -449,7 +449,9 @@ class Session:
 
     def schedule(self) -> dict[str, Any]:
         """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
-        return self._isolation.reading(lambda: {"policy": self.policy, **schedule_report(self._streams)})
+        return self._isolation.reading(
+            lambda: {"policy": self.policy, **schedule_report(self._streams, self._plans.joins)}
+        )
 
     def dashboard(self, port: int = 0) -> Dashboard:
         """The live page of this session, on this machine only; the same one when asked again. Needs sash[server]."""

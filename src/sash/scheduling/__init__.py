@@ -13,6 +13,7 @@ from sash.scheduling.cost import SubGroupCost, cost_per_time, intervals_scanned,
 from sash.scheduling.local import LocalScheduler
 from sash.scheduling.planning import plan_periods
 from sash.scheduling.policies import POLICIES, POLICY_NAMES, Policy, policy
+from sash.scheduling.predicted import Job, predicted_cost
 from sash.scheduling.shares import SharedTime
 from sash.scheduling.simulate import Run, latencies, simulate, throughput
 from sash.scheduling.task import Due, Execution, Task, TaskKey
@@ -22,6 +23,7 @@ __all__ = [
     "POLICY_NAMES",
     "Due",
     "Execution",
+    "Job",
     "LocalScheduler",
     "Policy",
     "Run",
@@ -35,6 +37,7 @@ __all__ = [
     "latencies",
     "plan_periods",
     "policy",
+    "predicted_cost",
     "separate_cost",
     "simulate",
     "throughput",

@@ -15,7 +15,8 @@ kept, the queries by these groups fail, nothing more is kept for them, and the o
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,15 +24,16 @@ import pyarrow as pa
 
 from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
-from sash.core.time import Micros, multiple_at_or_after
+from sash.core.time import Micros, multiple_at_or_after, to_datetime
 from sash.engine.continuous.join_layout import JoinLayout, Place
 from sash.engine.overfull import too_many_results
 from sash.engine.settings import DEFAULT_MAX_GROUPS
+from sash.engine.timeline import Timeline
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
 from sash.plan.reach import Reach
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
-from sash.scheduling import LocalScheduler, Policy
+from sash.scheduling import Execution, Job, LocalScheduler, Policy, predicted_cost
 from sash.scheduling.policies import Conservative
 from sash.sharing.choose import Load
 from sash.sharing.choose_join import JoinChoice, JoinLoad, read_cost
@@ -99,6 +101,7 @@ class JoinGroup:
         self._now: Micros | None = None
         self._policy = policy or Conservative()
         self._scheduler = LocalScheduler(self._policy)
+        self.timeline = Timeline()
         # By then every query has looked at the last results.
         self._looked_at: Micros = 0
         self.failed: dict[str, QueryFailedError] = {}
@@ -211,7 +214,9 @@ class JoinGroup:
         if not self.may_look_ahead(latest):
             return
         ends = self._ends(latest)
-        future = copy.deepcopy(self, {id(self.layout): self.layout, id(self._policy): self._policy})
+        # What only might be executed is not written down.
+        apart = {id(self.layout): self.layout, id(self._policy): self._policy, id(self.timeline): Timeline()}
+        future = copy.deepcopy(self, apart)
         for answer in future.advance(max(ends.values())):
             if answer.as_of <= ends[answer.query]:
                 self._asked[answer.query].told = answer.as_of
@@ -256,27 +261,44 @@ class JoinGroup:
             self._looked_at = max((self._scheduler.deadline_of(name) for name in self._asked), default=end)
 
     def _schedule(self, each: _Asked, first: Micros) -> None:
+        job = self._job(each)
+        self._scheduler.add(
+            each.name,
+            job.group,
+            job.slide,
+            now=first - 1,
+            offset=self.cut.offset,
+            exactly=job.exactly,
+            access=job.access,
+            post=job.post,
+        )
+
+    def predicted(self, policy: Policy) -> float:
+        """What these queries would cost per microsecond under a policy, by the analytic model."""
+        return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
+
+    def _job(self, each: _Asked) -> Job:
         """With whom it is executed, the rules say: all of a scan (CS5), or equal windows (CS4)."""
         place, load = each.place, self.layout.load
         part = self.layout.tables[place.table].choice.parts[place.part]
         together = together_key(Kind.BIJ if part.kind == "basic" else Kind.RJ, place.pair)
         post = post_cost([each.query.query], Load(self.cut.length, load.groups))
-        self._scheduler.add(
-            each.name,
-            " ".join(map(str, (place.table.label, place.part, *together))),
-            each.query.slide,
-            now=first - 1,
-            offset=self.cut.offset,
-            exactly=each.query.exactly,
-            access=read_cost(part, place.pair, load),
-            post=post,
-        )
+        group = " ".join(map(str, (place.table.label, place.part, *together)))
+        return Job(group, each.query.slide, each.query.exactly, read_cost(part, place.pair, load), post)
 
     def _answers(self, end: Micros) -> Iterator[JoinAnswer]:
-        due: set[str] = set()
+        executions = list[Execution]()
         while (execution := self._scheduler.decide(end)) is not None:
             self._scheduler.done(execution)
-            due.update(execution.members)
+            executions.append(execution)
+        started = time.perf_counter()
+        answers = list(self._found({name for each in executions for name in each.members}, end))
+        if answers:
+            took = time.perf_counter() - started
+            self.timeline.note(executions, to_datetime(end), took, (each.query for each in answers))
+        yield from answers
+
+    def _found(self, due: set[str], end: Micros) -> Iterator[JoinAnswer]:
         asked = [each for each in self._asked.values() if each.name in due - self.failed.keys()]
         for name, synopses in self._synopses.items():
             for number, synopsis in enumerate(synopses):
@@ -303,11 +325,21 @@ class JoinGroup:
                 each.is_awake = False
                 continue
             if (table.num_rows or each.had_rows) and (each.told is None or end > each.told):
-                scheduled = (end - self.cut.offset) % each.query.slide == 0
+                scheduled = self.is_scheduled(each.query.slide, end)
                 yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
             each.had_rows = table.num_rows > 0
             # Without keys there is a row for no results, too.
             each.is_awake = each.had_rows or not view.empty or not each.query.query.keys
+
+    # -- what its timeline asks ------------------------------------------------------------------------
+
+    label, by_rows = "join", False
+
+    def answered_by(self, members: Iterable[str]) -> list[str]:
+        return [name for name in members if name in self._asked]
+
+    def is_scheduled(self, slide: Micros, end: Micros) -> bool:
+        return (end - self.cut.offset) % slide == 0
 
     # -- recovery ------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ come and gone before it, so that a replay gives the same group again. Who is dro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +29,10 @@ from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
 from sash.engine.continuous.join_layout import JoinLayout
 from sash.engine.continuous.plan_runtime import Instants, PlanProgress, PlanRuntime, Reader
 from sash.engine.overfull import USUAL, Most
+from sash.engine.timeline import Executed
 from sash.operators.join_partials import Fold
 from sash.plan.shared_joins import JoinedAggregate
+from sash.scheduling import Policy
 from sash.scheduling import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
 from sash.spark.buckets import BucketedPlan, Outcome
@@ -215,6 +217,22 @@ class JoinRuntime(PlanRuntime):
             reader = self._readers.get(int(name))
             if reader is not None and delivered is not None:
                 reader.fail(str(self._group.failed[name]), reported=delivered)
+
+    def predicted(self, policy: Policy) -> float:
+        """What its queries would cost per microsecond under a policy."""
+        return self._group.predicted(policy)
+
+    def executed(self) -> Iterator[Executed]:
+        """What was executed lately, with the names of the queries."""
+        label = f"join of {', '.join(stream.name for stream in self.streams.values())}"
+        names = {str(serial): member.name for serial, member in list(self._members.items())}
+        for each in self._group.timeline.executed(self._group):
+            turns = []
+            for turn in each.turns:
+                # Who has just come is not known here yet.
+                queries = tuple(names[serial] for serial in turn.queries if serial in names)
+                turns.append(replace(turn, group=f"{label}, {turn.group}", queries=queries))
+            yield replace(each, pane_table=label, turns=tuple(turns))
 
     # -- commit and recovery -------------------------------------------------------------------------
 

@@ -278,6 +278,11 @@ class Plans:
         return [runtime.observed for runtime in list(self._running.values())]
 
     @property
+    def joins(self) -> list[JoinRuntime]:
+        """The groups of aggregates over a join."""
+        return [runtime for runtime in list(self._running.values()) if isinstance(runtime, JoinRuntime)]
+
+    @property
     def is_in_turn(self) -> bool:
         return any(runtime.is_in_turn for runtime in list(self._running.values()))
 

@@ -10,6 +10,7 @@ stream's data begin. All times are multiples of the pane length: microseconds, o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -25,9 +26,9 @@ from sash.engine.periodic.choices import chosen, synopsis_for
 from sash.engine.periodic.filters import Filters
 from sash.engine.periodic.schedule import Place, Schedule
 from sash.engine.periodic.stamps import Stamps
-from sash.engine.periodic.timeline import Timeline
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
+from sash.engine.timeline import Timeline
 from sash.scheduling import Execution
 from sash.sharing.choose import CLUSTER, Choice, Load
 from sash.sharing.pane_tables import PaneTable, pane_table
@@ -94,6 +95,10 @@ class PaneGroup:
     @property
     def label(self) -> str:
         return self.name.label
+
+    @property
+    def by_rows(self) -> bool:
+        return self.name.by_rows
 
     @property
     def table(self) -> PaneTable:
@@ -484,6 +489,10 @@ class PaneGroup:
         edges = (now - window.lag, now - window.reach)
         cut = any(edge < until and (edge - self._offset) % length for length, until in self.coarse for edge in edges)
         return not cut and now - window.reach >= known_from
+
+    def answered_by(self, members: Iterable[str]) -> list[str]:
+        """The queries that a task of these members answers, without those that have ended since."""
+        return self.schedule.answered_by(name for name in members if name in self.schedule.queries)
 
     def is_scheduled(self, slide: int | None, now: int) -> bool:
         """Whether a position is one of a query's own multiples of SLIDE."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from sash.engine.periodic.active import ActiveQuery
 from sash.engine.periodic.outputs import Outputs
-from sash.scheduling import Execution, LocalScheduler, Policy, SubGroupCost, cost_per_time
+from sash.scheduling import Execution, Job, LocalScheduler, Policy, predicted_cost
 from sash.scheduling.policies import Conservative
 from sash.sharing.prices import Prices
 
@@ -140,19 +139,20 @@ class Schedule:
     def predicted(self, policy: Policy) -> float:
         """What these queries would cost per unit of time under a policy, by the analytic model and the prices of now.
 
-        Tasks are thought to be on time: a late variant costs what its base policy costs.
+        Identical queries are one where anything is shared.
         """
         shares = policy.joint_until(0, 0) is not None
-        tasks: dict[str, dict[tuple[int, bool], list[tuple[float, float]]]] = {}
-        for active in self._leading() if shares else self.queries.values():
-            place, compiled = self._place(active), active.compiled
-            assert compiled.slide is not None
-            similar = tasks.setdefault(place.group, {})
-            similar.setdefault((compiled.slide, compiled.exactly), []).append(self._priced(place))
-        return float(sum(_cost(group, policy, shares) for group in tasks.values()))
+        return predicted_cost((self._job(active) for active in self._leading(shares)), policy)
 
-    def _leading(self) -> list[ActiveQuery]:
-        """Those that would be scheduled if output were shared, whether it is or not."""
+    def _job(self, active: ActiveQuery) -> Job:
+        place, compiled = self._place(active), active.compiled
+        assert compiled.slide is not None
+        return Job(place.group, compiled.slide, compiled.exactly, *self._priced(place))
+
+    def _leading(self, shares: bool) -> list[ActiveQuery]:
+        """Those that would be scheduled if output were shared, or not, whatever it is now."""
+        if not shares:
+            return list(self.queries.values())
         outputs = Outputs()
         for active in self.queries.values():
             outputs.add(active)
@@ -274,18 +274,3 @@ class Schedule:
         """These queries, and those that read their output."""
         led = [self.queries[name] for name in leaders]
         return [each.name for leader in led for each in (leader, *self.followers(leader))]
-
-
-def _cost(tasks: dict[tuple[int, bool], list[tuple[float, float]]], policy: Policy, shares: bool) -> Fraction:
-    """Of one group of similar queries, by SLIDE and EXACTLY; without sharing nobody's scan helps another task."""
-    subgroups = [
-        SubGroupCost(slide, max(access for access, _ in costs), sum(post for _, post in costs), exactly)
-        for (slide, exactly), costs in sorted(tasks.items())
-    ]
-    periods = policy.periods(subgroups)
-    if shares:
-        return cost_per_time(subgroups, periods)
-    return sum(
-        (Fraction(each.access + each.post) / period for each, period in zip(subgroups, periods, strict=True)),
-        Fraction(0),
-    )

@@ -10,8 +10,8 @@ from typing import Any
 from nicegui import ui
 
 from sash.core.errors import SashError
-from sash.engine.periodic.timeline import EARLY, LATE, ON_TIME
 from sash.engine.session import Session
+from sash.engine.timeline import EARLY, LATE, ON_TIME
 from sash.scheduling import POLICY_NAMES
 from sash.server.page import charts
 from sash.server.page.frame import heading

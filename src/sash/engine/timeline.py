@@ -12,13 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sash.core.time import format_duration
 from sash.scheduling import Due, Execution
-
-if TYPE_CHECKING:
-    from sash.engine.periodic.group import PaneGroup
 
 # How many executions of a group are remembered.
 REMEMBERED = 300
@@ -47,6 +44,23 @@ class Executed:
     turns: tuple[Turn, ...]
 
 
+class Scheduled(Protocol):
+    """A group of queries with a local scheduler of their own."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def by_rows(self) -> bool:
+        """Slides are numbers of tuples."""
+
+    def answered_by(self, members: Iterable[str]) -> list[str]:
+        """The queries that a task of these members answers, without those that have gone since."""
+
+    def is_scheduled(self, slide: int, now: int) -> bool:
+        """Whether a time is one of the multiples of a SLIDE."""
+
+
 class Timeline:
     """The last executions of a group. It is written by one thread at a time, and read by any."""
 
@@ -57,7 +71,7 @@ class Timeline:
         """Those queries that were awake have been executed together."""
         self._ran.append((executions, moment, seconds, frozenset(awake)))
 
-    def executed(self, group: PaneGroup) -> Iterator[Executed]:
+    def executed(self, group: Scheduled) -> Iterator[Executed]:
         """Oldest first. Only here the past is put into words: most of it is never asked for."""
         for executions, moment, seconds, awake in list(self._ran):
             dues = [due for execution in executions for due in execution.tasks]
@@ -65,10 +79,9 @@ class Timeline:
             yield Executed(group.label, moment, seconds, tuple(turn for turn in turns if turn.queries))
 
 
-def _turn(due: Due, as_of: int, group: PaneGroup, awake: frozenset[str]) -> Turn:
-    key, extent = due.task.key, str if group.name.by_rows else format_duration
-    alive = [name for name in due.task.members if name in group.schedule.queries]
-    queries = [name for name in group.schedule.answered_by(alive) if name in awake]
+def _turn(due: Due, as_of: int, group: Scheduled, awake: frozenset[str]) -> Turn:
+    key, extent = due.task.key, str if group.by_rows else format_duration
+    queries = [name for name in group.answered_by(due.task.members) if name in awake]
     if not due.on_time:
         state = LATE
     else:
