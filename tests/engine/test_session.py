@@ -238,7 +238,7 @@ def test_heartbeat_and_idleness_close_panes(session: sash.Session, tmp_path: Pat
     session.advance("s", to_datetime(START + 2 * SECOND + 1))
     assert seconds(query.answers()) == [1, 2]
     clock = ManualClock()
-    watch = IdleWatch([running], clock)
+    watch = IdleWatch([running], clock, pytest.fail)
     write(tmp_path / "data", 1, [(7.5, 1, 1)])
     while running.runtime.statistics.tuples < 3:
         assert not session.wait(0.05)

@@ -117,6 +117,12 @@ class Intake:
             self._renewal.join()
         self._cut()
 
+    def fail(self, error: SashError) -> None:
+        """Something beside its micro-batches went wrong: it stops, and whoever waits for it is told."""
+        with self._turn:
+            self._failure = error
+            self._query.stop()
+
     def _cut(self) -> None:
         if self._relay is not None:
             self._relay.cut()
@@ -137,9 +143,9 @@ class Intake:
             time.sleep(_POLL_SECONDS)
 
     def _renew(self, most: int) -> None:
-        """Stop the query and start it under another limit. A stream that is stopping has no use for one."""
+        """Stop the query and start it under another limit. A stream that is stopping, or has failed, needs none."""
         with self._turn:
-            if not self.running.stopping:
+            if not self.running.stopping and self._failure is None:
                 self._restart(most)
 
     def _restart(self, most: int) -> None:

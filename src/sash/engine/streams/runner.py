@@ -106,8 +106,13 @@ class Runner:
                 running.finish()
                 self._over[running.stream.name] = StreamState(ENDED)
         if any(running.stream.idle_after is not None for running in streams):
-            self._idle = IdleWatch(streams, self._clock)
+            self._idle = IdleWatch(streams, self._clock, self._fail)
             self._idle.start()
+
+    def _fail(self, stream: str, error: SashError) -> None:
+        intake = self._live.get(stream)
+        if intake is not None:
+            intake.fail(error)
 
     def _read_once(self, running: RunningStream) -> None:
         if running.at_start:

@@ -143,7 +143,7 @@ class RunningStream:
         """Live. A stream that has had nothing to do for a while is not, though no micro-batch has come to say so."""
         if self.interval is None or not self.load.is_over:
             return False
-        is_waiting = self._batch_thread is None and not self.stopping
+        is_waiting = not self.is_working and not self.stopping
         return not (is_waiting and self.load.has_rested(self._clock.now(), self.interval))
 
     @property
@@ -156,6 +156,11 @@ class RunningStream:
         """No micro-batch begins meanwhile; waits for the one in flight, unless called from it."""
         with self._lock:
             yield
+
+    @property
+    def is_working(self) -> bool:
+        """A micro-batch is in flight."""
+        return self._batch_thread is not None
 
     @property
     def in_batch(self) -> bool:
@@ -402,6 +407,14 @@ class RunningStream:
         if self._plans is not None:
             self._plans.finish()
         self._move("end", {}, None, self.runtime.finish)
+
+    def finish_if_idle(self, tuples: int) -> bool:
+        """IDLE AFTER: the end of input for now, unless more than these tuples have come while we waited."""
+        with self._lock:
+            idle = not self.stopping and self.runtime.statistics.tuples == tuples
+            if idle:
+                self.finish()
+            return idle
 
     def _move(
         self,
