@@ -157,6 +157,68 @@ def test_a_slow_sink_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert sink.has == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_sink_that_is_slow_to_fail_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
+    sink = Slow()
+    outlet = opened(sink)
+    outlet.take(answer(0))
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 10 * PATIENCE)
+    sink.well = False
+    sink.gate.release()
+    outlet.flush()
+    assert outlet.error is not None
+    # It is tried again, and has not caught up: nobody waits for it.
+    outlet.take(answer(1))
+    assert sink.has == [] and outlet.statistics()["waiting"] == 2
+    sink.well = True
+    sink.gate.release(2)
+    outlet.flush()
+    assert sink.has == [0, 1]
+
+
+def test_waiting_for_a_sink_uses_up_patience_which_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each answer takes four seconds of a clock that only the sink turns."""
+    now = 0.0
+
+    class Turning(Slow):
+        def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+            nonlocal now
+            super().write(as_of, table, rows)
+            now += 4.0
+
+    monkeypatch.setattr(outlets.time, "monotonic", lambda: now)
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 10.0)
+    sink = Turning()
+    outlet = opened(sink)
+    sink.gate.release(3)
+    for number in range(3):
+        outlet.take(answer(number))
+    assert sink.has == [0, 1, 2]
+    # Twelve seconds were waited, of which a tenth is back. The gate is closed, and nobody stands before it.
+    outlet.take(answer(3))
+    assert sink.has == [0, 1, 2] and outlet.statistics()["waiting"] == 1
+    sink.gate.release()
+    outlet.flush()
+    now += 200
+    sink.gate.release()
+    outlet.take(answer(4))
+    assert sink.has == [0, 1, 2, 3, 4]
+
+
+def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Moody()
+    sink.well = False
+    outlet = opened(sink, tmp_path / "waiting")
+    outlet.take(answer(0))
+    sink.well = True
+    with monkeypatch.context() as broken:
+        broken.setattr(outlets, "remove", lambda path: (_ for _ in ()).throw(OSError("broken disk")))
+        outlet.take(answer(1))
+    assert sink.has == [0] and "broken disk" in str(outlet.error)
+    outlet.take(answer(2))
+    assert sink.has == [0, 1, 2] and outlet.error is None
+
+
 def test_a_sink_that_hangs_is_not_waited_for_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

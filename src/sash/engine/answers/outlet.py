@@ -7,9 +7,10 @@
 A sink that is away for a while gets everything once it is back. One that stays away is given up when too much waits:
 what it has then is everything up to some answer, without a hole, and nothing after it.
 
-A micro-batch waits for a sink a moment (PATIENCE_SECONDS), so that a sink that is quick is never behind its answers.
-One that takes longer is not waited for again until it has caught up: answers are put into the checkpoint, and the
-stream goes on.
+A micro-batch waits for a sink a moment, so that a sink that is quick is never behind its answers. All waits together
+take PATIENCE_SECONDS at most, of which REGAINED comes back with every second that passes. When they are used up, the
+sink is not waited for until it has caught up: answers are put into the checkpoint, and the stream goes on. So a sink
+that is slow, or slow to fail, costs the stream ten seconds, and a tenth of the time after that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import logging
 import shutil
 import threading
+import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -38,8 +40,9 @@ logger = logging.getLogger("sash.engine")
 # What may wait for a sink that fails, in answers and in bytes.
 WAITING_ANSWERS = 1_000
 WAITING_BYTES = 256 * 2**20
-# How long a micro-batch waits for a sink, and how long a session that ends waits for one that writes nothing.
+# How long micro-batches wait for a sink, and how long a session that ends waits for one that writes nothing.
 PATIENCE_SECONDS = 10.0
+REGAINED = 0.1
 LAST_PATIENCE_SECONDS = 60.0
 _FACTS = b"sash.answer"
 
@@ -127,6 +130,9 @@ class Outlet:
         self._error: str | None = None
         self._closed = False
         self._worker: threading.Thread | None = None
+        # What waiting has taken of the patience that there is, and as of when.
+        self._spent = 0.0
+        self._looked_at = time.monotonic()
         # A micro-batch has waited for the sink in vain, and nobody waits until it has caught up.
         self._is_behind = False
         self._changed = threading.Condition()
@@ -141,11 +147,19 @@ class Outlet:
                 return
             self._waiting.add(answer)
             self._begin()
-            if not self._is_behind:
-                self._is_behind = not self._changed.wait_for(lambda: self._worker is None, PATIENCE_SECONDS)
+            self._wait_a_moment()
             self._waiting.keep()
             if self._waiting.is_too_long:
                 self._give_up()
+
+    def _wait_a_moment(self) -> None:
+        before = time.monotonic()
+        self._spent = max(0.0, self._spent - REGAINED * (before - self._looked_at))
+        if not self._is_behind:
+            left = max(0.0, PATIENCE_SECONDS - self._spent)
+            self._is_behind = not self._changed.wait_for(lambda: self._worker is None, left)
+        self._looked_at = time.monotonic()
+        self._spent += self._looked_at - before
 
     def flush(self) -> None:
         """Try again what waits, and wait for it as long as the sink gets on."""
@@ -185,18 +199,19 @@ class Outlet:
         while (answer := self._next()) is not None:
             try:
                 self._sink.write(answer.as_of, answer.table, answer.rows)
+                with self._changed:
+                    self._written += 1
+                    if not self._closed:
+                        self._waiting.leave()
             except Exception as error:
                 self._failed(error)
                 return
-            with self._changed:
-                self._written += 1
-                if not self._closed:
-                    self._waiting.leave()
 
     def _next(self) -> Answer | None:
         with self._changed:
             if len(self._waiting) and not self._closed:
                 return self._waiting.first
+            self._is_behind = False
             if self._error is not None and not self._closed:
                 self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
                 self._error = None
@@ -212,7 +227,7 @@ class Outlet:
             self._ends()
 
     def _ends(self) -> None:
-        self._worker, self._is_behind = None, False
+        self._worker = None
         self._changed.notify_all()
 
     def _give_up(self) -> None:
