@@ -174,9 +174,9 @@ def test_the_token_in_the_address_becomes_a_cookie(far: TestClient) -> None:
         assert socket.receive_text() == "hello"
 
 
-@pytest.mark.parametrize(("said", "secure"), [({}, False), ({"x-forwarded-proto": "https"}, True)])
-def test_a_cookie_that_came_encrypted_goes_nowhere_else(far: TestClient, said: dict[str, str], secure: bool) -> None:
-    let_in = far.get("/", params={"token": TOKEN}, headers=said)
+@pytest.mark.parametrize(("said", "secure"), [("http", False), ("https", True), ("HTTPS, http", True)])
+def test_a_cookie_that_came_encrypted_goes_nowhere_else(far: TestClient, said: str, secure: bool) -> None:
+    let_in = far.get("/", params={"token": TOKEN}, headers={"X-Forwarded-Proto": said})
     assert ("; Secure" in let_in.headers["set-cookie"]) is secure
 
 

@@ -81,6 +81,21 @@ def test_files_of_row_based_windows_have_a_directory_that_is_called_rows(session
         over_rows.write_to("parquet", path="out")
 
 
+def test_two_queries_do_not_write_into_one_directory(session: SparklessSession) -> None:
+    one, two = (
+        session.register(f"SELECT {asked}(v) AS x FROM s [WINDOW 5 sec SLIDE 5 sec]", name=asked)
+        for asked in ("SUM", "MAX")
+    )
+    one.write_to("parquet", path="out/answers")
+    with pytest.raises(SashError, match=r"query 'SUM' writes to 'out/answers' already.*path='out/answers/MAX'"):
+        two.write_to("orc", path="out//answers/")
+    two.write_to("parquet", path="out/answers/two")
+    # The same one may say it again, after its sink was given up, say.
+    one.write_to("parquet", path="out/answers")
+    one.drop()
+    two.write_to("parquet", path="out/answers")
+
+
 def test_options_are_known_in_any_letters(session: SparklessSession) -> None:
     shouted = {name.upper(): value for name, value in KAFKA.items()}
     query = registered(session, "k, SUM(v) AS total")

@@ -167,7 +167,9 @@ def _host_name(host: str) -> str:
 
 def _is_encrypted(scope: Scope) -> bool:
     """Or a proxy says so: whoever says it falsely gets a cookie that is of less use to him, and nothing more."""
-    return "https" in (scope.get("scheme"), Headers(scope=scope).get("x-forwarded-proto", "").strip().lower())
+    # Of several proxies the first to be asked stands first.
+    outermost = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0]
+    return "https" in (scope.get("scheme"), outermost.strip().lower())
 
 
 def _digest(token: str) -> str:

@@ -102,18 +102,24 @@ def ask_or_blame(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], r
     try:
         return ask_panes(spark, inquiry, paths, rows)
     except Exception as error:
-        try:
-            with answering(spark) as session:
-                session.read.parquet(*[literal(local(path)) for path in paths]).count()
-        except Exception:
-            raise error from None
-        if len(inquiry.parts) == 1:
-            return {0: [Failed(first_line(error))]}
+        _check_readable(spark, paths, error)
     found: dict[int, list[Found]] = {}
     for number in range(len(inquiry.parts)):
-        alone = ask_or_blame(spark, inquiry.only([number]), paths, rows)
-        found[number] = alone.get(0, [])
+        try:
+            found[number] = ask_panes(spark, inquiry.only([number]), paths, rows).get(0, [])
+        except Exception as error:
+            _check_readable(spark, paths, error)
+            found[number] = [Failed(first_line(error))]
     return found
+
+
+def _check_readable(spark: SparkSession, paths: Sequence[Path], error: Exception) -> None:
+    """Raise an error that no inquiry is to blame for: even the number of rows cannot be had."""
+    try:
+        with answering(spark) as session:
+            session.read.parquet(*[literal(local(path)) for path in paths]).count()
+    except Exception:
+        raise error from None
 
 
 def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[Found]]:

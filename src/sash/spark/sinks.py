@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -40,6 +41,8 @@ class Sink:
         self._options = {name: value for name, value in options.items() if name.lower() != "path"}
         self._path = option(options, "path")
         self.name = format if self._path is None else f"{format} {self._path}"
+        # Where answers have directories, which nobody else may write.
+        self.place = None if self._path is None else os.path.normpath(self._path)
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
         _check_format(session, format)
         self._messages = MessageWriter(session, query, options) if format.lower() == KAFKA else None

@@ -119,9 +119,20 @@ class Waiting:
 
 
 class Outlet:
-    """`why` puts an error into a line. Its thread lives while there is something to write."""
+    """`why` puts an error into a line; `place` is the sink's directory, if its answers have one to themselves.
 
-    def __init__(self, query: str, sink: Writes, directory: Path | None, why: Callable[[BaseException], str]) -> None:
+    Its thread lives while there is something to write.
+    """
+
+    def __init__(
+        self,
+        query: str,
+        sink: Writes,
+        directory: Path | None,
+        why: Callable[[BaseException], str],
+        place: str | None = None,
+    ) -> None:
+        self.place = place
         self._query = query
         self._sink = sink
         self._why = why

@@ -173,7 +173,18 @@ class Query:
         sink = Sink(self._session.spark, format, options, self.name)
         if (columns := self._session.columns_of(self)) is not None:
             sink.check(*columns)
-        self._write_into(Outlet(self.name, sink, self._session.place_for_unwritten(self, sink.digest), first_line))
+        self._check_place(sink.place)
+        unwritten = self._session.place_for_unwritten(self, sink.digest)
+        self._write_into(Outlet(self.name, sink, unwritten, first_line, sink.place))
+
+    def _check_place(self, place: str | None) -> None:
+        """Answers of two queries as of one time would replace each other."""
+        for other in list(self._session.queries.values()):
+            if other is not self and place is not None and place in [outlet.place for outlet in other._outlets]:
+                raise SashError(
+                    f"query '{other.name}' writes to '{place}' already, and each query needs a directory of its own: "
+                    f"write_to(.., path='{place}/{self.name}')"
+                )
 
     def _write_into(self, outlet: Outlet) -> None:
         self._outlets.append(outlet)
