@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -44,6 +45,8 @@ class QueryCommands:
         self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
         # Queries of a checkpoint that the program may still register as they were.
         self._restored: set[str] = set()
+        # Queries whose lives have ended while their sinks were still behind.
+        self._partings: list[threading.Thread] = []
         self.execution = execution
 
     def set_execution(self, strategy: str) -> None:
@@ -134,7 +137,7 @@ class QueryCommands:
             self._shared.catalog.check_unarchived("query", self._shared.catalog.query(name).name)
             self._drop(name)
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str, *, in_batch: bool = False) -> None:
         with self._shared.lock:
             query = self._shared.catalog.drop_query(name)
             self._shared.history.append({"change": "drop query", "name": query.name})
@@ -143,11 +146,20 @@ class QueryCommands:
             self._compiled.pop(query, None)
             if query.is_continuous:
                 self._continuous.detach(query)
+        # Sinks get a last try, for which no micro-batch waits.
+        if in_batch:
+            parting = threading.Thread(target=self._part, args=(query, handle), name="sash-part", daemon=True)
+            self._partings.append(parting)
+            parting.start()
+        else:
+            self._part(query, handle)
+        report(logger, logging.INFO, "query.dropped", "query %(query)s is dropped", query=query.name)
+
+    def _part(self, query: RegisteredQuery, handle: Query | None) -> None:
         if handle is not None:
             handle._dropped()
         if self._shared.checkpoint is not None:
             self._shared.checkpoint.forget_unwritten(query.name, query.serial)
-        report(logger, logging.INFO, "query.dropped", "query %(query)s is dropped", query=query.name)
 
     def restore(self) -> None:
         """After a restart: queries are known at once."""
@@ -191,7 +203,7 @@ class QueryCommands:
             told = "query %(query)s has reached the end of its lifetime"
             report(logger, logging.INFO, "query.ended", told, query=name)
             if not delivered and self._meant(name, progress) is not None:
-                self._drop(name)
+                self._drop(name, in_batch=True)
 
     def _meant(self, name: str, progress: Progress) -> Query | None:
         """The query that a name meant in some progress, if it is still registered."""
@@ -224,6 +236,9 @@ class QueryCommands:
         """Sinks that failed get another chance; subscribers with queues are waited for, at most for so many seconds."""
         for handle in list(self._handles.values()):
             handle._settle(patience)
+        for parting in self._partings:
+            parting.join(patience)
+        self._partings = [parting for parting in self._partings if parting.is_alive()]
 
     def report_unwritten(self) -> None:
         for handle in list(self._handles.values()):

@@ -1,0 +1,43 @@
+"""LIFETIME and sinks: what has not been written when a life ends is tried once more, and no micro-batch waits."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sash.engine.answers import outlet as outlets
+from sash.engine.answers.outlet import Outlet
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import stream
+from tests.support.threads import PATIENCE
+
+
+class Stuck:
+    name = "stuck"
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.has: list[Any] = []
+
+    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        assert self.gate.wait(PATIENCE)
+        self.has.append(table["n"][0].as_py())
+
+
+def test_no_micro_batch_waits_for_the_sink_of_a_query_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(outlets, "LAST_PATIENCE_SECONDS", 10 * PATIENCE)
+    session = SparklessSession()
+    session.declare(stream())
+    text = "SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]"
+    sink, query = Stuck(), session.register(text, name="q", lifetime="4 sec")
+    query._write_into(Outlet("q", sink, None, str))
+    session.push("s", tuples(*((second, 1, 1) for second in range(12))))
+    assert "q" not in session.queries and sink.has == []
+    sink.gate.set()
+    session._query_commands.settle()
+    assert len(sink.has) == query.answered > 0
