@@ -49,6 +49,14 @@ def answers(path: Path) -> dict[str, object]:
     return found
 
 
+def written(directory: Path) -> dict[str, list[str]]:
+    """What a sink has, by the directory of each answer."""
+    found: dict[str, list[str]] = {}
+    for path in directory.rglob("*.json"):
+        found.setdefault(path.parent.name, []).extend(sorted(path.read_text().splitlines()))
+    return found
+
+
 def test_panes_in_the_cluster(tmp_path: Path) -> None:
     """Killed after files were written, after an epoch was committed, after files were let go; continued each time."""
     for part in range(6):
@@ -62,5 +70,7 @@ def test_panes_in_the_cluster(tmp_path: Path) -> None:
     again = run_victim("panes", data, str(tmp_path / "c"))
     assert again.returncode == 0, again.stderr[-2000:]
     assert answers(tmp_path / "c.jsonl") == answers(tmp_path / "whole.jsonl")
+    expected_in_sink = written(tmp_path / "whole.sink")
+    assert written(tmp_path / "c.sink") == expected_in_sink and len(expected_in_sink) > 5
     left, expected = (sorted(path.name for path in (tmp_path / name).rglob("_pane=*")) for name in ("c", "whole"))
     assert left == expected and len(set(left)) == 2

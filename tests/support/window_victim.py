@@ -4,7 +4,7 @@
 
 With a step it kills itself (SIGKILL) when that is reached for the n-th time. Without one it runs to the end and prints
 what the window holds, as JSON: the times and numbers of its rows, and what an aggregate counts. With panes, every
-answer is a line of CHECKPOINT.jsonl.
+answer is a line of CHECKPOINT.jsonl, and a directory of CHECKPOINT.sink.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def store_panes(data: str, checkpoint: str) -> None:
             "maxFilesPerTrigger '1') TIMESTAMP ts"
         )
         select = "SELECT k, SUM(v) AS t, COUNT(*) AS n FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k ORDER BY k"
-        session.register(select, name="q", synopsis="cluster").subscribe(record)
+        query = session.register(select, name="q", synopsis="cluster")
+        query.subscribe(record)
+        query.write_to("json", path=f"{checkpoint}.sink")
         session.run()
 
 
