@@ -7,7 +7,8 @@ Files of packets whose sources are all different within a micro-batch: --groups 
 queries of 40 and 20 seconds, sums and counts by source, answer with their heaviest thousand and with those above a
 bound. Each way is measured by a process of its own; its memory is looked at ten times a second. Prints a line of JSON
 for each way: groups, tuples per second, seconds of the executions, the greatest memory of the Sash process and of the
-JVM. Goes to benchmarks/out/cluster_panes.json.
+JVM. Goes to benchmarks/out/cluster_panes.json. Fails if the Sash process had more than a gigabyte with its panes in the
+cluster.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ import sash
 OUT = Path(__file__).parent / "out"
 START_US = 1_700_000_000_000_000
 SECOND_US = 1_000_000
+# Of the Sash process, with its panes in the cluster.
+MOST_MEGABYTES = 1_000
 MILLION = 1_000_000
 # Seconds of a file, and so of a pane and of a micro-batch.
 STEP = 10
@@ -138,6 +141,8 @@ def main() -> None:
         print(json.dumps(found[-1]), flush=True)
     OUT.mkdir(exist_ok=True)
     (OUT / "cluster_panes.json").write_text(json.dumps(found, indent=1))
+    if any(each["where"] == "cluster" and each["memory"]["sash"] > MOST_MEGABYTES for each in found):
+        sys.exit(f"the Sash process had more than {MOST_MEGABYTES} MB")
 
 
 if __name__ == "__main__":
