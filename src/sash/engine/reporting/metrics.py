@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from numbers import Integral, Real
 from typing import Any
 
 Labels = tuple[tuple[str, str], ...]
@@ -27,6 +28,7 @@ _COUNTERS = {
     "limit_changes": "How often the source was given another limit to keep to max_lag",
     "null_timestamps": "Tuples without a timestamp",
     "unparsable": "Rows that could not be parsed",
+    "jumped_tuples": "Tuples that MAX JUMP has left out",
     "seconds_in_spark": "Seconds spent in passes on Spark",
     "seconds_in_sash": "Seconds spent on panes, schedules and answers",
     "executions": "Executions of queries, joint ones counted once",
@@ -39,6 +41,8 @@ _COUNTERS = {
     "answers": "Answers given",
     "answers_forgotten": "Answers given up for want of memory",
     "subscriber_errors": "Calls of subscribers that raised",
+    "delivered": "Answers that a subscriber with a queue was called with",
+    "dropped": "Answers that a full queue has left out",
     "written": "Answers written",
     "stored_reads": "Reads of the stored window by questions",
     "read_restarts": "Reads of the stored window begun again because it slid",
@@ -55,12 +59,17 @@ _GAUGES = {
     "kept_part": "The part of the tuples that is kept now",
     "error": "Whether there is an error",
     "lateness": "Updates beyond SLIDE, per answer",
-    "waiting": "Answers that wait to be written",
+    "exactly": "Whether the query, or the sub-group, stays at its own multiples of SLIDE",
+    "waiting": "Answers that wait for a sink or a subscriber",
     "rows": "Rows held",
     "panes": "Panes held",
     "groups": "Groups held",
     "buckets": "Buckets of a plan",
     "unreduced": "Part of the tuples that a grouping leaves as rows",
+    "files": "Files of an archive",
+    "bytes": "Bytes in the files of an archive",
+    "updated": "The event time of an archive's last update, in seconds since 1970",
+    "auto": "Whether an archive chooses its partition by itself",
 }
 
 
@@ -88,22 +97,32 @@ def _parts(stats: Mapping[str, Any]) -> Iterator[tuple[str, Labels, Mapping[str,
         for keys, ratio in facts["unreduced"].items():
             yield "pane_table", (("stream", stream), ("table", keys)), {"unreduced": ratio}
         for table in facts["pane_tables"]:
-            yield "pane_table", (("stream", stream), ("table", table["name"])), table
+            labels = (("stream", stream), ("table", table["name"]))
+            yield "pane_table", labels, table
+            for number, task in enumerate(table["tasks"]):
+                yield "task", (*labels, ("group", task["group"]), ("slide", task["slide"]), _numbered(number)), task
     for query, facts in stats["queries"].items():
         yield "query", (("query", query),), facts
         for number, sink in enumerate(facts["sinks"]):
-            # Two sinks may have one name: the number tells them apart.
-            yield "sink", (("query", query), ("sink", sink["sink"]), ("number", str(number))), sink
+            yield "sink", (("query", query), ("sink", sink["sink"]), _numbered(number)), sink
+        for number, queue in enumerate(facts["subscribers"]):
+            yield "subscriber", (("query", query), ("when_full", queue["when_full"]), _numbered(number)), queue
     for archive, facts in stats.get("archives", {}).items():
         yield "archive", (("archive", archive),), facts
+
+
+def _numbered(number: int) -> tuple[str, str]:
+    """Tells apart what may have the same name, as two sinks of a query."""
+    return "number", str(number)
 
 
 def _number(name: str, value: Any) -> float | int | None:
     """None: no number, or not known yet."""
     if name == "error":
         return int(value is not None)
-    if isinstance(value, bool | int | float):
-        return int(value) if isinstance(value, bool) else value
+    if isinstance(value, Real):
+        # Flags, and numbers of NumPy, are written as plain ones.
+        return int(value) if isinstance(value, Integral) else float(value)
     return value.timestamp() if isinstance(value, datetime) else None
 
 
