@@ -42,7 +42,8 @@ class TestParquet:
         sink(answer(5, AS_OF=[1]))
         sink(answer(10, AS_OF=[2]))
         assert pq.read_table(tmp_path / "totals").column_names == ["as_of", "AS_OF_"]
-        assert len(caplog.records) == 1
+        (record,) = caplog.records
+        assert record.sash == {"event": "column.renamed", "query": "totals", "column": "AS_OF", "renamed": "AS_OF_"}
 
     def test_names_cannot_leave_the_directory(self, tmp_path):
         ParquetAnswers(tmp_path / "out")(answer(query="../up"))

@@ -22,6 +22,7 @@ from sash.engine.stored import archive_feed
 from sash.engine.stored.archive_feed import ArchiveFeed
 from sash.storage.archive import EXPIRES, Archive, with_times
 from tests.engine.test_session import create, write
+from tests.support.log import events
 from tests.support.streams import START
 from tests.support.threads import join, start
 
@@ -351,7 +352,7 @@ def test_after_a_restart_an_archive_shows_what_it_showed(spark: Any, tmp_path: P
     assert seen[0] == seen[1] and len(seen[0][0]) > 8
 
 
-def test_an_archive_that_is_gone_stops_no_session(spark: Any, tmp_path: Path) -> None:
+def test_an_archive_that_is_gone_stops_no_session(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_parts(tmp_path / "s", 0)
     with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
         create(session, tmp_path / "s")
@@ -359,6 +360,7 @@ def test_an_archive_that_is_gone_stops_no_session(spark: Any, tmp_path: Path) ->
         session.run()
     (tmp_path / "here" / "manifest.json").write_text("{}")
     with sash.connect(spark=spark, checkpoint=tmp_path / "checkpoint", clock=ManualClock()) as session:
+        assert [event["archive"] for event in events(caplog) if event["event"] == "archive.unopened"] == ["old"]
         for act in (lambda: session.query("SELECT k FROM old"), session.run):
             with pytest.raises(ArchiveError, match=r"cannot be opened.*DROP ARCHIVE old"):
                 act()

@@ -15,6 +15,7 @@ from sash.core.clock import ManualClock
 from sash.core.errors import CatalogError, CheckpointError, CqlError
 from sash.core.time import SECOND, to_micros
 from tests.engine.test_session import create, write
+from tests.support.log import events
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark
@@ -86,6 +87,7 @@ def test_a_tuple_of_another_century_is_as_if_it_had_not_come(
         assert counted["jumped_tuples"] == counted["streams"]["s"]["jumped_tuples"] == JUMPED
         assert counted["tuples"] == sum(map(len, FILES)) and counted["streams"]["s"]["null_timestamps"] == 1
     assert sum("MAX JUMP, 1 hour, ahead" in record.getMessage() for record in caplog.records) == 1
+    assert [event["event"] for event in events(caplog)].count("tuples.jumped") == 1
 
 
 def test_a_restart_between_micro_batches_changes_nothing(spark: Any, tmp_path: Path) -> None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import sash
+from sash.core.time import SECOND, to_datetime
+from sash.engine.answers.outlet import NotKeptError
+from sash.engine.periodic.jumped import Jumped, warn_of_jumps
+from sash.spark.session import check_borrowed
 from tests.engine.test_live_scheduling import SlowMachine, live
 from tests.engine.test_session import create, ten_files, write
+from tests.support.log import events
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import START, stream
+from tests.support.without_spark import do_without_spark
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 SOURCES = Path(__file__).parents[2] / "src" / "sash"
@@ -24,10 +36,6 @@ def documented() -> dict[str, set[str]]:
     return {event: set(re.findall(r"`([a-z_]+)`", fields)) for event, fields in rows}
 
 
-def events(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    return [record.__dict__["sash"] for record in caplog.records if hasattr(record, "sash")]
-
-
 def test_the_reference_has_every_event() -> None:
     written = set()
     for path in SOURCES.rglob("*.py"):
@@ -35,6 +43,120 @@ def test_the_reference_has_every_event() -> None:
         written |= set(re.findall(r'logging\.[A-Z]+,\s*"([a-z]+\.[a-z_]+)"', text))
         written |= set(re.findall(r'\blevel, "([a-z]+\.[a-z_]+)"', text))
     assert written == documented().keys()
+
+
+def reported(source: str) -> Iterator[tuple[str, set[str]]]:
+    """Events and their fields, where a call says both in so many words."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "report":
+            fields = {each.arg for each in node.keywords} - {"exception"}
+            if isinstance(node.args[2], ast.Constant) and None not in fields:
+                yield node.args[2].value, {field for field in fields if field is not None}
+
+
+def test_the_reference_has_every_field() -> None:
+    for path in SOURCES.rglob("*.py"):
+        for event, fields in reported(path.read_text(encoding="utf-8")):
+            assert fields == documented()[event], event
+
+
+# Who logs without an event, and why.
+PLAIN = {
+    "core/events.py: log": "it is `report` itself",
+    "engine/continuous/plans.py: debug": "the plans read one by one then, and whoever is to blame is reported",
+    "spark/buckets.py: debug": "how work was divided, for whoever measures it: one record per micro-batch",
+}
+
+
+def plain_calls(source: str) -> Iterator[str]:
+    """The methods that a module calls of its loggers, or of `logging`, to log something."""
+    levels = {"debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"}
+    tree = ast.parse(source)
+    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and "getLogger" in ast.unparse(node.value)]
+    loggers = {"logger", "logging", *(ast.unparse(target) for node in made for target in node.targets)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in levels:
+            of = ast.unparse(node.func.value)
+            if of in loggers or "getLogger" in of:
+                yield node.func.attr
+
+
+def test_whoever_logs_reports_an_event() -> None:
+    found = {
+        f"{path.relative_to(SOURCES).as_posix()}: {method}"
+        for path in SOURCES.rglob("*.py")
+        for method in plain_calls(path.read_text(encoding="utf-8"))
+    }
+    assert found == PLAIN.keys()
+
+
+def test_no_call_hides_behind_a_name() -> None:
+    hidden = ("logger.info('a')", "logging.error('a')", "logging.getLogger('x').warning('a')")
+    named = ("voice = logging.getLogger('x')\nvoice.exception('a')", "self.voice = getLogger()\nself.voice.log(1, 'a')")
+    assert all(len(list(plain_calls(source))) == 1 for source in (*hidden, *named))
+    assert not list(plain_calls("logger.isEnabledFor(1), math.log(2), report(logger, 1, 'a.b', 'c')"))
+
+
+def test_tuples_that_jump(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_jumps(replace(stream(), max_jump=3_600 * SECOND), Jumped(3, START))
+    facts = {"stream": "s", "tuples": 3, "first": to_datetime(START), "most": "1 hour"}
+    assert events(caplog) == [{"event": "tuples.jumped", **facts}]
+    assert "3 tuples, the first of 2023-11-14 22:13:20+00:00, are more than MAX JUMP, 1 hour, ahead" in caplog.text
+
+
+def test_a_borrowed_session_with_another_time_zone(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.ansi.enabled": "true"}
+    session: Any = SimpleNamespace(conf=settings)
+    check_borrowed(session)
+    facts = {"setting": "spark.sql.session.timeZone", "found": "Europe/Berlin", "expected": "UTC"}
+    assert events(caplog) == [{"event": "spark.unexpected", **facts}]
+
+
+class Unstored:
+    """What waits for a sink on a disk that is full."""
+
+    sink = "parquet"
+
+    def flush(self) -> None:
+        raise NotKeptError("no space left")
+
+
+def test_answers_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    do_without_spark(monkeypatch)
+    with SparklessSession() as session:
+        session.declare(stream())
+        query = session.register(QUERY, name="q")
+        monkeypatch.setattr(query, "_outlets", [Unstored()])
+        query._settle(None)
+        monkeypatch.setattr(query, "_outlets", [])
+    assert events(caplog) == [{"event": "sink.unstored", "query": "q", "sink": "parquet", "why": "no space left"}]
+
+
+def test_a_subscriber_with_a_queue_that_raises(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    do_without_spark(monkeypatch)
+    with SparklessSession() as session:
+        session.declare(stream())
+        query = session.register(QUERY, name="q")
+        query.subscribe(lambda answer: [][0], when_full="drop_oldest")
+        session.push("s", tuples((1, 0, 1), (2.5, 0, 1)))
+        query._settle(None)
+    assert events(caplog) == [{"event": "subscriber.failed", "query": "q"}] and query.subscriber_errors == 1
+
+
+def test_an_archive_that_cannot_be_opened(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    do_without_spark(monkeypatch)
+    with SparklessSession(checkpoint=tmp_path / "c") as session:
+        session.declare(stream())
+        clauses = f"KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec IN '{tmp_path / 'old'}'"
+        session.sql(f"CREATE ARCHIVE old FROM s {clauses}")
+    (tmp_path / "old" / "manifest.json").write_text("{}")
+    with SparklessSession(checkpoint=tmp_path / "c"):
+        (event,) = events(caplog)
+    assert event.pop("why") and event == {"event": "archive.unopened", "archive": "old"}
 
 
 @pytest.mark.spark

@@ -13,6 +13,7 @@ from sash.core.errors import SashError
 from sash.core.time import SECOND, to_datetime
 from sash.engine.answers.answer import Answer
 from sash.engine.answers.mailbox import DROP_NEWEST, DROP_OLDEST, Mailbox, check_policy
+from tests.support.log import events
 from tests.support.streams import START
 from tests.support.threads import PATIENCE, join, start
 
@@ -81,7 +82,7 @@ def test_who_keeps_up_gets_everything_in_order(when_full: str) -> None:
     assert has == list(range(500)) and mailbox.statistics()["dropped"] == 0
 
 
-def test_what_it_raises_is_counted_and_the_next_one_comes() -> None:
+def test_what_it_raises_is_counted_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
     raised: list[int] = []
     has: list[int] = []
 
@@ -96,6 +97,8 @@ def test_what_it_raises_is_counted_and_the_next_one_comes() -> None:
         mailbox.take(answer(number))
     mailbox.settle(None)
     assert has == [0, 2] and len(raised) == 2
+    assert events(caplog) == [{"event": "subscriber.failed", "query": "q"}] * 2
+    assert all(record.exc_info for record in caplog.records)
 
 
 def test_settling_from_inside_does_not_wait_for_itself() -> None:
@@ -117,11 +120,26 @@ def test_settling_gives_up_after_its_patience(caplog: pytest.LogCaptureFixture) 
     mailbox = boxed(slow, 3, DROP_OLDEST)
     for number in range(3):
         mailbox.take(answer(number))
+    assert slow.entered.acquire(timeout=PATIENCE)
     mailbox.settle(0.01)
     assert "answers to go" in caplog.text
+    assert events(caplog) == [{"event": "subscriber.stuck", "query": "q", "waiting": 2}]
     slow.gate.release(3)
     mailbox.settle(None)
     assert slow.has == [0, 1, 2]
+
+
+def test_who_is_behind_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    slow = Slow()
+    mailbox = boxed(slow, 1, DROP_NEWEST)
+    mailbox.take(answer(0))
+    assert slow.entered.acquire(timeout=PATIENCE)
+    for number in range(1, 4):
+        mailbox.take(answer(number))
+    slow.gate.release(2)
+    mailbox.settle(None)
+    assert mailbox.statistics()["dropped"] == 2
+    assert events(caplog) == [{"event": "subscriber.behind", "query": "q", "queue": 1, "when_full": DROP_NEWEST}]
 
 
 def test_words_that_are_wrong() -> None:

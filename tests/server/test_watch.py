@@ -10,6 +10,7 @@ from sash.core.errors import SourceError
 from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
 from sash.server import watch as watching
 from sash.server.watch import Watch
+from tests.support.log import events
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.threads import PATIENCE
 
@@ -76,7 +77,7 @@ def test_no_micro_batch_no_time(watch: Watch, clock: Clock) -> None:
 
 
 def test_a_failing_look_does_not_end_the_watch(
-    watch: Watch, session: SparklessSession, monkeypatch: pytest.MonkeyPatch
+    watch: Watch, session: SparklessSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watching, "EVERY_SECONDS", 0.01)
     stats, failed = session.stats, []
@@ -94,3 +95,4 @@ def test_a_failing_look_does_not_end_the_watch(
         time.sleep(0.01)
     watch.stop()
     assert failed and watch.samples
+    assert events(caplog) == [{"event": "session.unseen", "why": "RuntimeError('not now')"}]

@@ -21,6 +21,7 @@ from sash.core.faults import listening
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
 from sash.storage.lasting import FAN_IN, TOP_LEVEL
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
+from tests.support.log import events
 
 NEVER = -1
 
@@ -179,6 +180,10 @@ def test_going_back_is_said(tmp_path: Path, damage: Callable[[Path], None], capl
         assert recovered(EpochLog(tmp_path)) == [0, 1, 2, 3]
     assert "snapshot-000000005-0.arrow is damaged" in caplog.text
     assert "goes back to the snapshot of epoch 1 and applies 1 more" in caplog.text
+    (event,) = events(caplog)
+    assert "snapshot-000000005-0.arrow is damaged" in event.pop("why")
+    back = {"source": "the snapshot of epoch 1", "entries": 1}
+    assert event == {"event": "snapshot.damaged", "log": str(tmp_path), **back}
 
 
 def test_going_back_to_the_beginning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -202,6 +207,8 @@ def test_a_torn_last_entry_is_taken_back_if_spark_replays_it(
         recovered(EpochLog(tmp_path, lambda epoch: epoch == last + 1))
     log = EpochLog(tmp_path, lambda epoch: epoch == last)
     assert recovered(log) == list(range(last)) and f"micro-batch {last} is taken back" in caplog.text
+    (event,) = events(caplog)
+    assert event.pop("why") and event == {"event": "batch.taken_back", "log": str(tmp_path), "epoch": last}
     # The replay sees the queries that the first attempt saw.
     assert log.intend(last, 99) == 1 + last // 3
     tell(log, "batch")
@@ -286,5 +293,7 @@ def test_a_damaged_file_that_lasts_stops_no_stream(tmp_path: Path, caplog: pytes
     found = list(range(FAN_IN))
     log.compact(Snapshot(FAN_IN - 1, 1, {"epochs": found}, [pa.table({"n": found})]))
     assert "entry-000000002-kept.arrow is damaged" in caplog.text
+    (event,) = events(caplog)
+    assert event.pop("why") and event == {"event": "files.unmerged", "files": FAN_IN}
     with pytest.raises(CheckpointError, match=r"entry-000000002-kept\.arrow is damaged"):
         lasting(EpochLog(tmp_path))

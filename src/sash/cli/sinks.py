@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.core.errors import SashError
+from sash.core.events import report
 from sash.core.plain import plain
 from sash.engine.answers.answer import Answer
 
@@ -87,7 +88,8 @@ class ParquetAnswers:
     def _warn_once(self, query: str, column: str, renamed: str) -> None:
         if query not in self._warned:
             self._warned.add(query)
-            logger.warning("query %s has a column %s of its own; it is written as %s", query, column, renamed)
+            told = "query %(query)s has a column %(column)s of its own; it is written as %(renamed)s"
+            report(logger, logging.WARNING, "column.renamed", told, query=query, column=column, renamed=renamed)
 
 
 def _free_name(name: str, taken: list[str]) -> str:

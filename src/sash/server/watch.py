@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from sash.core.events import report
 from sash.engine.session import Session
 from sash.engine.streams import states
 
@@ -92,9 +93,10 @@ class Watch:
         while not self._asked.wait(EVERY_SECONDS):
             try:
                 self.look()
-            except Exception:
+            except Exception as error:
                 # A session that is being closed; whoever looks at the page shall still be told something.
-                logger.exception("the session could not be looked at")
+                told = "the session could not be looked at: %(why)s"
+                report(logger, logging.ERROR, "session.unseen", told, exception=True, why=repr(error))
 
     def look(self) -> None:
         """One sample, and what state the session is in."""

@@ -11,6 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sash.core.errors import SashError, SourceError
+from sash.core.events import report
 from sash.spark.kafka import CONNECTOR, KAFKA
 from sash.spark.neighbours import allocation_file
 
@@ -112,7 +113,8 @@ def check_borrowed(session: SparkSession, packages: Sequence[str] = ()) -> None:
     wanted = {"spark.sql.session.timeZone": ("UTC", "Etc/UTC"), "spark.sql.ansi.enabled": ("true",)}
     for name, values in wanted.items():
         if (found := session.conf.get(name)) not in values:
-            logger.warning("the Spark session has %s = %s; Sash expects %s", name, found, values[0])
+            told = "the Spark session has %(setting)s = %(found)s; Sash expects %(expected)s"
+            report(logger, logging.WARNING, "spark.unexpected", told, setting=name, found=found, expected=values[0])
 
 
 def jvm_process(session: SparkSession) -> int:

@@ -28,6 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
+from sash.core.events import report
 from sash.storage.files import damaged, read_facts, read_table, remove, write_facts, write_table, written
 from sash.storage.lasting import Lasting, merged
 
@@ -200,7 +201,11 @@ class EpochLog:
             back = self._read_facts(previous["file"], ("snapshot", "entries"))
             found = self._read_snapshot(back["snapshot"])
             where = "the beginning" if found is None else f"the snapshot of epoch {found.epoch}"
-            logger.warning("%s; recovery goes back to %s and applies %d more", error, where, len(back["entries"]))
+            report(
+                logger, logging.WARNING, "snapshot.damaged",
+                "%(why)s; recovery goes back to %(source)s and applies %(entries)d more",
+                log=str(self._directory), source=where, entries=len(back["entries"]), why=str(error),
+            )  # fmt: skip
             self._back = back
             return found
 
@@ -226,7 +231,11 @@ class EpochLog:
             for file in entries[-1]["files"].values():
                 self._read_table(file)
         except CheckpointError as error:
-            logger.warning("%s; micro-batch %d is taken back, Spark brings it again", error, entries[-1]["epoch"])
+            report(
+                logger, logging.WARNING, "batch.taken_back",
+                "%(why)s; micro-batch %(epoch)d is taken back, Spark brings it again",
+                log=str(self._directory), epoch=entries[-1]["epoch"], why=str(error),
+            )  # fmt: skip
             before = [*([snapshot] if snapshot else []), *entries[:-1]]
             epoch = before[-1]["epoch"] if before else -1
             self._commit({**self._manifest, "epoch": epoch, "entries": entries[:-1]})

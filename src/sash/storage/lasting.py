@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
+from sash.core.events import report
 
 logger = logging.getLogger("sash.storage")
 
@@ -40,7 +41,8 @@ def merged(
             table = pa.concat_tables([read(file) for file, _, _ in run])
         except CheckpointError as error:
             # What is in memory is whole: the stream goes on, and the next recovery decides.
-            logger.warning("%s; files are not put together", error)
+            told = "%(why)s; files are not put together"
+            report(logger, logging.WARNING, "files.unmerged", told, files=len(run), why=str(error))
             return found
         one = (write(level + 1, table), max(lasts for _, lasts, _ in run), level + 1)
         place = found.index(run[0])

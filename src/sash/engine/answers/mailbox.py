@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sash.core.errors import SashError
+from sash.core.events import report
 from sash.engine.answers.answer import Answer
 
 logger = logging.getLogger("sash.engine")
@@ -60,7 +61,11 @@ class Mailbox:
     def _make_room(self) -> bool:
         """One answer is left out: the oldest that waits, or the one that comes."""
         if not self._dropped:
-            logger.warning("a subscriber of query %s is behind: answers are left out, and counted", self._query)
+            report(
+                logger, logging.WARNING, "subscriber.behind",
+                "a subscriber of query %(query)s is behind: answers are left out, and counted",
+                query=self._query, queue=self._queue, when_full=self._when_full,
+            )  # fmt: skip
         self._dropped += 1
         if self._when_full == DROP_OLDEST:
             self._line.popleft()
@@ -79,7 +84,8 @@ class Mailbox:
                 self._callback(answer)
             except Exception:
                 self._raised()
-                logger.exception("a subscriber of query %s raised; the next answer comes all the same", self._query)
+                told = "a subscriber of query %(query)s raised; the next answer comes all the same"
+                report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self._query)
             with self._changed:
                 self._delivered += 1
 
@@ -94,7 +100,11 @@ class Mailbox:
             if self._worker is threading.current_thread():
                 return
             if not self._changed.wait_for(lambda: self._worker is None, patience) and patience:
-                logger.warning("a subscriber of query %s has %d answers to go", self._query, len(self._line))
+                report(
+                    logger, logging.WARNING, "subscriber.stuck",
+                    "a subscriber of query %(query)s has %(waiting)d answers to go, and is waited for no longer",
+                    query=self._query, waiting=len(self._line),
+                )  # fmt: skip
 
     def statistics(self) -> dict[str, Any]:
         with self._changed:

@@ -208,7 +208,9 @@ class Query:
             try:
                 outlet.flush()
             except NotKeptError as error:
-                logger.error("what waits for a sink of query %s is not stored: %s", self.name, error)
+                told = "what waits for %(sink)s, a sink of query %(query)s, is not stored: %(why)s"
+                why = str(error)
+                report(logger, logging.ERROR, "sink.unstored", told, query=self.name, sink=outlet.sink, why=why)
         for mailbox in list(self._mailboxes):
             mailbox.settle(patience)
 

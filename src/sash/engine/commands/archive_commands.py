@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.catalog import DeclaredArchive, Stream
 from sash.core.errors import ArchiveError, CatalogError, CqlError
+from sash.core.events import report
 from sash.core.time import format_duration
 from sash.engine.answers.outlet import Outlet
 from sash.engine.answers.query import Query
@@ -182,7 +183,8 @@ class ArchiveCommands:
             try:
                 archive = Archive.open(self._place(declared), write=True)
             except (OSError, ArchiveError) as error:
-                logger.error("archive %s cannot be opened: %s", declared.name, error)
+                told = "archive %(archive)s cannot be opened: %(why)s"
+                report(logger, logging.ERROR, "archive.unopened", told, archive=declared.name, why=str(error))
                 self._closed[declared.name.lower()] = str(error)
                 continue
             feed = ArchiveFeed(declared, archive, self._spark)

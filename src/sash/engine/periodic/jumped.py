@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sash.catalog import Stream
+from sash.core.events import report
 from sash.core.time import Micros, format_duration, to_datetime
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def without_jumps(rows: DataFrame, pipeline: Pipeline, runtime: StreamRuntime) -
 
 
 def warn_of_jumps(stream: Stream, jumped: Jumped) -> None:
-    logger.warning(
-        "stream %s: %d tuples, the first of %s, are more than MAX JUMP, %s, ahead of all others, and left out; "
-        "if that is their time, session.advance() lets the stream go on there (said once; stats() counts on)",
-        stream.name,
-        jumped.tuples,
-        to_datetime(jumped.first),
-        format_duration(stream.max_jump or 0),
-    )
+    report(
+        logger, logging.WARNING, "tuples.jumped",
+        "stream %(stream)s: %(tuples)d tuples, the first of %(first)s, are more than MAX JUMP, %(most)s, ahead of all "
+        "others, and left out; if that is their time, session.advance() lets the stream go on there "
+        "(said once; stats() counts on)",
+        stream=stream.name, tuples=jumped.tuples, first=to_datetime(jumped.first),
+        most=format_duration(stream.max_jump or 0),
+    )  # fmt: skip
