@@ -1,4 +1,4 @@
-"""Wall clocks. Only live mode reads one (IDLE AFTER, throughput); answers never depend on it."""
+"""Wall clocks. What run() answers depends on none; live, IDLE AFTER, the pace, overload, SHED and max_lag read one."""
 
 from __future__ import annotations
 
