@@ -281,24 +281,35 @@ class Catalog:
         self._check_free("stream", stream.name)
         self._streams[stream.name.lower()] = stream
 
-    def drop_stream(self, name: str, users: list[str]) -> None:
+    def check_unread_stream(self, name: str) -> Stream:
+        """A stream that may go."""
         stream = self.stream(name)
+        users = [query.name for query in self.queries if query.reads(name)]
         if users:
             raise CatalogError(f"stream '{stream.name}' is read by {', '.join(users)}; DROP QUERY them first")
         self.check_unarchived("stream", stream.name)
-        del self._streams[name.lower()]
+        return stream
+
+    def drop_stream(self, name: str) -> None:
+        """Whoever reads it: a stream that could not be opened goes, too."""
+        del self._streams[self.stream(name).name.lower()]
         self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
 
     def add_table(self, table: Table) -> None:
         self._check_free("table", table.name)
         self._tables[table.name.lower()] = table
 
-    def drop_table(self, name: str) -> Table:
+    def check_unread_table(self, name: str) -> Table:
+        """A table that may go."""
         table = self.table(name)
         users = [query.name for query in self.queries if query.reads_table(name)]
         if users:
             raise CatalogError(f"table '{table.name}' is read by {', '.join(users)}; DROP QUERY them first")
-        return self._tables.pop(name.lower())
+        return table
+
+    def drop_table(self, name: str) -> Table:
+        table = self.check_unread_table(name)
+        return self._tables.pop(table.name.lower())
 
     def check_new_query(self, name: str) -> None:
         if self.has_query(name):

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from sash.core.errors import CheckpointError
+from sash.core.faults import listening
 from sash.storage import fence
 from sash.storage.fence import Fence, process_start
+from tests.support.faults import FullDisk
 
 OWNER = """
 import sys
@@ -132,3 +134,10 @@ def test_process_start() -> None:
     assert process_start(ended.pid) is not None
     kill(ended)
     assert process_start(ended.pid) is None
+
+
+def test_a_full_disk_does_not_keep_the_checkpoint_locked(tmp_path: Path) -> None:
+    held = Fence(tmp_path)
+    with listening(FullDisk(1)), pytest.raises(CheckpointError, match=r"owner\.lock cannot be written"):
+        held.release()
+    Fence(tmp_path).release()

@@ -171,8 +171,8 @@ class Rehearsal:
                 self.queries.pop(name.lower(), None)
                 self.explained.pop(dropped.name, None)
             case DropStream(name=name):
-                stream = self.catalog.stream(name).name
-                self.catalog.drop_stream(name, [q.name for q in self.catalog.queries if q.reads(stream)])
+                self.catalog.check_unread_stream(name)
+                self.catalog.drop_stream(name)
             case CreateArchive():
                 self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of))
             case DropArchive(name=name):

@@ -81,8 +81,12 @@ class Fence:
 
     def release(self) -> None:
         """Give the checkpoint up in good order: nobody has to wait for us."""
-        if not self._file.closed:
+        if self._file.closed:
+            return
+        try:
             self._write({})
+        finally:
+            # On a full disk as well: the lock goes with the file.
             self._file.close()
 
 

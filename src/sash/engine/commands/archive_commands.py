@@ -87,14 +87,12 @@ class ArchiveCommands:
             check_name("archive", declared.name)
             self._shared.catalog.add_archive(declared)
             try:
-                feed = self._open(declared, statement.partitioning)
+                feed = self._opened(declared, statement.partitioning)
             except BaseException:
                 self._shared.catalog.drop_archive(declared.name)
                 raise
-            feed.begin_anew()
             self._feeds[declared.name.lower()] = feed
             self._attach(feed)
-            self._shared.history.append(archive_change(declared))
 
     def alter(self, statement: AlterArchive) -> None:
         try:
@@ -109,11 +107,13 @@ class ArchiveCommands:
     def drop(self, name: str) -> None:
         """The archive and its files."""
         with self._shared.lock:
-            declared = self._shared.catalog.drop_archive(name)
+            declared = self._shared.catalog.archive(name)
+            # First: what cannot be written does not happen.
+            self._shared.history.append({"change": "drop archive", "name": declared.name})
+            self._shared.catalog.drop_archive(declared.name)
             feed = self._feeds.pop(declared.name.lower(), None)
             self._closed.pop(declared.name.lower(), None)
             self._restored.discard(declared.name.lower())
-            self._shared.history.append({"change": "drop archive", "name": declared.name})
             for running in self._shared.streams.values():
                 running.feeds = [each for each in running.feeds if each is not feed]
         if feed is not None:
@@ -215,6 +215,21 @@ class ArchiveCommands:
             handle._write_into(Outlet(handle.name, sink, place, str))
         elif source.lower() in self._shared.streams:
             self.attach_to(self._shared.catalog.stream(source))
+
+    def _opened(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
+        """An archive that the history knows from now on; if that cannot be written, a new one goes again."""
+        was_there = (self._place(declared) / MANIFEST).exists()
+        feed = self._open(declared, partitioning)
+        try:
+            # Before the history: after a crash nobody would know that what waits is somebody else's.
+            feed.begin_anew()
+            self._shared.history.append(archive_change(declared))
+        except BaseException:
+            if not was_there:
+                remove_archive(self._place(declared))
+            feed.close()
+            raise
+        return feed
 
     def _open(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
         """A new archive, or one that is there already: then it goes on, if it is of the same kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sash.catalog import CLUSTER, StoredIndex, Stream
-from sash.core.errors import CatalogError, CqlError, nearest
+from sash.core.errors import CatalogError, CheckpointError, CqlError, nearest
 from sash.engine.commands.shared import Shared
 from sash.engine.stored.kept import KeptWindow
 from sash.language import CreateIndex, DropIndex
@@ -35,8 +35,12 @@ class IndexCommands:
                     return
                 raise CatalogError(f"there is a {index.kind} index on {stream.name} ({column}) already")
             self._window(stream).create_index(index)
+            try:
+                self._shared.history.append({"change": "create index", **vars(index)})
+            except CheckpointError:
+                self._window(stream).drop_index(index)
+                raise
             self._shared.catalog.indexes.append(index)
-            self._shared.history.append({"change": "create index", **vars(index)})
 
     def drop(self, statement: DropIndex) -> None:
         with self._shared.lock:
@@ -47,10 +51,11 @@ class IndexCommands:
             if not gone:
                 raise CatalogError(f"there is no such index on {stream.name} ({column}); SHOW INDEXES has them all")
             for index in gone:
+                # First: what cannot be written does not happen.
+                self._shared.history.append({"change": "drop index", **vars(index)})
                 self._window(stream).drop_index(index)
                 catalog.indexes.remove(index)
                 self._restored.discard(index)
-                self._shared.history.append({"change": "drop index", **vars(index)})
 
     def show(self) -> pa.Table:
         with self._shared.lock:

@@ -139,8 +139,10 @@ class QueryCommands:
 
     def _drop(self, name: str, *, in_batch: bool = False) -> None:
         with self._shared.lock:
-            query = self._shared.catalog.drop_query(name)
+            query = self._shared.catalog.query(name)
+            # First: what cannot be written does not happen.
             self._shared.history.append({"change": "drop query", "name": query.name})
+            self._shared.catalog.drop_query(query.name)
             self._restored.discard(query.name.lower())
             handle = self._handles.pop(query.name, None)
             self._compiled.pop(query, None)

@@ -79,7 +79,7 @@ class StreamCommands:
                     history.append(stream_change(stream))
             except BaseException:
                 streams.pop(stream.name.lower(), None)
-                catalog.drop_stream(stream.name, [])
+                catalog.drop_stream(stream.name)
                 raise
             if known is not None:
                 self._restore_indexes(stream)
@@ -100,11 +100,12 @@ class StreamCommands:
             stream = self._shared.catalog.stream(name)
             if self._is_running(stream.name):
                 raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
-            users = [query.name for query in self._shared.catalog.queries if query.reads(stream.name)]
-            self._shared.catalog.drop_stream(name, users)
+            self._shared.catalog.check_unread_stream(stream.name)
+            # First: what cannot be written does not happen.
+            self._shared.history.append({"change": "drop stream", "name": stream.name})
+            self._shared.catalog.drop_stream(stream.name)
             running = self._shared.streams.pop(stream.name.lower())
             kept = running.kept
-            self._shared.history.append({"change": "drop stream", "name": stream.name})
             self._restored.discard(stream.name.lower())
             if kept is not None and kept.files is not None:
                 kept.files.drop()

@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from sash.catalog import Catalog, Table
-from sash.core.errors import CqlError, SashError
+from sash.core.errors import CheckpointError, CqlError, SashError
 from sash.core.time import Micros
 from sash.engine.commands.declare import check_name
 from sash.engine.continuous.queries import ContinuousQueries
@@ -60,7 +60,7 @@ class TableCommands:
             change = bind_change(statement, self._catalog)
         try:
             self._change(change.table, change.kind, change.rows)
-        except CqlError:
+        except (CqlError, CheckpointError):
             raise
         except SashError as error:
             raise CqlError(str(error), statement.script, statement.table.span) from None

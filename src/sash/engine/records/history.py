@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,9 +25,13 @@ from typing import Any
 import pyarrow as pa
 
 from sash.catalog import DeclaredArchive, RegisteredQuery, Source, StoredIndex, Stream, Table
+from sash.core.errors import CheckpointError
+from sash.core.events import report
 from sash.core.faults import around
 from sash.engine.records.superseded import superseded
 from sash.storage.files import damaged, sealed, unsealed, write_bytes, written
+
+logger = logging.getLogger("sash.engine")
 
 Change = dict[str, Any]
 # So many changes are appended before it is looked again whether some can be left out.
@@ -68,13 +73,13 @@ class CatalogHistory:
             os.truncate(path, end)
 
     def append(self, change: Change) -> None:
-        """With a checkpoint, what cannot be written did not happen."""
+        """With a checkpoint, what cannot be written did not happen: write it here first, then do it."""
         if self._path is not None:
             self._write(self._path, sealed(change).encode() + b"\n")
         self.changes.append(change)
         self.version += 1
         if self._path is not None and len(self.changes) >= self._look_again:
-            self.compact()
+            self._try_to_compact()
 
     def _write(self, path: Path, line: bytes) -> None:
         with written(path), open(path, "ab", buffering=0) as file:
@@ -89,6 +94,14 @@ class CatalogHistory:
                 # Half a line must not stand before the next one.
                 os.truncate(path, end)
                 raise
+
+    def _try_to_compact(self) -> None:
+        """The change has been written: a file that only stays longer than it need be is no reason to take it back."""
+        try:
+            self.compact()
+        except CheckpointError as error:
+            told = "the catalog's history is not compacted, and is tried again later: %(why)s"
+            report(logger, logging.WARNING, "catalog.uncompacted", told, why=str(error))
 
     def compact(self) -> None:
         """Leave out what undid itself before the oldest version that may be asked for."""

@@ -70,16 +70,22 @@ class Tables:
             self._said_again.add(name)
             return
         self._catalog.add_table(table)
+        try:
+            self._history.append(table_change(table))
+        except CheckpointError:
+            self._catalog.drop_table(table.name)
+            raise
         self._contents[name] = TableContents(table)
-        self._history.append(table_change(table))
 
     def drop(self, name: str) -> None:
-        table = self._catalog.drop_table(name)
+        table = self._catalog.check_unread_table(name)
+        # First: what cannot be written does not happen.
+        self._history.append({"change": "drop table", "name": table.name})
+        self._catalog.drop_table(table.name)
         for known in (self._contents, self._reached):
             known.pop(table.name.lower(), None)
         self._restored.discard(table.name.lower())
         self._said_again.discard(table.name.lower())
-        self._history.append({"change": "drop table", "name": table.name})
 
     def sizes(self) -> dict[str, int]:
         with self._lock:
