@@ -1,6 +1,8 @@
-"""Moments at which our own writing may break off: before and after every write, sync, rename and removal.
+"""Moments at which our own writing may break off: before and after every write, sync, rename, removal and truncation.
 
     before write ─ after write ─ before sync ─ after sync ─ before rename ─ after rename ─ before remove ─ after remove
+
+The helpers of storage/files.py have them; a test looks for steps that go past them (tests/storage/test_moments.py).
 
 Nobody listens in a system that runs. Tests do: they raise there, as a full disk does, or kill the process.
 """

@@ -6,8 +6,6 @@ hold, and on a cluster, whose executors see the archive's directory.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,7 +29,7 @@ from sash.spark.leaves import timed
 from sash.spark.sources import type_name
 from sash.storage.archive import EXPIRES, INSERTED, DataFile, Divided, Repartition, Rewrite, Spec
 from sash.storage.archive.arrow_writer import describe_file
-from sash.storage.files import sync_directory
+from sash.storage.files import remove, rename, sync_directory, sync_file
 
 _PLACE = "_sash_place"
 # Spark's default, INT96, has no statistics, and readers other than Spark may know it no more.
@@ -176,7 +174,7 @@ class SparkWriter:
                 if (moved := _moved(part, folder / f"{stem}-{number}.parquet", place)) is not None
             ]
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            remove(draft)
 
 
 def _moved(part: Path, path: Path, place: int) -> DataFile | None:
@@ -184,13 +182,11 @@ def _moved(part: Path, path: Path, place: int) -> DataFile | None:
     times = pq.read_table(part, columns=[EXPIRES])[EXPIRES]
     if not len(times):
         return None
-    with open(part, "rb+") as file:
-        os.fsync(file.fileno())
-        size = os.fstat(file.fileno()).st_size
-    os.replace(part, path)
+    sync_file(part)
+    rename(part, path)
     sync_directory(path.parent)
     expires = np.asarray(times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
-    return describe_file(path.name, place, size, expires)
+    return describe_file(path.name, place, path.stat().st_size, expires)
 
 
 def _place_sql(spec: Spec) -> str:

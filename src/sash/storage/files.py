@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -18,29 +19,64 @@ from sash.core.faults import around
 _CHECKSUM = "checksum"
 
 
-def write_bytes(path: Path, data: bytes | memoryview) -> None:
+@contextmanager
+def drafted(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """Write to a neighbour, sync, rename over: readers see the old file or the new one."""
     draft = path.with_name(f".{path.name}.draft")
     with open(draft, "wb") as file:
         with around("write", draft):
-            file.write(data)
+            yield file
             file.flush()
-        with around("sync", draft):
-            os.fsync(file.fileno())
-    with around("rename", path):
-        os.replace(draft, path)
-    with around("sync", path.parent):
-        sync_directory(path.parent)
+        if durable:
+            with around("sync", draft):
+                os.fsync(file.fileno())
+    rename(draft, path)
+
+
+def write_bytes(path: Path, data: bytes | memoryview) -> None:
+    """A file that is wholly there, whatever happens, when this returns."""
+    with drafted(path) as file:
+        file.write(data)
+    sync_directory(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:
     write_bytes(path, json.dumps(value).encode())
 
 
+def rename(draft: Path, path: Path) -> None:
+    with around("rename", path):
+        os.replace(draft, path)
+
+
 def remove(path: Path) -> None:
-    """A file that nobody needs, if it is there."""
+    """A file or a directory that nobody needs, if it is there; what cannot go of a directory stays."""
     with around("remove", path):
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def truncate(path: Path, size: int) -> None:
+    with around("truncate", path):
+        os.truncate(path, size)
+
+
+def sync_file(path: Path) -> None:
+    """A file that somebody else has written."""
+    with open(path, "rb") as file, around("sync", path):
+        os.fsync(file.fileno())
+
+
+def sync_directory(directory: Path) -> None:
+    """The names in it are on disk."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with around("sync", directory):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -119,11 +155,3 @@ def read_table(path: Path, checksum: int) -> pa.Table:
     if zlib.crc32(data) != checksum:
         raise ValueError("its checksum is wrong")
     return pa.ipc.open_file(pa.py_buffer(data)).read_all()
-
-
-def sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

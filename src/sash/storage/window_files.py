@@ -15,8 +15,6 @@ be slow. So readers say when they begin and end, and a file goes when all have e
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -27,9 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.core.errors import CheckpointError, SashError
-from sash.core.faults import around
 from sash.core.time import Micros
-from sash.storage.files import damaged, sync_directory
+from sash.storage.files import damaged, remove, sync_directory, sync_file
 from sash.storage.seals import Seals, checksum_of, wrong_size
 
 # The part of an epoch's directory that has the rows of one sub-window.
@@ -71,7 +68,7 @@ class WindowFiles:
     def place(self, epoch: int, what: str = "") -> Path:
         """A directory that is not there yet, for the files of an epoch. What an attempt before has left is removed."""
         place = self._directory / f"epoch-{epoch:09d}{what}"
-        shutil.rmtree(place, ignore_errors=True)
+        remove(place)
         return place
 
     def found(self, place: Path) -> pa.Table:
@@ -130,7 +127,7 @@ class WindowFiles:
                 self._remove(panes - known)
             else:
                 self._remove(panes)
-                shutil.rmtree(place, ignore_errors=True)
+                remove(place)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -162,18 +159,17 @@ class WindowFiles:
         with self._guard:
             self._is_gone = True
             self._nobody_reads.wait_for(lambda: not self._readers)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        remove(self._directory)
 
     def _remove(self, panes: Iterable[str]) -> None:
         gone = {self.path(pane) for pane in panes}
         for path in sorted(gone):
-            with around("remove", path):
-                shutil.rmtree(path, ignore_errors=True)
+            remove(path)
         if gone:
             self._seals.forget_in(gone)
         for place in {path.parent for path in gone}:
             if not any(place.glob(f"{PANE}=*")):
-                shutil.rmtree(place, ignore_errors=True)
+                remove(place)
 
     # -- recovery ------------------------------------------------------------------------------------
 
@@ -229,8 +225,7 @@ def _end(pane: str) -> Micros:
 def _sync(paths: list[Path], place: Path) -> None:
     """Files and the directories that name them are on disk."""
     for path in paths:
-        with open(path, "rb") as file, around("sync", path):
-            os.fsync(file.fileno())
+        sync_file(path)
     for directory in dict.fromkeys(path.parent for path in paths):
         sync_directory(directory)
     if paths:

@@ -15,46 +15,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.errors import ArchiveError
+from sash.core.faults import listening
 from sash.storage.archive import Archive
+from sash.storage.archive.inbox import Inbox
+from sash.storage.archive.removal import OWN, remove_archive
 from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, batches, described, make, table
-from tests.support.faults import DAMAGES
+from tests.support.faults import DAMAGES, Death, Killed, dying
 
 OLD = [Record(n, n % 4, 90 + n % 10, 101 + n % 6) for n in range(40)]
 NEW = [Record(100 + n, n % 4, 101 + n % 2, 104 + n % 12) for n in range(40)]
+STEPS = ["write", "sync", "rename", "remove"]
 MORE = [Record(200 + n, n % 4, 103 + n % 2, 108 + n % 5) for n in range(10)]
 
 
-class Killed(BaseException):
-    """The process is gone: nothing after this runs."""
-
-
 class Faults:
-    """Counts the steps that change the disk, and fails at one of them: once, or from there on for good."""
+    """Counts the moments around what changes the disk, and fails at one of them: once, or from there on for good."""
 
     def __init__(self, at: int, error: BaseException, for_good: bool) -> None:
         self.at, self.error, self.for_good = at, error, for_good
         self.steps = 0
+        self.seen: list[str] = []
 
-    def step(self) -> None:
+    def __call__(self, moment: str, path: Path) -> None:
+        self.seen.append(moment)
         self.steps += 1
         if self.steps == self.at or (self.for_good and self.steps > self.at):
             raise self.error
 
     def before(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def replaced(*args: Any, **options: Any) -> Any:
-            self.step()
+            self("within write", Path())
             return real(*args, **options)
-
-        return replaced
-
-    def around(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """A failure before and one after: a rename that took place, and whose caller never heard of it."""
-
-        def replaced(*args: Any, **options: Any) -> Any:
-            self.step()
-            result = real(*args, **options)
-            self.step()
-            return result
 
         return replaced
 
@@ -62,10 +53,8 @@ class Faults:
 @contextmanager
 def failing(at: int, error: BaseException, for_good: bool) -> Iterator[Faults]:
     faults = Faults(at, error, for_good)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", faults.before(os.fsync))
-        patch.setattr(os, "replace", faults.around(os.replace))
-        patch.setattr(Path, "unlink", faults.around(Path.unlink))
+    with pytest.MonkeyPatch.context() as patch, listening(faults):
+        # In the middle of a file, too.
         patch.setattr(pq.ParquetWriter, "write_table", faults.before(pq.ParquetWriter.write_table))
         yield faults
 
@@ -99,6 +88,7 @@ def steps_of(directory: Path, kind: Kind, change: Callable[[Archive], None]) -> 
     with failing(0, Killed(), False) as faults:
         change(archive)
     archive.close()
+    assert {f"{when} {step}" for when in ("before", "after") for step in STEPS} <= set(faults.seen)
     return faults.steps
 
 
@@ -185,6 +175,78 @@ def test_everything_is_synced_before_the_manifest_names_it(tmp_path: Path, monke
     assert events.index(last) < events.index(folder) < events.index(("rename", renamed[-1]))
     assert events[-1] == ("sync", tmp_path)
     archive.close()
+
+
+def test_killed_while_it_is_removed(tmp_path: Path) -> None:
+    """Before the first step it is all there; after that it is no archive, and what is left can be removed."""
+    for at in range(1, 100):
+        directory = tmp_path / str(at)
+        archive, before = prepared(directory, KINDS[0])
+        Inbox(directory, archive.spec).put(0, table(NEW))
+        archive.close()
+        try:
+            with dying(at) as death:
+                remove_archive(directory)
+        except Killed:
+            pass
+        else:
+            break
+        if death.seen == ["before remove manifest.json"]:
+            assert_same_briefly(Archive.open(directory), before)
+        else:
+            with pytest.raises(ArchiveError, match="it has no manifest"):
+                Archive.open(directory)
+        remove_archive(directory)
+        assert not directory.exists()
+    removed = [moment.rpartition(" ")[2] for moment in death.seen if moment.startswith("after remove")]
+    assert not directory.exists() and removed == [*OWN, directory.name]
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["whole", "by half"])
+def test_killed_while_something_is_delivered(tmp_path: Path, half: bool) -> None:
+    """What waited waits, with or without the delivery; which comes again and counts once."""
+    with make(tmp_path / "archive", KINDS[0]) as archive:
+        spec = archive.spec
+    for at in range(1, 100):
+        (directory := tmp_path / str(at)).mkdir()
+        inbox = Inbox(directory, spec)
+        inbox.put(0, table(OLD[:5]))
+        try:
+            with dying(at, half) as death:
+                inbox.put(1, table(NEW[:5]))
+        except Killed:
+            pass
+        else:
+            break
+        again = Inbox(directory, spec)
+        assert waiting(again) in ([each.id for each in OLD[:5]], [each.id for each in OLD[:5] + NEW[:5]])
+        again.put(1, table(NEW[:5]))
+        assert waiting(again) == [each.id for each in OLD[:5] + NEW[:5]]
+    assert [moment.rpartition(" ")[0] for moment in death.seen] == [
+        f"{when} {step}" for step in ("write", "sync", "rename", "sync") for when in ("before", "after")
+    ]
+
+
+def test_killed_while_what_waits_is_let_go(tmp_path: Path) -> None:
+    with make(tmp_path / "archive", KINDS[0]) as archive:
+        spec = archive.spec
+    inbox = Inbox(tmp_path, spec)
+    for let_go in (inbox.clear, lambda: inbox.cut(0), lambda: inbox.forget(200)):
+        for number in range(3):
+            inbox.put(number, table(NEW[:5]))
+        for at, left in ((1, 3), (2, 2), (3, 2)):
+            with dying(at), pytest.raises(Killed):
+                let_go()
+            assert len(waiting(inbox)) == 5 * left
+            for number in range(3):
+                inbox.put(number, table(NEW[:5]))
+        with listening(death := Death(at=-1)):
+            let_go()
+        assert death.moments == 6 and not waiting(inbox)
+
+
+def waiting(inbox: Inbox) -> list[int]:
+    return sorted(inbox.waiting(None, 200).read(inbox._spec)["id"].to_pylist())
 
 
 def check_before_or_after(archive: Archive, before: Model, change: Callable[[Archive], None]) -> None:

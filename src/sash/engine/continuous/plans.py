@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -44,7 +43,7 @@ from sash.plan.shared_joins import JoinedAggregate
 from sash.plan.strategies import UPA
 from sash.state import files
 from sash.storage.epochs import EpochLog
-from sash.storage.files import read_facts, write_facts
+from sash.storage.files import read_facts, remove, write_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -423,7 +422,7 @@ def _member(query: ContinuousQuery) -> Member:
 
 def _remove(directory: Path) -> None:
     files.forget(directory / "state")
-    shutil.rmtree(directory, ignore_errors=True)
+    remove(directory)
 
 
 def _buckets(path: Path, wanted: int) -> int:

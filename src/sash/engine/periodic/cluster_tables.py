@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 
 from sash.core.errors import SashError
 from sash.core.events import report
+from sash.core.faults import around
 from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.group import PaneGroup
@@ -32,7 +32,7 @@ from sash.engine.periodic.stream import StreamRuntime
 from sash.sharing.choose import CLUSTER
 from sash.spark.panes import ask_or_blame
 from sash.spark.pipeline import Pipeline
-from sash.storage.files import written
+from sash.storage.files import remove, written
 from sash.storage.window_files import PANE, WindowFiles
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, stored_panes
@@ -263,7 +263,7 @@ class ClusterTables:
         if self._place is not None and self._place.durable and self._place.directory().exists():
             for directory in self._place.directory().iterdir():
                 if directory.name not in self._files:
-                    shutil.rmtree(directory, ignore_errors=True)
+                    remove(directory)
 
 
 def _written(panes: BasicIntervalSynopsis, files: WindowFiles, epoch: int) -> pa.Table:
@@ -273,7 +273,7 @@ def _written(panes: BasicIntervalSynopsis, files: WindowFiles, epoch: int) -> pa
         if not len(rows):
             continue
         path = place / f"{PANE}={rows['end'][0]}" / f"part-{number}.parquet"
-        with written(path):
+        with written(path), around("write", path):
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(rows, path, coerce_timestamps="us")
         starts[f"{path.parent.name}/{path.name}"] = rows["start"][0].as_py()

@@ -15,7 +15,6 @@ plans/DIGEST-N/  a continuous plan: its log and its state files (engine/continuo
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from sash.core.errors import CheckpointError
 from sash.engine.records.history import CatalogHistory, stream_of
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
-from sash.storage.files import damaged, unsealed, write_facts
+from sash.storage.files import damaged, remove, unsealed, write_facts
 from sash.storage.window_files import WindowFiles
 
 FORMAT = 5
@@ -117,13 +116,13 @@ class Checkpoint:
         return self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
 
     def forget_unwritten(self, query: str, serial: int) -> None:
-        shutil.rmtree(self._root / "unwritten" / f"{query.lower()}-{serial}", ignore_errors=True)
+        remove(self._root / "unwritten" / f"{query.lower()}-{serial}")
 
     def forget(self, stream: Stream) -> None:
         """A dropped stream's files are of no use to a later one of the same name."""
         self._logs.pop(stream.directory, None)
         for directory in (self._root / "streams" / stream.directory, self.spark_directory(stream)):
-            shutil.rmtree(directory, ignore_errors=True)
+            remove(directory)
 
     def record_jvm(self, pid: int) -> None:
         self._fence.record_jvm(pid)

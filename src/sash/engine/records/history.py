@@ -29,7 +29,7 @@ from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.core.faults import around
 from sash.engine.records.superseded import superseded
-from sash.storage.files import damaged, sealed, unsealed, write_bytes, written
+from sash.storage.files import damaged, sealed, truncate, unsealed, write_bytes, written
 
 logger = logging.getLogger("sash.engine")
 
@@ -70,7 +70,7 @@ class CatalogHistory:
         if self.changes and self.changes[0]["change"] == _COMPACTED:
             self._gone = self.changes.pop(0)["gone"]
         if end < len(data):
-            os.truncate(path, end)
+            truncate(path, end)
 
     def append(self, change: Change) -> None:
         """With a checkpoint, what cannot be written did not happen: write it here first, then do it."""
@@ -92,7 +92,7 @@ class CatalogHistory:
                     os.fsync(file.fileno())
             except OSError:
                 # Half a line must not stand before the next one.
-                os.truncate(path, end)
+                truncate(path, end)
                 raise
 
     def _try_to_compact(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from sash.storage.archive.records import check_times, conform, split_by, times_o
 from sash.storage.archive.spec import EXPIRES, INSERTED, Spec
 from sash.storage.archive.upkeep import DataFile
 from sash.storage.archive.writer import Divided, Repartition, Rewrite
+from sash.storage.files import drafted, remove
 
 # Beyond this the 32-bit offsets of Arrow's strings may overflow when rows are gathered.
 _WIDE_FROM_BYTES = 1 << 30
@@ -61,7 +61,7 @@ class ArrowWriter:
             stem = f"{move.stem}-{place}"
             files += self.write(Rewrite(place, tuple(paths), None, move.now, move.folder, stem), spec)
             for piece in paths:
-                piece.unlink()
+                remove(piece)
         return files
 
 
@@ -73,15 +73,9 @@ def write_sorted(path: Path, table: pa.Table, spec: Spec, durable: bool = True) 
     keys = pa.concat_arrays(table[spec.key].take(order).chunks)
     target = max(1, spec.bucket_bytes * table.num_rows // max(1, table.nbytes))
     places = cuts(keys, target)
-    draft = path.with_name(f".{path.name}.draft")
-    with open(draft, "wb") as file:
+    with drafted(path, durable) as file:
         _write_groups(file, table, order, places, spec.stored, describe(keys, places))
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-        size = file.tell()
-    os.replace(draft, path)
-    return size
+        return file.tell()
 
 
 def _write_groups(

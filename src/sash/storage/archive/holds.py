@@ -7,11 +7,12 @@ go at once, or when the last reader that holds them lets go.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+
+from sash.storage.files import remove
 
 
 class Holds:
@@ -41,4 +42,4 @@ class Holds:
         for path in free:
             # What cannot be deleted now is an orphan, which the next owner of the archive removes.
             with contextlib.suppress(OSError):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                remove(path)

@@ -6,8 +6,6 @@ record is lost between two updates, and none counts twice: those that an update 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from sash.core.changes import INSTANT
 from sash.core.time import Micros
 from sash.storage.archive.reading import CHECKED_PAGES
 from sash.storage.archive.spec import INSERTED, Spec
-from sash.storage.files import sync_directory
+from sash.storage.files import drafted, remove, sync_directory
 
 FOLDER = "inbox"
 # What Spark leaves in a directory that it has written wholly.
@@ -65,13 +63,8 @@ class Inbox:
 
     def put(self, number: int, records: pa.Table) -> None:
         """Records with their two times (`with_times`)."""
-        path = self.place(number)
-        draft = path.with_name(f".{path.name}.draft")
-        with open(draft, "wb") as file:
+        with drafted(self.place(number)) as file:
             pq.write_table(records.cast(self._spec.stored), file, write_page_checksum=True)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
         sync_directory(self._folder)
 
     def place(self, number: int) -> Path:
@@ -83,7 +76,7 @@ class Inbox:
         first = self.place(number).name
         for path in self._folder.iterdir():
             if path.name >= first:
-                _remove(path)
+                remove(path)
 
     def waiting(self, since: Micros | None, until: Micros) -> Waiting:
         return Waiting(tuple(self._files()), since, until)
@@ -97,11 +90,11 @@ class Inbox:
         for path in list(self._folder.iterdir()):
             files = list(_files_of(path))
             if files and all(_latest(file) <= updated for file in files):
-                _remove(path)
+                remove(path)
 
     def clear(self) -> None:
         for path in list(self._folder.iterdir()):
-            _remove(path)
+            remove(path)
 
     def _files(self) -> Iterator[Path]:
         for path in sorted(self._folder.iterdir()):
@@ -125,13 +118,6 @@ def _latest(path: Path) -> Micros:
     groups = (footer.row_group(number).column(column).statistics for number in range(footer.num_row_groups))
     latest = [pa.scalar(each.max, INSTANT).cast(pa.int64()).as_py() for each in groups if each and each.has_min_max]
     return max(latest, default=-_OFFSET) if len(latest) == footer.num_row_groups else _OFFSET
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _instant(time: Micros) -> pa.Scalar:

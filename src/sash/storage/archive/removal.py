@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from pathlib import Path
 
+from sash.core.faults import around
 from sash.storage.archive import inbox, states
 from sash.storage.archive.manifest import MANIFEST
+from sash.storage.files import remove
 
 # What a directory has of an archive; the manifest first: without it there is none.
 OWN = (MANIFEST, f".{MANIFEST}.draft", states.FOLDER, inbox.FOLDER, "owner.lock")
@@ -15,10 +16,6 @@ OWN = (MANIFEST, f".{MANIFEST}.draft", states.FOLDER, inbox.FOLDER, "owner.lock"
 
 def remove_archive(directory: Path) -> None:
     for name in OWN:
-        path = directory / name
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
+        remove(directory / name)
+    with contextlib.suppress(OSError), around("remove", directory):
         directory.rmdir()
