@@ -13,7 +13,7 @@ from sash.core.pattern import UpdatePattern
 from sash.plan.continuous import Node
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
-from sash.plan.rewrites import optimise
+from sash.plan.rewrites import cheapest, rewritten
 from sash.plan.strategies import AUTO, NT, STRATEGIES, UPA
 
 
@@ -29,7 +29,8 @@ class Choice:
 
 def choose(written: Node, statistics: Statistics, execution: str = AUTO) -> Choice:
     """The plan and the strategy for a query; `execution` may insist on a strategy."""
-    plans = {strategy: optimise(written, statistics, strategy) for strategy in STRATEGIES}
+    found = rewritten(written)
+    plans = {strategy: cheapest(found, statistics, strategy) for strategy in STRATEGIES}
     prices = {strategy: cost(plan, statistics, strategy) for strategy, plan in plans.items()}
     candidates = considered(written) if execution == AUTO else (execution,)
     strategy = min(candidates, key=prices.__getitem__)

@@ -15,6 +15,9 @@ The pattern of an edge decides how the operator above stores what comes over it:
     rule 4  Negation, Intersection, GroupBy, RelationJoin, row-based windows: STRICT
 
 The thesis prints WEAKEST for a union of windows of different lengths; by its own definition of 3.2.1 that is WEAK.
+
+A pattern that follows from those of several inputs is remembered: a rule asks for them more than once, and that of
+each level of unions would be asked for twice as often as that of the level above it.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ class Unary:
 
     input: Node
 
-    @property
+    @cached_property
     def pattern(self) -> UpdatePattern:
         return self.input.pattern
 
@@ -136,7 +139,7 @@ class Union:
     def schema(self) -> pa.Schema:
         return self.inputs[0].schema
 
-    @property
+    @cached_property
     def pattern(self) -> UpdatePattern:
         greatest = max(input.pattern for input in self.inputs)
         mixed = len({input.pattern for input in self.inputs}) > 1 or len({input.lifetime for input in self.inputs}) > 1
@@ -168,7 +171,7 @@ class Join(Stateful):
     def schema(self) -> pa.Schema:
         return pa.schema([*self.left.schema, *self.right.schema])
 
-    @property
+    @cached_property
     def pattern(self) -> UpdatePattern:
         inputs = max(self.left.pattern, self.right.pattern)
         return inputs if inputs is UpdatePattern.MONOTONIC else max(inputs, UpdatePattern.WEAK)
@@ -229,7 +232,7 @@ class Distinct(Stateful):
     def schema(self) -> pa.Schema:
         return self.input.schema
 
-    @property
+    @cached_property
     def pattern(self) -> UpdatePattern:
         inputs = self.input.pattern
         return inputs if inputs is UpdatePattern.MONOTONIC else max(inputs, UpdatePattern.WEAK)

@@ -13,7 +13,7 @@ how much that would be, the least first: `partitioning` prefers them in this ord
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sash.plan.continuous import Filter, Join, Map, Node, inputs, with_inputs
@@ -55,7 +55,8 @@ def _fused(plan: Node, known: Statistics, strategy: str, over_conditions: bool) 
         return plan
     sides = tuple(sorted(gathered.inputs, key=lambda node: names.index(node.schema.names[0])))
     copied = [flow_above(node, known, strategy).live for node in sides]
-    keys = [key for columns in _classes(gathered.equal) for key in _keys(columns, sides)]
+    owners = {name: place for place, side in enumerate(sides) for name in side.schema.names}
+    keys = [key for columns in _classes(gathered.equal) for key in _keys(columns, owners, len(sides))]
     keys.sort(key=lambda key: sum(live for name, live in zip(key, copied, strict=True) if name is None))
     fused: Node = MultiJoin(sides, tuple(keys))
     for condition in gathered.conditions:
@@ -89,20 +90,24 @@ def _classes(equal: Sequence[tuple[str, str]]) -> list[list[str]]:
     >>> _classes([("A.a", "B.a"), ("C.a", "D.a"), ("B.b", "C.b"), ("B.a", "C.a")])
     [['A.a', 'B.a', 'C.a', 'D.a'], ['B.b', 'C.b']]
     """
-    found: list[list[str]] = []
-    for pair in equal:
-        tied = [columns for columns in found if not set(pair).isdisjoint(columns)]
-        merged = list(dict.fromkeys([*(name for columns in tied for name in columns), *pair]))
-        place = found.index(tied[0]) if tied else len(found)
-        found = [columns for columns in found if columns not in tied]
-        found.insert(place, merged)
-    return found
+    # Classes by the number of the pair that began them; the earliest takes in the others that a pair ties to it.
+    found: dict[int, list[str]] = {}
+    of: dict[str, int] = {}
+    for number, pair in enumerate(equal):
+        tied = sorted({of[name] for name in pair if name in of}) or [number]
+        merged = found.setdefault(tied[0], [])
+        merged += [name for other in tied[1:] for name in found.pop(other)]
+        merged += [name for name in dict.fromkeys(pair) if name not in of]
+        of |= dict.fromkeys(merged if len(tied) > 1 else pair, tied[0])
+    return list(found.values())
 
 
-def _keys(columns: Sequence[str], sides: Sequence[Node]) -> list[_Key]:
+def _keys(columns: Sequence[str], owners: Mapping[str, int], sides: int) -> list[_Key]:
     """A class as a key. Where an input has several columns of it, each of the others is one more key, with the column
     of some other input."""
-    own = [[name for name in columns if name in side.schema.names] for side in sides]
+    own: list[list[str]] = [[] for _ in range(sides)]
+    for name in columns:
+        own[owners[name]].append(name)
     first = tuple(names[0] if names else None for names in own)
     found: list[_Key] = [first]
     for place, names in enumerate(own):

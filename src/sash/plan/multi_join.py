@@ -40,7 +40,7 @@ class MultiJoin:
     def schema(self) -> pa.Schema:
         return pa.schema([field for input in self.inputs for field in input.schema])
 
-    @property
+    @cached_property
     def pattern(self) -> UpdatePattern:
         """Rule 3: at least WEAK, as for a join of two; inputs that never expire have results that never do."""
         greatest = max(input.pattern for input in self.inputs)

@@ -21,6 +21,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from sash.plan.continuous import (
+    BaseWindow,
     Distinct,
     Filter,
     GroupBy,
@@ -30,6 +31,7 @@ from sash.plan.continuous import (
     Negation,
     Node,
     Union,
+    edges,
     inputs,
     with_inputs,
 )
@@ -43,33 +45,64 @@ from sash.plan.strategies import UPA
 Rule = Callable[[Node], Node | None]
 # Joins of five windows on one attribute have more than a thousand orders.
 MOST_ALTERNATIVES = 200
+# The price of a join of n windows takes n * n steps and more to find, and everything goes through all columns: of six
+# windows with some dozens of columns all alternatives are considered, of more so few that a second is enough.
+_MOST_SQUARES = 36 * MOST_ALTERNATIVES
+_MOST_PARTS = 500 * MOST_ALTERNATIVES
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "null_safe_eq", "is_null", "is_not_null", "in")
 _SAFE = frozenset((*_COMPARISONS, "and", "or", "not"))
 
 
 def optimise(plan: Node, statistics: Statistics | None = None, strategy: str = UPA) -> Node:
     """The cheapest of the plans that the rewrites lead to; of equal ones, the first that was written."""
-    known = statistics or Statistics()
+    return cheapest(rewritten(plan), statistics or Statistics(), strategy)
+
+
+def rewritten(plan: Node) -> list[Node]:
+    """The plans that the rewrites lead to, whatever is known of the streams; joins are yet to be fused."""
     pushed = everywhere(push_down_selections, plan)
+    return alternatives(pushed, most=_affordable(pushed))
+
+
+def cheapest(plans: Sequence[Node], known: Statistics, strategy: str) -> Node:
+    """With joins fused, wherever that is right or pays; of equal ones the first."""
     fused = dict.fromkeys(
-        fuse_joins(candidate, known, strategy, over_conditions=over)
-        for candidate in alternatives(pushed)
-        for over in (True, False)
+        fuse_joins(candidate, known, strategy, over_conditions=over) for candidate in plans for over in (True, False)
     )
-    return min(fused, key=lambda candidate: cost(candidate, known, strategy))
+    return min(fused, key=lambda candidate: cost(candidate, known, strategy)) if len(fused) > 1 else next(iter(fused))
 
 
-def alternatives(plan: Node, rules: Sequence[Rule] | None = None) -> list[Node]:
+def _affordable(plan: Node) -> int:
+    """How many alternatives of a plan are considered, the plan itself included."""
+    nodes = [node for _, node in edges(plan)]
+    parts = sum(len(node.schema) + sum(map(_parts, _expressions(node))) for node in nodes)
+    by_windows = _MOST_SQUARES // max(1, sum(isinstance(node, BaseWindow) for node in nodes)) ** 2
+    return max(1, min(MOST_ALTERNATIVES, by_windows, _MOST_PARTS // parts))
+
+
+def _expressions(node: Node) -> list[Expression]:
+    if isinstance(node, Filter):
+        return [node.condition]
+    return [made for _, made in node.outputs] if isinstance(node, Map) else []
+
+
+def _parts(expression: Expression) -> int:
+    return 1 + sum(map(_parts, getattr(expression, "arguments", ())))
+
+
+def alternatives(plan: Node, rules: Sequence[Rule] | None = None, most: int = MOST_ALTERNATIVES) -> list[Node]:
     """A plan and what the rules lead to, wherever in it they apply; of very many, those with the fewest steps."""
     found = {plan: None}
     waiting = deque([plan])
-    while waiting and len(found) < MOST_ALTERNATIVES:
+    while waiting and len(found) < most:
         for moved in _moves(waiting.popleft(), RULES if rules is None else rules):
             tidied = everywhere(drop_permutation, moved)
             if tidied not in found:
                 found[tidied] = None
                 waiting.append(tidied)
-    return list(found)[:MOST_ALTERNATIVES]
+            if len(found) == most:
+                break
+    return list(found)[:most]
 
 
 def _moves(plan: Node, rules: Sequence[Rule]) -> Iterator[Node]:
