@@ -10,8 +10,20 @@ import pytest
 from hypothesis import given, settings
 
 from sash.core.errors import CqlError
-from sash.language import SCRIPTS, SelectStatement, Statement, parse, parse_script
-from sash.language.reading.limits import LONGEST_INTERVAL, LONGEST_WORD, MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
+from sash.engine.compiler import as_select
+from sash.engine.continuous.queries import unmeasured
+from sash.language import SCRIPTS, SelectStatement, Statement, bind_continuous, parse, parse_script
+from sash.language.reading.limits import (
+    LONGEST_INTERVAL,
+    LONGEST_WORD,
+    MOST_DEEP,
+    MOST_JOINED,
+    MOST_NESTED,
+    MOST_READ,
+    MOST_VALUES,
+    STATEMENTS,
+)
+from sash.plan.strategies import AUTO
 from tests.language.examples import CATALOG, plan, raised
 from tests.language.hostile import CATALOG as EVERYTHING
 from tests.language.hostile import TEXTS, survives
@@ -110,6 +122,52 @@ def test_what_is_just_within_the_limits_is_read() -> None:
         f"protocol = '{'x' * 200_000}'",
     ):
         assert plan(where(condition)) is not None
+
+
+def chain(windows: int) -> str:
+    """A join of so many windows, each with the next."""
+    sources = ", ".join(f"packets [RANGE 1 min] a{number}" for number in range(windows))
+    return f"SELECT a0.src FROM {sources} WHERE " + " AND ".join(
+        f"a{number}.src = a{number + 1}.dst" for number in range(windows - 1)
+    )
+
+
+def not_in(tests: int) -> str:
+    """Each test has what was tested before twice, and its own window three times."""
+    test = "src NOT IN (SELECT dst FROM packets [RANGE 1 min] b)"
+    return "SELECT src FROM packets [RANGE 1 min] a WHERE " + " AND ".join([test] * tests)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "word"),
+    [
+        (chain(MOST_JOINED + 1), f"at most {MOST_JOINED} windows", "packets"),
+        (chain(1_000), f"at most {MOST_JOINED} windows", "packets"),
+        (f"SELECT n FROM ({chain(MOST_JOINED + 1)}) AS t", f"at most {MOST_JOINED} windows", "packets"),
+        (" UNION ALL ".join([chain(4)] * 17), f"at most {MOST_READ} windows", "packets"),
+        (not_in(5), f"would read 125 windows and tables, and {MOST_READ} are", "IN"),
+        (" UNION ALL ".join([not_in(3)] * 3), f"would read 87 windows and tables, and {MOST_READ} are", "SELECT"),
+    ],
+)
+def test_what_joins_too_much_is_refused_at_the_word(text: str, limit: str, word: str) -> None:
+    with pytest.raises(CqlError, match=limit) as caught:
+        bind_continuous(as_select(text), EVERYTHING)
+    assert caught.value.span is not None
+    assert text[caught.value.span.start : caught.value.span.end] == word
+
+
+def test_as_many_windows_as_may_be_are_planned() -> None:
+    conditions = " AND ".join(f"a{number % 16}.src + {number} > a{(number + 1) % 16}.dst" for number in range(1_000))
+    sub_queries = ", ".join(f"({chain(MOST_JOINED)}) s{number}" for number in range(MOST_READ // MOST_JOINED))
+    for text in (
+        chain(MOST_JOINED),
+        f"{chain(MOST_JOINED)} AND {conditions}",
+        f"SELECT s0.src FROM {sub_queries} WHERE s0.src = s1.src AND s1.src = s2.src AND s2.src = s3.src",
+        " UNION ".join(["SELECT src FROM packets [RANGE 1 min]"] * MOST_READ),
+        not_in(4),
+    ):
+        decided = unmeasured(as_select(text), EVERYTHING, AUTO)
+        assert decided.choice.plan.schema.names == ["src"]
 
 
 def test_values_are_counted_in_each_list_by_itself() -> None:

@@ -49,6 +49,8 @@ MOST_ALTERNATIVES = 200
 # windows with some dozens of columns all alternatives are considered, of more so few that a second is enough.
 _MOST_SQUARES = 36 * MOST_ALTERNATIVES
 _MOST_PARTS = 500 * MOST_ALTERNATIVES
+# Whatever goes through a chain of ANDs takes a level of Python's stack for each.
+_LONGEST_CHAIN = 50
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "null_safe_eq", "is_null", "is_not_null", "in")
 _SAFE = frozenset((*_COMPARISONS, "and", "or", "not"))
 
@@ -178,6 +180,8 @@ def _filtered(node: Node, conditions: list[Expression]) -> Node:
     if not conditions:
         return node
     together = conditions[0]
+    if len(conditions) > _LONGEST_CHAIN:
+        return Filter(node, Call("and", tuple(conditions), pa.bool_()))
     for condition in conditions[1:]:
         together = Call("and", (together, condition), pa.bool_())
     return Filter(node, together)

@@ -24,7 +24,7 @@ from sash.language.binding.shape import word_in
 from sash.language.binding.shedding import check_shed_continuous
 from sash.language.continuous.approx import check_approx
 from sash.language.continuous.body import Body
-from sash.language.continuous.from_clause import Query
+from sash.language.continuous.from_clause import Query, read_by
 from sash.language.continuous.groups import ContinuousGroups
 from sash.language.continuous.nested import aggregate_of_results, is_aggregate_of_results
 from sash.language.continuous.outputs import refuse_output, windowed_results, with_output, with_sampling
@@ -58,6 +58,7 @@ def bind_continuous(select: Select, catalog: Catalog) -> Node:
         inner = select if select.output is None else Select(select.tree, select.script, extent(select.tree))
         node, clause = _bind(inner, query), _output(select)
         plan = with_output(node, clause, query) if query.slide is None else with_sampling(node, clause, query)
+        query.check_size(read_by(plan), select.word, ": ask for less, in several queries")
         check_approx(plan, select)
         check_shed_continuous(select, streams_of(plan), catalog)
         return plan

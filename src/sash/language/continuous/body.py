@@ -16,7 +16,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.language.binding import select_list
-from sash.language.continuous.from_clause import Query, bind_from
+from sash.language.continuous.from_clause import Query, bind_from, read_by
 from sash.language.continuous.internal import refuse_internal
 from sash.language.continuous.joins import Rows
 from sash.language.continuous.outputs import refuse_output
@@ -34,6 +34,10 @@ from sash.plan.continuous import Filter, Intersection, Map, Negation, Node, Unio
 from sash.plan.expressions import Call, Expression, Field
 
 _TIED = "a sub-query is tied to the query around it by equalities, with one side of each: t.k = s.k"
+_OFTEN = (
+    ": NOT IN has what it tests twice and its sub-query three times, because of NULLs. "
+    "Where there are none, write NOT EXISTS (SELECT .. WHERE y = x)"
+)
 Keys = tuple[tuple[str, str], ...]
 
 
@@ -84,7 +88,10 @@ class Body:
             self._query.check_bounded(side, match.test.title)
         if not match.test.negated:
             return Intersection(node, match.right, _together(value, keys), whole=True)
-        return _not_in(node, match.right, keys, value) if value else Negation(node, match.right, keys, whole=True)
+        if not value:
+            return Negation(node, match.right, keys, whole=True)
+        self._query.check_size(2 * read_by(node) + 3 * read_by(match.right), match.test.at, _OFTEN)
+        return _not_in(node, match.right, keys, value)
 
 
 def _not_in(node: Node, right: Node, keys: Keys, value: Keys) -> Node:

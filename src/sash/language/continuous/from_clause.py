@@ -24,10 +24,11 @@ from sash.language.expressions.predicates import compare, require_boolean
 from sash.language.expressions.scope import AnswerTable, Scope, WindowColumns
 from sash.language.expressions.terms import Term
 from sash.language.expressions.typer import type_expression
+from sash.language.reading.limits import MOST_READ
 from sash.language.reading.places import extent, span_of, window_clause, word_of
 from sash.language.reading.statements import Select
 from sash.language.reading.window_clause import WindowClause
-from sash.plan.continuous import BaseWindow, GroupBy, Node, inputs, windows
+from sash.plan.continuous import BaseWindow, GroupBy, Node, NrrJoin, RelationJoin, edges, inputs, windows
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 
 
@@ -55,6 +56,12 @@ class Query:
         """The plan of a query inside of this one; `window` is over its results."""
         return self.bind(Select(tree, self.script, extent(tree)), window)
 
+    def check_size(self, read: int, at: Span, why: str = "") -> None:
+        """What is not written often may still be read often; `why` says so, with the way out."""
+        if read > MOST_READ:
+            reason = f"the plan of this query would read {read:,} windows and tables, and {MOST_READ} are the most"
+            raise CqlError(reason + why, self.script, at)
+
     def check_bounded(self, node: Node, what: str) -> Node:
         """The node, unless an operator that remembers its input would remember all of a stream."""
         for alias, of_what in _unbounded(node):
@@ -76,6 +83,11 @@ def _unbounded(node: Node) -> Iterator[tuple[str, str]]:
     elif not isinstance(node, GroupBy | ResultWindow):  # groups and windows are all that is remembered
         for part in inputs(node):
             yield from _unbounded(part)
+
+
+def read_by(node: Node) -> int:
+    """How many windows and tables a plan reads, each as often as it stands there."""
+    return sum(isinstance(part, BaseWindow | NrrJoin | RelationJoin) for _, part in edges(node))
 
 
 @dataclass(frozen=True)

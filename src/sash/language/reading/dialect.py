@@ -16,6 +16,7 @@ from sash.language.reading.limits import (
     check_text,
     check_tokens,
     check_tree,
+    check_windows,
     unclosed,
     within_stack,
 )
@@ -64,6 +65,7 @@ def _parse(method: Any, tokens: list[Token], text: str) -> exp.Expr:
     if not trees or trees[0] is None:
         raise CqlError("nothing to read here", text, token_span(tokens[0]))
     check_tree(trees[0], text)
+    check_windows(trees[0], text)
     return trees[0]
 
 

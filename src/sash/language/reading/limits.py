@@ -1,6 +1,6 @@
 """How long, how wide and how deep text may be; what is beyond is refused before it costs anything.
 
-    text ──► characters, tokens (estimated) ──► tokenizer ──► words, nesting, IN lists ──► parser ──► depth of the tree
+    text ──► characters, tokens (estimated) ──► tokenizer ──► words, nesting, IN lists ──► parser ──► depth, windows
 
 The parser and everything behind it are recursive, and slow where there are many tokens: whoever may send text to a
 session must not be able to keep it busy, or to exhaust its stack. An error names the limit.
@@ -38,6 +38,10 @@ MOST_NESTED = 32
 # A level of the tree takes about three frames of the binder's.
 MOST_DEEP = 200
 MOST_VALUES = 1_000
+# In FROM of one SELECT, and in all of a query. How many orders there are to join in, and how long each takes to price,
+# grow with them; the plan of a continuous query has every NOT IN several times, and is counted once more.
+MOST_JOINED = 16
+MOST_READ = 64
 # Longer than the name of any column, and than any number that Spark can hold.
 LONGEST_WORD = 1_000
 # An INTERVAL is a whole number, of 18 digits at most, and a unit.
@@ -150,6 +154,24 @@ def check_tree(tree: exp.Expr, text: str) -> None:
             reason = f"an expression of more than {MOST_DEEP} levels; a + b + c has three"
             raise CqlError(reason, text, word_of(level[0]))
         level, depth = [child for node in level for child in _below(node)], depth + 1
+
+
+def check_windows(tree: exp.Expr, text: str) -> None:
+    """Before the binder: how many windows, tables and sub-queries are joined, and how many are read in all."""
+    for select in tree.find_all(exp.Select):
+        joins = select.args.get("joins") or []
+        if len(joins) >= MOST_JOINED:
+            reason = f"a SELECT joins at most {MOST_JOINED} windows, tables and sub-queries"
+            raise CqlError(f"{reason}: ask for less, in several queries", text, _named_at(joins[MOST_JOINED - 1].this))
+    found = list(tree.find_all(exp.Table))
+    if len(found) > MOST_READ:
+        named = sorted(found, key=lambda table: _named_at(table).start)
+        reason = f"a query reads at most {MOST_READ} windows and tables"
+        raise CqlError(f"{reason}: ask for less, in several queries", text, _named_at(named[MOST_READ]))
+
+
+def _named_at(source: exp.Expr) -> Span:
+    return word_of(source.this if isinstance(source, exp.Table) else source)
 
 
 def _below(node: exp.Expr) -> Iterator[exp.Expr]:
