@@ -27,10 +27,17 @@ class Choice:
     candidates: tuple[str, ...]
 
 
-def choose(written: Node, statistics: Statistics, execution: str = AUTO) -> Choice:
-    """The plan and the strategy for a query; `execution` may insist on a strategy."""
+def best_plans(written: Node, statistics: Statistics) -> dict[str, Node]:
+    """The cheapest plan for each strategy: what takes long about a choice, with many windows about a second."""
     found = rewritten(written)
-    plans = {strategy: cheapest(found, statistics, strategy) for strategy in STRATEGIES}
+    return {strategy: cheapest(found, statistics, strategy) for strategy in STRATEGIES}
+
+
+def choose(
+    written: Node, statistics: Statistics, execution: str = AUTO, plans: Mapping[str, Node] | None = None
+) -> Choice:
+    """The plan and the strategy for a query; `execution` may insist on a strategy. `plans` are the best, if known."""
+    plans = plans or best_plans(written, statistics)
     prices = {strategy: cost(plan, statistics, strategy) for strategy, plan in plans.items()}
     candidates = considered(written) if execution == AUTO else (execution,)
     strategy = min(candidates, key=prices.__getitem__)

@@ -58,6 +58,8 @@ class QueryCommands:
     def register(
         self, select: Select, name: str, priority: int, lifetime: Micros | None, synopsis: str | None
     ) -> Query:
+        if is_continuous(select):
+            self._continuous.prepare(select, self.execution, self._shared.lock)
         with self._shared.lock:
             check_name("query", name)
             serial = self._shared.history.version + 1

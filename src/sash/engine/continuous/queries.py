@@ -6,7 +6,9 @@ go into the catalog, so a restart compiles the same plan again and finds its sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +25,7 @@ from sash.engine.continuous.plan_runtime import PlanRuntime
 from sash.engine.continuous.plans import ContinuousQuery, Joined, Plans, is_group, is_indexed
 from sash.engine.records.history import CatalogHistory
 from sash.language import Select, bind_continuous
-from sash.plan.choice import Choice, choose, considered
+from sash.plan.choice import Choice, best_plans, choose, considered
 from sash.plan.continuous import Map, Node, streams_of
 from sash.plan.estimates import Statistics, values_of
 from sash.plan.rewrites import optimise
@@ -126,6 +128,26 @@ class ContinuousQueries:
         self._measured = measured
         self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
         self._written: dict[RegisteredQuery, Node] = {}
+        # What `prepare` found: for which plan as written, and by what statistics.
+        self._prepared: deque[tuple[Node, Statistics, Mapping[str, Node]]] = deque(maxlen=8)
+
+    def prepare(self, select: Select, execution: str, lock: AbstractContextManager[object]) -> None:
+        """Look for the best plans of a query before it is registered, without the lock that micro-batches wait for.
+
+        The catalog may change meanwhile: `compile` binds the query again, and what was found counts only if it is of
+        the same plan and the same statistics. What is wrong with the query is said there, too.
+        """
+        with suppress(SashError):
+            with lock:
+                written = bind_continuous(select, self._catalog)
+                twin = self._twin(written, execution)
+                known = Statistics.of(twin.measurements) if twin else self._measured(streams_of(written))
+            if _indexed(written, execution) is None:
+                self._prepared.append((written, known, best_plans(written, known)))
+
+    def _choose(self, written: Node, known: Statistics, execution: str) -> Choice:
+        prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
+        return choose(written, known, execution, next(prepared, None))
 
     def compile(self, select: Select, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
         """The registration of a query with the streams that it reads; what only periodic ones have is refused.
@@ -211,14 +233,14 @@ class ContinuousQueries:
         if joined is not None:
             known = current if before is None else Statistics.of(before.measurements)
             asked = Joined(joined, select.text, _groups(joined, known))
-            return Decision(written, choose(written, known, UPA), known, execution, current, joined=asked)
+            return Decision(written, self._choose(written, known, UPA), known, execution, current, joined=asked)
         indexed = _indexed(written, execution) if twin is None or is_indexed(twin.state) else None
         if indexed is not None:
             return Decision(written, _only(written), current, execution, current, indexed=indexed)
         if twin is None or execution not in (AUTO, twin.execution):
-            return Decision(written, choose(written, current, execution), current, execution, current)
+            return Decision(written, self._choose(written, current, execution), current, execution, current)
         known = Statistics.of(twin.measurements)
-        return Decision(written, choose(written, known, twin.execution), known, execution, current, twin.name)
+        return Decision(written, self._choose(written, known, twin.execution), known, execution, current, twin.name)
 
     def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
         """A registered query with the same plan as it was written, and a strategy that would do."""
