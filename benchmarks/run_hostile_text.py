@@ -1,9 +1,11 @@
-"""How long it takes to parse or refuse a megabyte of text that is meant to keep the parser busy.
+"""How long it takes to parse or refuse a megabyte of text that is meant to keep the parser busy; and to plan queries
+that are meant to keep the optimiser busy.
 
     python -m benchmarks.run_hostile_text [--repeat 3]
 
-Each text is as long as asked for and as long as the limits let it be; the better of some repetitions counts. Prints
-a table, and writes benchmarks/out/hostile_text.json.
+Each text is as long as asked for and as long as the limits let it be; queries have as many windows and conditions as
+the limits let them have, and are parsed, bound and planned as if they were registered. The better of some repetitions
+counts, in seconds of processor time. Prints a table, and writes benchmarks/out/hostile_text.json.
 """
 
 from __future__ import annotations
@@ -11,12 +13,18 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pyarrow as pa
+
+from sash.catalog import Catalog, Stream
 from sash.core.errors import SashError
+from sash.engine.compiler import as_select
+from sash.engine.continuous.queries import unmeasured
 from sash.language import parse_script
-from sash.language.reading.limits import MOST_DEEP, MOST_NESTED, MOST_VALUES, STATEMENTS
+from sash.language.reading.limits import MOST_DEEP, MOST_JOINED, MOST_NESTED, MOST_READ, MOST_VALUES, STATEMENTS
+from sash.plan.strategies import AUTO
 
 OUT = Path(__file__).parent / "out"
 MEGABYTE = 1_000_000
@@ -73,17 +81,83 @@ MOST = {
     "as many statements as may be": "SHOW QUERIES;" * (STATEMENTS.tokens // 3 - 10),
 }
 
+WINDOW = "packets [RANGE 1 min]"
+# As many conditions between windows as fit beside the windows.
+MANY = STATEMENTS.tokens // 15
 
-def measure(text: str, repeat: int) -> tuple[float, str]:
+
+def _joined(conditions: Iterable[str], columns: str = "a0.a", windows: int = MOST_JOINED) -> str:
+    sources = ", ".join(f"{WINDOW} a{number}" for number in range(windows))
+    return f"SELECT {columns} FROM {sources} WHERE " + " AND ".join(conditions)
+
+
+def _chain(windows: int = MOST_JOINED) -> list[str]:
+    return [f"a{number}.a = a{number + 1}.b" for number in range(windows - 1)]
+
+
+def _between(operator: str) -> list[str]:
+    pairs = ((number, number % (MOST_JOINED - 1)) for number in range(MANY))
+    return [f"a{place}.a + {number} {operator} a{place + 1}.b + {number}" for number, place in pairs]
+
+
+def _tested(test: str, number: int) -> str:
+    return f"SELECT a FROM {WINDOW} a WHERE " + " AND ".join([test] * number)
+
+
+def _sub_queries() -> str:
+    sources = ", ".join(f"({_joined(_chain())}) s{number}" for number in range(MOST_READ // MOST_JOINED))
+    return f"SELECT s0.a FROM {sources} WHERE s0.a = s1.a AND s1.a = s2.a AND s2.a = s3.a"
+
+
+_PLACES = range(MOST_JOINED)
+PLANNED = {
+    "a chain": _joined(_chain()),
+    "a star": _joined(f"a0.a + {number} = a{number}.a" for number in _PLACES[1:]),
+    "a clique": _joined(f"a{one}.a + {other} = a{other}.a + {one}" for one in _PLACES for other in range(one)),
+    "one attribute": _joined(f"a0.a = a{number}.a" for number in _PLACES[1:]),
+    "many keys": _joined(_between("=")),
+    "many conditions": _joined([*_chain(), *_between(">")]),
+    "many columns": _joined(
+        _chain(), ", ".join(f"a{each % MOST_JOINED}.a + {each} AS c{each}" for each in range(MANY))
+    ),
+    "sub-queries": _sub_queries(),
+    "UNION ALL of joins": " UNION ALL ".join([_joined(_chain(4), windows=4)] * (MOST_READ // 4)),
+    "UNION": " UNION ".join([f"SELECT a FROM {WINDOW}"] * MOST_READ),
+    "EXCEPT": " EXCEPT ".join([f"SELECT a FROM {WINDOW}"] * MOST_READ),
+    "EXISTS": _tested(f"EXISTS (SELECT * FROM {WINDOW} t WHERE t.a = a.a)", MOST_READ - 1),
+    "NOT EXISTS": _tested(f"NOT EXISTS (SELECT * FROM {WINDOW} t WHERE t.a = a.a)", MOST_READ - 1),
+    "NOT IN": _tested(f"a NOT IN (SELECT b FROM {WINDOW} t)", 4),
+    "more NOT INs than may be": _tested(f"a NOT IN (SELECT b FROM {WINDOW} t)", MOST_READ - 1),
+    "more windows than may be": _joined(_chain(1_000), windows=1_000),
+}
+
+
+def _read(text: str) -> str:
+    return f"{len(parse_script(text))} statements"
+
+
+def _plan(text: str) -> str:
+    unmeasured(as_select(text), _catalog(), AUTO)
+    return "planned"
+
+
+def _catalog() -> Catalog:
+    known = Catalog()
+    columns = [("ts", pa.timestamp("us", "UTC")), ("a", pa.int32()), ("b", pa.int32())]
+    known.add_stream(Stream("packets", pa.schema(columns), "ts"))
+    return known
+
+
+def measure(text: str, repeat: int, action: Callable[[str], str] = _read) -> tuple[float, str]:
     """The least seconds, and what came of it."""
     taken, outcome = [], ""
     for _ in range(repeat):
-        started = time.perf_counter()
+        started = time.process_time()
         try:
-            outcome = f"{len(parse_script(text))} statements"
+            outcome = action(text)
         except SashError as error:
             outcome = str(error).splitlines()[0]
-        taken.append(time.perf_counter() - started)
+        taken.append(time.process_time() - started)
     return min(taken), outcome
 
 
@@ -94,8 +168,10 @@ def main() -> None:
     texts = {f"1 MB: {name}": make(MEGABYTE) for name, make in TEXTS.items()}
     texts |= {f"{STATEMENTS.characters:,}: {name}": make(STATEMENTS.characters) for name, make in TEXTS.items()}
     found, longest = [], 0.0
-    for name, text in (texts | MOST).items():
-        seconds, outcome = measure(text, repeat)
+    work = [(name, text, _read) for name, text in (texts | MOST).items()]
+    work += [(f"planned: {name}", text, _plan) for name, text in PLANNED.items()]
+    for name, text, action in work:
+        seconds, outcome = measure(text, repeat, action)
         longest = max(longest, seconds)
         found.append({"text": name, "characters": len(text), "seconds": seconds, "outcome": outcome})
         print(f"{seconds:7.3f} s  {name:36} {outcome[:90]}")

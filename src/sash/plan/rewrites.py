@@ -77,9 +77,11 @@ def cheapest(plans: Sequence[Node], known: Statistics, strategy: str) -> Node:
 def _affordable(plan: Node) -> int:
     """How many alternatives of a plan are considered, the plan itself included."""
     nodes = [node for _, node in edges(plan)]
-    parts = sum(len(node.schema) + sum(map(_parts, _expressions(node))) for node in nodes)
-    by_windows = _MOST_SQUARES // max(1, sum(isinstance(node, BaseWindow) for node in nodes)) ** 2
-    return max(1, min(MOST_ALTERNATIVES, by_windows, _MOST_PARTS // parts))
+    windows = max(1, sum(isinstance(node, BaseWindow) for node in nodes))
+    # A key has a place for every input of a join that is fused.
+    keys = windows * sum(len(node.keys) for node in nodes if isinstance(node, Join))
+    parts = keys + sum(len(node.schema) + sum(map(_parts, _expressions(node))) for node in nodes)
+    return max(1, min(MOST_ALTERNATIVES, _MOST_SQUARES // windows**2, _MOST_PARTS // parts))
 
 
 def _expressions(node: Node) -> list[Expression]:
