@@ -1,4 +1,7 @@
-"""Every step that changes the disk has its moments: there is no call that goes past `around` (core/faults.py)."""
+"""Every step that changes the disk has its moments: there is no call that goes past `around` (core/faults.py).
+
+And no new directory is forgotten: `make_directory` (storage/files.py) syncs the one above it.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,14 @@ import sash
 SOURCES = Path(sash.__file__).parent
 # These write logs and what users asked for, never a checkpoint or an archive.
 OTHERS = {"cli", "server"}
-# What waited for a sink that is given up, or whose query is dropped: only removed, and by whoever dies then.
+# The directory of answers that wait for a sink: the checkpoint has made it (`unwritten`), and nobody reads what is
+# left of it when the sink is given up.
 LEFT_OUT = {"engine/answers/outlet.py"}
 STEPS = {
     *("os.fsync", "os.replace", "os.rename", "os.truncate", "os.ftruncate", "os.remove", "os.unlink", "os.rmdir"),
     "shutil.rmtree",
 }
-METHODS = {"unlink", "rmdir"}
+METHODS = {"unlink", "rmdir", "mkdir"}
 
 
 def unnamed(tree: ast.AST, inside: bool = False) -> Iterator[ast.Call]:

@@ -1,4 +1,5 @@
-"""Moments at which our own writing may break off: before and after every write, sync, rename, removal and truncation.
+"""Moments at which our own writing may break off: before and after every write, sync, rename, removal and truncation,
+and when a directory is made.
 
     before write ─ after write ─ before sync ─ after sync ─ before rename ─ after rename ─ before remove ─ after remove
 

@@ -29,7 +29,16 @@ import pyarrow as pa
 
 from sash.core.errors import CheckpointError
 from sash.core.events import report
-from sash.storage.files import damaged, read_facts, read_table, remove, write_facts, write_table, written
+from sash.storage.files import (
+    damaged,
+    make_directory,
+    read_facts,
+    read_table,
+    remove,
+    write_facts,
+    write_table,
+    written,
+)
 from sash.storage.lasting import Lasting, merged
 
 logger = logging.getLogger("sash.storage")
@@ -74,7 +83,7 @@ class EpochLog:
     """
 
     def __init__(self, directory: Path, replays: Callable[[int], bool] = never) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._directory = directory
         self._manifest: Record = {"number": 0, "epoch": -1, "snapshot": None, "entries": [], "previous": None}
         # Recovery goes back behind the snapshot, which is damaged, to this one and its entries.

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from sash.core.errors import CheckpointError
 from sash.core.faults import around
-from sash.storage.files import written
+from sash.storage.files import make_directory, written
 
 _PATIENCE_SECONDS = 30.0
 _RECORD_BYTES = 128
@@ -28,7 +28,7 @@ class Fence:
     """Ownership of a checkpoint directory, from construction to `release` or the death of the process."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._path = directory / "owner.lock"
         self._file = _opened(self._path)
         try:

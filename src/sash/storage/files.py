@@ -79,6 +79,16 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def make_directory(directory: Path) -> None:
+    """A directory and those above it; each that is new is named, on disk, in the one above it."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent)
+    with around("make", directory):
+        directory.mkdir(exist_ok=True)
+    sync_directory(directory.parent)
+
+
 @contextmanager
 def written(path: Path) -> Iterator[None]:
     """A full disk and the like, in words that say which file it was."""

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from sash.core.errors import CheckpointError, SashError
 from sash.core.time import Micros
-from sash.storage.files import damaged, remove, sync_directory, sync_file
+from sash.storage.files import damaged, make_directory, remove, sync_directory, sync_file
 from sash.storage.seals import Seals, checksum_of, wrong_size
 
 # The part of an epoch's directory that has the rows of one sub-window.
@@ -44,7 +44,7 @@ class WindowFiles:
     """
 
     def __init__(self, directory: Path, durable: bool = False) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         self._directory = directory.resolve()
         self._durable = durable
         # The directories of sub-windows that are in the window, by their ends.

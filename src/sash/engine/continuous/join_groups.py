@@ -13,7 +13,7 @@ from sash.engine.continuous.join_layout import JoinLayout
 from sash.engine.continuous.join_runtime import JoinRuntime, Member, Surroundings, layout_of
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import JoinLoad
-from sash.storage.files import damaged, read_facts, write_facts
+from sash.storage.files import damaged, make_directory, read_facts, write_facts
 
 # Opens the runtime of a layout in a directory: founders, layout, directory.
 Open = Callable[[Sequence[Member], JoinLayout, Path], JoinRuntime]
@@ -61,7 +61,7 @@ class JoinGroups:
         return found
 
     def _founded(self, directory: Path, founders: Sequence[Member], layout: JoinLayout) -> JoinRuntime:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         write_facts(directory / "group.json", {"founders": founders, "layout": layout.signature})
         return self._open(founders, layout, directory)
 

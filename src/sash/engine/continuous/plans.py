@@ -43,7 +43,7 @@ from sash.plan.shared_joins import JoinedAggregate
 from sash.plan.strategies import UPA
 from sash.state import files
 from sash.storage.epochs import EpochLog
-from sash.storage.files import read_facts, remove, write_facts
+from sash.storage.files import make_directory, read_facts, remove, write_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -335,7 +335,7 @@ class Plans:
         from sash.spark.buckets import BucketedPlan
 
         state = directory / "state"
-        state.mkdir(parents=True, exist_ok=True)
+        make_directory(state)
         session, durable = self._spark(), self._root is not None
         buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
         bucketed = BucketedPlan(

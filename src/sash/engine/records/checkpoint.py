@@ -23,7 +23,7 @@ from sash.core.errors import CheckpointError
 from sash.engine.records.history import CatalogHistory, stream_of
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
-from sash.storage.files import damaged, remove, unsealed, write_facts
+from sash.storage.files import damaged, make_directory, remove, unsealed, write_facts, written
 from sash.storage.window_files import WindowFiles
 
 FORMAT = 5
@@ -60,14 +60,14 @@ class Checkpoint:
             return
         try:
             text = path.read_bytes()
-            written = json.loads(text).get("format")
-            if written == FORMAT:
+            found = json.loads(text).get("format")
+            if found == FORMAT:
                 unsealed(text)
                 return
         except (OSError, ValueError, AttributeError) as error:
             raise CheckpointError(f"the checkpoint file {path} is damaged: {error}") from None
         raise CheckpointError(
-            f"the checkpoint {self._root} has format {written}, this version of Sash reads format {FORMAT}; "
+            f"the checkpoint {self._root} has format {found}, this version of Sash reads format {FORMAT}; "
             "use the version that wrote it, or another directory"
         )
 
@@ -112,8 +112,11 @@ class Checkpoint:
         return self._root / "archives"
 
     def unwritten(self, query: str, serial: int, sink: str) -> Path:
-        """Where answers wait that a sink would not take."""
-        return self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
+        """Where answers wait that a sink would not take; made before any does, to outlive a loss of power with them."""
+        place = self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
+        with written(place):
+            make_directory(place)
+        return place
 
     def forget_unwritten(self, query: str, serial: int) -> None:
         remove(self._root / "unwritten" / f"{query.lower()}-{serial}")

@@ -29,7 +29,7 @@ from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.core.faults import around
 from sash.engine.records.superseded import superseded
-from sash.storage.files import damaged, sealed, truncate, unsealed, write_bytes, written
+from sash.storage.files import damaged, sealed, sync_directory, truncate, unsealed, write_bytes, written
 
 logger = logging.getLogger("sash.engine")
 
@@ -90,6 +90,9 @@ class CatalogHistory:
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 with around("sync", path):
                     os.fsync(file.fileno())
+                if end == 0:
+                    # The file may be new.
+                    sync_directory(path.parent)
             except OSError:
                 # Half a line must not stand before the next one.
                 truncate(path, end)

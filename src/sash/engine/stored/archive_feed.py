@@ -95,6 +95,8 @@ class ArchiveFeed:
             try:
                 files = max(1, number // ROWS_PER_FILE)
                 write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch), files)
+                # Before the micro-batch is committed: Spark will not bring it again.
+                self._inbox.sync(epoch)
             except Exception as error:
                 raise ArchiveError(
                     f"archive '{self.declared.name}' cannot take a micro-batch: {first_line(error)}; "

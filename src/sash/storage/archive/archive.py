@@ -33,7 +33,7 @@ from sash.storage.archive.states import FOLDER, States
 from sash.storage.archive.upkeep import STRATEGIES, DataFile
 from sash.storage.archive.writer import Divided, Repartition, Rewrite, Writer
 from sash.storage.fence import Fence
-from sash.storage.files import sync_directory
+from sash.storage.files import make_directory, sync_directory
 
 # How much the queries since the last update weigh in the average.
 _RECENT = 0.25
@@ -96,7 +96,7 @@ class Archive(Reader):
         try:
             if (where / MANIFEST).exists():
                 raise ArchiveError(f"there is an archive in {where} already; open it, or choose another directory")
-            (where / FOLDER).mkdir(exist_ok=True)
+            make_directory(where / FOLDER)
             write_manifest(where, Manifest(spec))
             sync_directory(where.absolute().parent)
             return cls(where, fence)

@@ -19,7 +19,7 @@ from sash.core.changes import INSTANT
 from sash.core.time import Micros
 from sash.storage.archive.reading import CHECKED_PAGES
 from sash.storage.archive.spec import INSERTED, Spec
-from sash.storage.files import drafted, remove, sync_directory
+from sash.storage.files import drafted, make_directory, remove, sync_directory, sync_file
 
 FOLDER = "inbox"
 # What Spark leaves in a directory that it has written wholly.
@@ -58,13 +58,21 @@ class Inbox:
 
     def __init__(self, archive: Path, spec: Spec) -> None:
         self._folder = archive / FOLDER
-        self._folder.mkdir(exist_ok=True)
+        make_directory(self._folder)
         self._spec = spec
 
     def put(self, number: int, records: pa.Table) -> None:
         """Records with their two times (`with_times`)."""
         with drafted(self.place(number)) as file:
             pq.write_table(records.cast(self._spec.stored), file, write_page_checksum=True)
+        sync_directory(self._folder)
+
+    def sync(self, number: int) -> None:
+        """What Spark has written as a delivery outlives a loss of power, as what is `put` does."""
+        place = self.place(number)
+        for path in _files_of(place):
+            sync_file(path)
+        sync_directory(place)
         sync_directory(self._folder)
 
     def place(self, number: int) -> Path:
