@@ -16,7 +16,6 @@ A crash before 6 replays the epoch: subscribers may see its answers again, state
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -63,8 +62,6 @@ from sash.transactions import Isolation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-logger = logging.getLogger("sash.engine")
 
 
 class RunningStream:
