@@ -103,7 +103,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Told, list[Any],
         runtime = run(tmp_path_factory.mktemp("whole"), told)
     view = runtime.rows()[0].to_table().to_pylist()
     assert len(told) >= EPOCHS and view
-    assert {"write", "sync", "rename", "remove"} == {moment.split()[1] for moment in counting.seen}
+    assert {"make", "write", "sync", "rename", "remove"} == {moment.split()[1] for moment in counting.seen}
     assert any(moment.startswith("after rename 0000") for moment in counting.seen), "state files"
     return told, view, counting.moments
 

@@ -79,7 +79,7 @@ STORY = ["batch", "batch", "compact", "batch", "compact", "batch", "batch", "com
 def test_a_death_at_every_moment(tmp_path: Path, half: bool) -> None:
     with listening(counting := Death(at=NEVER)):
         told(tmp_path / "whole", STORY)
-    assert {moment.split()[1] for moment in counting.seen} == {"write", "sync", "rename", "remove"}
+    assert {moment.split()[1] for moment in counting.seen} == {"make", "write", "sync", "rename", "remove"}
     for at in range(1, counting.moments + 1):
         directory = tmp_path / str(at)
         with pytest.raises(Killed), dying(at, half):
