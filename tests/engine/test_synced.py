@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from sash.core.faults import listening
 from sash.core.time import SECOND
+from sash.engine.answers.outlet import Outlet
 from sash.engine.records.history import CatalogHistory
 from sash.engine.stored import keep_batch
 from sash.storage.archive import with_times
@@ -49,6 +52,15 @@ def written_as_by_spark(rows: Any, stream: Any, lifetime: str, after: int | None
     (place / "_SUCCESS").touch()
 
 
+class Ill:
+    """A sink that takes nothing: answers wait in the checkpoint."""
+
+    name = "ill"
+
+    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        raise OSError("not today")
+
+
 def test_all_that_a_session_has_committed_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keep_batch, "rows_to_keep", kept_rows)
     monkeypatch.setattr("sash.spark.archive.write_rows", written_as_by_spark)
@@ -58,12 +70,12 @@ def test_all_that_a_session_has_committed_is_on_disk(tmp_path: Path, monkeypatch
         assert disk.lacks(root) == [] and disk.lacks(root.parent) == []
         query = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec]", name="q")
         session.sql("CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 1 min UPDATE EVERY 10 sec")
-        session.place_for_unwritten(query, "sink")
+        query._write_into(Outlet("q", Ill(), session.place_for_unwritten(query, "sink"), str))
         assert session._checkpoint is not None
         session._checkpoint.window_files(stream())
         for second in (0.5, 1.5, 2.5):
             session.push("s", tuples((second, 1, 1)))
-        assert len(list(root.glob("archives/old/inbox/*/part-*"))) == 3
+        assert len(list(root.glob("archives/old/inbox/*/part-*"))) == 3 and list(root.glob("unwritten/*/sink/*.arrow"))
         assert disk.lacks(root) == []
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import threading
 import time
 import zlib
@@ -33,7 +32,7 @@ from sash.core.errors import CheckpointError, SashError
 from sash.core.events import report
 from sash.core.time import to_datetime, to_micros
 from sash.engine.answers.answer import Answer
-from sash.storage.files import damaged, read_table, remove, table_bytes, write_bytes, written
+from sash.storage.files import damaged, make_directory, read_table, remove, table_bytes, write_bytes, written
 
 logger = logging.getLogger("sash.engine")
 
@@ -100,7 +99,7 @@ class Waiting:
             raise NotKeptError(str(error)) from error
 
     def _keep_in(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         last = next((path for path, _ in reversed(self._line) if path is not None), None)
         number = 0 if last is None else int(last.name.split(".")[0]) + 1
         for place, (path, answer) in enumerate(self._line):
@@ -115,7 +114,7 @@ class Waiting:
         self._line.clear()
         self._bytes = 0
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove(self._directory)
 
 
 class Outlet:

@@ -23,7 +23,7 @@ from sash.core.errors import CheckpointError
 from sash.engine.records.history import CatalogHistory, stream_of
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
-from sash.storage.files import damaged, make_directory, remove, unsealed, write_facts, written
+from sash.storage.files import damaged, remove, unsealed, write_facts
 from sash.storage.window_files import WindowFiles
 
 FORMAT = 5
@@ -112,11 +112,8 @@ class Checkpoint:
         return self._root / "archives"
 
     def unwritten(self, query: str, serial: int, sink: str) -> Path:
-        """Where answers wait that a sink would not take; made before any does, to outlive a loss of power with them."""
-        place = self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
-        with written(place):
-            make_directory(place)
-        return place
+        """Where answers wait that a sink would not take."""
+        return self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
 
     def forget_unwritten(self, query: str, serial: int) -> None:
         remove(self._root / "unwritten" / f"{query.lower()}-{serial}")
