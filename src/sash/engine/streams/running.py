@@ -273,16 +273,15 @@ class RunningStream:
         tuples, (table, counted, pending) = self._read(seen, sample, epoch)
         if one_in > 1:
             table = self.pipeline.scaled(table, self.runtime.tables(), one_in)
-        missed = 0
+        batch, missed = self._passes.facts(table), 0
+        reached = self.runtime.next_watermark(batch)
         if self._plans is not None:
-            batch = self._passes.facts(table)
             self._last_rows = batch.rows
-            reached = self.runtime.next_watermark(batch)
             times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
         for feed in self.feeds:
-            feed.take_batch(rows, self.stream, epoch, self._passes.facts(table).rows)
-        kept, dropped = self._rows_to_keep(rows, epoch, self.runtime.next_watermark(self._passes.facts(table)))
+            feed.take_batch(rows, self.stream, epoch, batch.rows)
+        kept, dropped = self._rows_to_keep(rows, epoch, reached)
         missed = max(missed, dropped)
         failed = self._roster.failed_since(failed_before)
         started, live = time.perf_counter(), self.interval is not None
@@ -293,7 +292,7 @@ class RunningStream:
                 self.cluster.bring()
                 numbered = self._passes.numbered(counted, pending)
                 pace = self._pace(began)
-                progress = self.runtime.apply(self._passes.facts(table), numbered, pace, missed, one_in, jumped)
+                progress = self.runtime.apply(batch, numbered, pace, missed, one_in, jumped)
                 self._passes.pending = pending
                 self._keep("batch", kept)
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
@@ -304,7 +303,7 @@ class RunningStream:
             facts |= {"one_in": one_in, "jumped": [jumped.tuples, jumped.first]}
             facts |= self.cluster.facts(progress.outcome.failed)
             if self.input.is_wanted:
-                units = units_in(self.stream.source, rows, self._passes.facts(table).rows)
+                units = units_in(self.stream.source, rows, batch.rows)
                 facts["input"] = self.input.take(units, self._clock.now() - began)
             if self.kept is not None and kept is not None:
                 facts["lasts"] = self.kept.last_end(kept)
