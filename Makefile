@@ -10,10 +10,13 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
-FAST := not spark and not torture
+# A fixed number of processes by cores (tests/support/workers.py); ARGS="-n0" for one, and a debugger.
+SPREAD := --numprocesses=auto --dist=loadfile
+# Without Java the tests with Spark are skipped, and say so.
 WITH_JAVA := JAVA_HOME=$$(tools/java.sh) && export JAVA_HOME &&
+JAVA_IF_ANY := if found=$$(tools/java.sh); then export JAVA_HOME="$$found"; fi;
 
-.PHONY: help demo test fast spark test-ui lint check bench docs site torture format lock clean
+.PHONY: help demo test fast spark slowest deep lint check bench docs site format lock clean
 
 help: ## list the targets
 	@echo 'make TARGET [ARGS="..."]'
@@ -22,14 +25,20 @@ help: ## list the targets
 demo: $(INSTALLED) ## show Sash at work on an embedded packet stream
 	@$(WITH_JAVA) $(BIN)/sash demo $(ARGS)
 
-test: $(INSTALLED) ## run all tests, those with Spark included (up to an hour)
-	@$(WITH_JAVA) $(PYTEST) -m "not torture" $(ARGS)
+test: $(INSTALLED) ## run all tests, those with Spark included (a quarter of an hour on two cores)
+	@$(JAVA_IF_ANY) $(PYTEST) $(SPREAD) --junitxml=build/tests.xml $(ARGS)
 
-fast: $(INSTALLED) ## run the tests and doctests that need no JVM
-	@$(PYTEST) -m "$(FAST)" $(ARGS)
+fast: $(INSTALLED) ## run the tests and doctests that need no JVM; ARGS="tests/plan" for a folder
+	@$(PYTEST) $(if $(ARGS),,$(SPREAD)) -m "not spark and not deep" $(ARGS)
 
-spark: $(INSTALLED) ## run the tests that need one
-	@$(WITH_JAVA) $(PYTEST) -m "spark and not torture" $(ARGS)
+spark: $(INSTALLED) ## run the tests that need a JVM
+	@$(WITH_JAVA) $(PYTEST) $(SPREAD) -m "spark and not deep" $(ARGS)
+
+slowest: ## print the slowest twenty tests of the last make test
+	@$(BIN)/python tools/slowest.py build/tests.xml
+
+deep: $(INSTALLED) ## all examples of property tests, kills, long runs (hours): ARGS="PART ..", see ARGS="--help"
+	@$(WITH_JAVA) $(BIN)/python tools/deep.py $(ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -38,24 +47,17 @@ lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 check: lint ## the same, and the tests that need no JVM
-	$(PYTEST) -m "$(FAST)" $(ARGS)
+	$(PYTEST) $(SPREAD) -m "not spark and not deep" $(ARGS)
 
 bench: $(INSTALLED) ## measure: make bench ARGS="NAME", see sash bench --help
 	@$(WITH_JAVA) $(BIN)/sash bench $(ARGS)
 
 docs: $(INSTALLED) ## run the examples in the docstrings, check the links between *.md
-	@$(PYTEST) -m "$(FAST)" src/sash $(ARGS)
+	@$(PYTEST) tests/docs/test_docstrings.py $(ARGS)
 	@$(BIN)/python tools/check_links.py
-
-test-ui: $(INSTALLED) ## run the tests of the page in a browser (installs chromium on Debian)
-	@tools/chromium.sh >/dev/null
-	@$(PYTEST) -m "ui and not torture" $(ARGS)
 
 site: $(INSTALLED) ## build the documentation's site into build/site, strictly
 	@$(BIN)/python tools/make_site.py
-
-torture: $(INSTALLED) ## run the long tests that CI leaves out (may take hours)
-	@$(WITH_JAVA) $(PYTEST) -m torture --timeout=0 $(ARGS)
 
 format: $(INSTALLED) ## format the code and mend what ruff can mend
 	@$(BIN)/ruff check --fix-only .

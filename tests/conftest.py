@@ -1,4 +1,4 @@
-"""One Spark session for the whole test run; everything else runs without a JVM."""
+"""Profiles of property tests, processes of tests, and the Spark session of a process."""
 
 from __future__ import annotations
 
@@ -7,16 +7,32 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-settings.register_profile("sash", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("torture", parent=settings.get_profile("sash"), max_examples=1_000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sash"))
+from tests.support import workers
+from tests.support.examples import load_profile
+
+load_profile()
+# For JVMs that live minutes: the optimising compiler would take half of their processor time and give it back later.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+NO_JAVA = workers.why_no_java()
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return workers.number_of_workers(config)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return workers.SparkBesideOthers(config, log)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if NO_JAVA and item.get_closest_marker("spark"):
+        item.add_marker(pytest.mark.skip(reason=NO_JAVA))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Sash's own local Spark session, kept for the whole run."""
+    """Sash's own local Spark session, kept while the process lasts."""
     from sash.spark.session import acquire_local_session, release_local_session
 
     yield acquire_local_session()

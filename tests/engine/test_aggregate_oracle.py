@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
+from tests.support.examples import examples
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.forms import FORMS, SEVERAL, Form, Selections
 from tests.support.oracle import duck, same_rows
@@ -61,7 +62,7 @@ def windows(longest: int, slowest: int, lag: int) -> st.SearchStrategy[list[tupl
 
 
 @every_form
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(windows(12, 6, 3), batches())
 def test_time_windows(form: Form, asked: list[tuple[int, int, int]], parts: list[pa.Table]) -> None:
     texts = {
@@ -76,7 +77,7 @@ def test_time_windows(form: Form, asked: list[tuple[int, int, int]], parts: list
 
 
 @every_form
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(windows(20, 9, 4), batches(disorder=2 * SECOND))
 def test_row_windows(form: Form, asked: list[tuple[int, int, int]], parts: list[pa.Table]) -> None:
     texts = {
@@ -96,7 +97,7 @@ def test_row_windows(form: Form, asked: list[tuple[int, int, int]], parts: list[
 
 
 @every_form
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(windows(4, 9, 1), batches(disorder=2 * SECOND), st.sampled_from(["k", "g", "k, g"]))
 def test_partitioned_row_windows(
     form: Form, asked: list[tuple[int, int, int]], parts: list[pa.Table], keys: str
@@ -116,7 +117,7 @@ def test_partitioned_row_windows(
 
 
 @every_form
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @given(windows(1, 9, 3), batches(most=25), st.booleans())
 def test_unbounded_windows(
     form: Form, asked: list[tuple[int, int, int]], parts: list[pa.Table], neighbours: bool
@@ -136,7 +137,7 @@ def test_unbounded_windows(
             assert same_rows(answer.table.to_pylist(), theirs), (texts[f"q{i}"], answer.as_of)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(SEVERAL), st.integers(1, 4), batches(), st.booleans())
 def test_several_windows(form: Form, slide: int, parts: list[pa.Table], rows: bool) -> None:
     unit, scale = ("ROWS", "{}") if rows else ("WINDOW", "{} sec")
@@ -181,7 +182,7 @@ REFUSED = {
 @pytest.mark.parametrize("rows", [False, True], ids=["time", "rows"])
 @pytest.mark.parametrize("kind", KINDS)
 @every_form
-@settings(max_examples=2)
+@settings(max_examples=examples(2))
 @given(windows=windows(12, 6, 3), parts=batches(most=40))
 def test_every_synopsis(
     form: Form, kind: str, rows: bool, windows: list[tuple[int, int, int]], parts: list[pa.Table]

@@ -26,6 +26,7 @@ from sash.engine.stored.kept import KeptWindow
 from sash.engine.stored.sub_windows import TIME
 from sash.synopses.row_folds import RowFold
 from sash.transactions import Recorder, classify
+from tests.support.examples import examples
 from tests.support.oracle import recompute, same_rows
 from tests.support.streams import START, batches, stream, to_table
 from tests.support.threads import PATIENCE, join, start
@@ -50,7 +51,7 @@ def stored(tuples: pa.Table) -> pa.Table:
     return tuples.rename_columns([*tuples.schema.names[:-1], TIME])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     parts=batches(disorder=3 * SECOND),
     text=st.sampled_from(FORMS),

@@ -12,6 +12,7 @@ from sash.core.window import TimeWindow
 from sash.engine.continuous.beginnings import PlanPanes, Seen
 from sash.plan.outputs import Sampled
 from sash.plan.reach import complete_from, pane_of, reaches
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.plans import window
 
@@ -22,7 +23,7 @@ parts_of = st.lists(st.lists(st.integers(1, 6_000), min_size=1, max_size=4), min
     parts=parts_of, length=st.integers(1, 8), slide=st.integers(1, 6), offset=st.sampled_from([0, 250]),
     delay=st.sampled_from([0, 1, 30]), comes=st.integers(0, 2),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_plans_are_complete_when_panes_are(
     parts: list[list[int]], length: int, slide: int, offset: int, delay: int, comes: int
 ) -> None:

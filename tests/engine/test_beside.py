@@ -31,6 +31,7 @@ from sash.transactions import isolation
 from tests.engine.test_policies import Hurry, fed, times
 from tests.support.checks import check_answers
 from tests.support.duck_pass import aggregate
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.shelf import Shelf
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
@@ -318,7 +319,7 @@ def test_it_is_recovered_as_it_was(monkeypatch: pytest.MonkeyPatch, level: str) 
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(query_sets(6), batches(most=40))
 def test_where_there_is_time_answers_are_those_of_one_thread(
     level: str, queries: list[Registered], parts: list[pa.Table]
@@ -330,7 +331,7 @@ def test_where_there_is_time_answers_are_those_of_one_thread(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(query_sets(), batches(most=40), st.data())
 def test_however_time_passes(level: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
     """Answers are right as of their time, multiples of EXACTLY are all answered, and it can be done once more."""
@@ -386,7 +387,7 @@ def test_under_serial_slides_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.lists(st.lists(st.sampled_from([0.0, 0.1, 0.4, 1.0]), max_size=8), min_size=3, max_size=3))
 def test_windows_of_rows(level: str, steps: list[list[float]]) -> None:
     """As of a number of tuples an answer is what it is in `run()`; several may have one time, and stay in order."""
@@ -416,7 +417,7 @@ def test_windows_of_rows(level: str, steps: list[list[float]]) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(query_sets(4), batches(most=40), st.data())
 def test_panes_in_the_cluster(
     level: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject

@@ -18,6 +18,7 @@ from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic import state
 from sash.engine.settings import Settings
 from tests.engine.test_aggregate_oracle import ALL_FORMS, Form, by_time, every_form, expect, windows
+from tests.support.examples import examples
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.oracle import same_rows
 from tests.support.shelf import Shelf, panes_of
@@ -27,7 +28,7 @@ KEYED = [form for form in ALL_FORMS if "GROUP BY" in form.ours or "TOP(" in form
 
 
 @every_form
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(windows(12, 6, 3), batches())
 def test_every_aggregate(form: Form, asked: list[tuple[int, int, int]], parts: list[pa.Table]) -> None:
     texts = {
@@ -63,7 +64,7 @@ DECLARED = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(DECLARED),
     st.lists(st.tuples(st.sampled_from(KEYED), windows(9, 4, 2), st.booleans()), min_size=1, max_size=4),
@@ -96,7 +97,7 @@ def test_as_in_memory(
     all_same(far.finish(), near.finish())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.sampled_from(KEYED), min_size=1, max_size=3), batches(most=60), st.integers(1, 6))
 def test_a_table_that_has_become_large_goes_there(forms: list[Form], parts: list[pa.Table], most: int) -> None:
     declared = stream()
@@ -111,7 +112,7 @@ def test_a_table_that_has_become_large_goes_there(forms: list[Form], parts: list
     all_same(far.finish(), near.finish())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.sampled_from(KEYED), min_size=1, max_size=3), batches(most=60, disorder=SECOND), st.integers(0, 8))
 def test_a_snapshot_has_the_files(forms: list[Form], parts: list[pa.Table], when: int) -> None:
     declared = stream(delay=SECOND)

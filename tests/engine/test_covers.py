@@ -19,6 +19,7 @@ from sash.engine.periodic.onetime import answer_once
 from sash.engine.settings import PREDICATE_SHARING, Settings
 from sash.sharing.choose import Load
 from tests.support.checks import check_answers
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.streams import START, Registered, batches, stream, to_table
 
@@ -68,7 +69,7 @@ def texts(queries: list[Registered]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", PREDICATE_SHARING)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(workloads(), batches(most=40))
 def test_answers(mode: str, queries: list[Registered], parts: list[pa.Table]) -> None:
     feed = Feed(stream(), Settings("conservative", share_predicates=mode))
@@ -77,7 +78,7 @@ def test_answers(mode: str, queries: list[Registered], parts: list[pa.Table]) ->
     check_answers(queries, answers, parts, feed.declared)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(workloads(), batches(most=40), st.data())
 def test_queries_come_and_go(queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
     """Whoever comes and goes, and if all is saved and loaded in between: complete answers are right."""

@@ -30,6 +30,7 @@ from tests.engine.test_join_group import (
     workloads,
 )
 from tests.engine.test_join_group import given as given_tuples
+from tests.support.examples import examples
 from tests.support.relational import answer
 
 # Of six tuples five have the value 1.
@@ -54,7 +55,7 @@ def divided(texts: dict[str, str], tuples: Tuples, cuts: list[int], of: int) -> 
 
 
 @given(workloads(), st.fixed_dictionaries({"s": streams, "t": streams}), cuts, st.integers(2, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_shares_change_no_answer(texts: dict[str, str], tuples: Tuples, cuts: list[int], of: int) -> None:
     """Those of each query's own plan, which is not divided, and of the definition."""
     found = divided(texts, tuples, cuts, of)

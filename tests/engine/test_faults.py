@@ -19,6 +19,7 @@ import sash.storage.epochs
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.core.time import SECOND
+from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, FullDisk, survived
 from tests.support.streams import START, stream, to_table
 from tests.support.without_spark import Sparkless, Step, Told, World, do_without_spark, story_told
@@ -82,12 +83,12 @@ def test_faults_at_some_moments(expected: tuple[Told, list[Any], int], tmp_path:
     check_moments(expected, tmp_path, step=71)
 
 
-@pytest.mark.torture
+@pytest.mark.deep
 def test_faults_at_every_moment(expected: tuple[Told, list[Any], int], tmp_path: Path) -> None:
     check_moments(expected, tmp_path, step=1)
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments=st.lists(st.tuples(st.integers(1, 120), st.booleans()), min_size=2, max_size=4))
 def test_one_fault_after_the_other(
     expected: tuple[Told, list[Any], int],

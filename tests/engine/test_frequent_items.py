@@ -20,6 +20,7 @@ from sash.core.time import SECOND, to_micros
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic.onetime import is_cut
 from tests.engine.test_aggregate_oracle import numbered
+from tests.support.examples import examples
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.streams import START, batches, stream, to_table
 
@@ -156,7 +157,7 @@ def cut(tuples: Rows, edges: list[int], at: str, where: str) -> list[Rows]:
     return [[row for row in tuples if low < row[at] <= high and holds(row)] for high, low in pairwise(edges)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     SHAPES,
     st.integers(1, 12),
@@ -186,7 +187,7 @@ def test_time_windows(
         check(answer.table.to_pylist(), cut(tuples, edges, "_us", where), k, item, by)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     SHAPES,
     st.integers(1, 20),
@@ -214,7 +215,7 @@ def test_row_windows(
         check(answer.table.to_pylist(), cut(tuples, edges, "_n", where), k, item, by)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(SHAPES, st.integers(1, 4), st.integers(1, 6), batches())
 def test_partitioned_windows(
     shape: tuple[int, str, str | None, str], length: int, slide: int, parts: list[pa.Table]
@@ -247,7 +248,7 @@ NEIGHBOURS = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.tuples(st.integers(1, 4), st.just("v"), st.sampled_from([None, "k"]), st.sampled_from(list(PREDICATES))),
     st.integers(2, 12),

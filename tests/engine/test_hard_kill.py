@@ -144,7 +144,7 @@ def test_three_kills(tmp_path: Path) -> None:
     check_kills(tmp_path, kills=3, seed=11)
 
 
-@pytest.mark.torture
+@pytest.mark.deep
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("part", range(10))
 def test_two_hundred_kills(tmp_path: Path, part: int) -> None:

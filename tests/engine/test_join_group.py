@@ -30,6 +30,7 @@ from sash.plan.streams import is_stream
 from sash.scheduling import POLICY_NAMES, policy
 from sash.sharing.choose_join import JoinLoad
 from sash.state import State
+from tests.support.examples import examples
 from tests.support.relational import answer
 
 SEC = 1_000_000
@@ -189,7 +190,7 @@ streams = st.lists(st.tuples(stamps, rows), max_size=12).map(lambda each: sorted
     offset=st.sampled_from([0, SEC, 250_000]),
     strategy=st.sampled_from(["upa", "upa", *STRATEGIES]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_sharing_changes_no_answer(
     texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int, strategy: str
 ) -> None:
@@ -199,7 +200,7 @@ def test_sharing_changes_no_answer(
 
 @pytest.mark.parametrize("name", POLICY_NAMES)
 @given_data(texts=workloads(), tuples=st.fixed_dictionaries({"s": streams, "t": streams}))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_every_policy_answers_rightly_and_in_time(name: str, texts: dict[str, str], tuples: Tuples) -> None:
     """Refreshed earlier perhaps, never later than SLIDE says; each answer is that of its own time."""
     queries = {each: query_of(text) for each, text in texts.items()}
@@ -296,7 +297,7 @@ def test_a_query_that_fails_leaves_the_others_alone() -> None:
 
 
 @given_data(texts=workloads(), tuples=st.fixed_dictionaries({"s": streams, "t": streams}), end=st.integers(1, END - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_end_of_all_streams_may_not_be_the_end(texts: dict[str, str], tuples: Tuples, end: int) -> None:
     """Each query is answered at its next multiple as if nothing more came; then more comes, and nothing is late."""
     queries = {name: query_of(text) for name, text in texts.items()}
@@ -325,7 +326,7 @@ def test_the_end_of_all_streams_may_not_be_the_end(texts: dict[str, str], tuples
     shorter=st.integers(0, 4),
     at=st.integers(9, 20),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_who_comes_later_is_answered_from_what_is_kept(
     texts: dict[str, str], tuples: Tuples, shorter: int, at: int
 ) -> None:

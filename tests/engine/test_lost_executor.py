@@ -14,7 +14,7 @@ import sash
 from tests.engine.test_hard_kill import ROOT, write_data
 from tests.support.cluster import QUERIES, declare, line_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.torture, pytest.mark.timeout(0)]
+pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(0)]
 
 
 def by_time(lines: list[str]) -> dict[tuple[str, str], Any]:

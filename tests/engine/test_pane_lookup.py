@@ -17,6 +17,7 @@ from sash.engine.periodic.onetime import look_up, stamped
 from sash.engine.periodic.pane_lookup import PaneLookup
 from sash.engine.periodic.stream import newest_common
 from sash.synopses import basic_interval, partitioned
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows
 from tests.support.streams import batches, stream
@@ -67,7 +68,7 @@ def taken(feed: Feed, question: CompiledQuery) -> Iterator[tuple[PaneLookup, pa.
     yield lookup, now
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches(disorder=2 * SECOND), st.booleans(), st.sampled_from(KINDS), st.integers(1, 3))
 def test_answers_are_those_of_the_moment(parts: list[pa.Table], late: bool, kind: str | None, ahead: int) -> None:
     feed = Feed(stream(delay=SECOND, late_revise=late))

@@ -128,7 +128,7 @@ def test_faults_at_some_moments(expected: tuple[Told, list[Any], int], tmp_path:
     check_moments(expected, tmp_path, step=41)
 
 
-@pytest.mark.torture
+@pytest.mark.deep
 def test_faults_at_every_moment(expected: tuple[Told, list[Any], int], tmp_path: Path) -> None:
     check_moments(expected, tmp_path, step=1)
 

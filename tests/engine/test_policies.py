@@ -19,6 +19,7 @@ from sash.engine.periodic.pace import UNHURRIED, Pace
 from sash.engine.settings import Settings
 from sash.scheduling import POLICIES
 from tests.support.checks import check_answers
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
@@ -68,7 +69,7 @@ def times(answers: list[Answer], query: Registered) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(query_sets(), batches())
 def test_unhurried(policy: str, queries: list[Registered], parts: list[pa.Table]) -> None:
     feed = fed(queries, parts, Settings(policy))
@@ -87,7 +88,7 @@ def test_unhurried(policy: str, queries: list[Registered], parts: list[pa.Table]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(query_sets(4), batches(most=40))
 def test_shared_and_unshared_answers_are_equal(policy: str, queries: list[Registered], parts: list[pa.Table]) -> None:
     shared, alone = (fed(queries, parts, Settings(each)).answers for each in (policy, "no-sharing"))
@@ -99,7 +100,7 @@ def test_shared_and_unshared_answers_are_equal(policy: str, queries: list[Regist
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(query_sets(), batches(most=40), st.data())
 def test_hurried(policy: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
     """However time passes: answers are right, multiples of EXACTLY are all answered, and it can be done once more."""

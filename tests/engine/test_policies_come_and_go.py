@@ -16,6 +16,7 @@ from sash.engine.settings import Settings
 from sash.scheduling import POLICIES
 from tests.engine.test_policies import Hurry
 from tests.support.checks import check_answers
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.streams import START, Registered, batches, stream, to_table
 
@@ -35,7 +36,7 @@ def workloads(draw: st.DrawFn) -> list[Registered]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(workloads(), batches(most=40), st.data())
 def test_complete_answers_are_right(
     policy: str, queries: list[Registered], parts: list[pa.Table], data: st.DataObject

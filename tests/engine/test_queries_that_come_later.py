@@ -14,6 +14,7 @@ from sash.core.time import SECOND, to_micros
 from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from tests.engine.test_aggregate_oracle import PLAIN_FORMS, by_partition, by_rows, by_time, expect
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.forms import FORMS, Form
 from tests.support.oracle import same_rows
@@ -77,7 +78,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(ASKED, min_size=6, max_size=6), STEPS)
 def test_complete_answers_are_right(asked: list[Asked], steps: list[tuple[frozenset[int], list[Any]]]) -> None:
     declared, now = stream(), START + 1

@@ -29,6 +29,7 @@ from sash.engine.stored.stored_windows import in_places, window_rows
 from sash.engine.stored.sub_windows import TIME
 from sash.language import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from sash.storage.window import SlidingWindow
+from tests.support.examples import examples
 from tests.support.stored_questions import joins, nested, orders, sorts
 
 SCHEMA = pa.schema(
@@ -143,19 +144,19 @@ def check_answer(text: str, seed: int) -> None:
 seeds = st.integers(0, 7)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(text=joins(), seed=seeds)
 def test_joins_of_what_is_found_are_those_of_all_rows(text: str, seed: int) -> None:
     check_answer(text, seed)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=orders(), seed=seeds)
 def test_the_first_of_what_is_found_are_the_first_of_all_rows(text: str, seed: int) -> None:
     check_answer(text, seed)
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(1_000))
 @given(text=sorts(), seed=seeds, shuffle=st.randoms(use_true_random=False))
 def test_a_sort_by_places_is_that_of_all_rows(text: str, seed: int, shuffle: Random) -> None:
     """Whatever the order in which the rows are given back; what ORDER BY leaves equal stays in order of arrival."""
@@ -174,7 +175,7 @@ def test_a_sort_by_places_is_that_of_all_rows(text: str, seed: int, shuffle: Ran
     assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(text=nested(), seed=seeds)
 def test_sub_queries_over_what_is_found_are_those_over_all_rows(text: str, seed: int) -> None:
     check_answer(text, seed)

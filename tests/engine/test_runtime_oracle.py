@@ -18,6 +18,7 @@ from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
 from tests.support.checks import check_answers, check_schedule
 from tests.support.duck_pass import aggregate
+from tests.support.examples import examples
 from tests.support.oracle import same_rows
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
@@ -39,7 +40,7 @@ def run(declared: Stream, queries: list[Registered], parts: list[pa.Table]) -> t
     return runtime, answers
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(query_sets(), batches())
 def test_in_order(queries: list[Registered], parts: list[pa.Table]) -> None:
     declared = stream()
@@ -49,7 +50,7 @@ def test_in_order(queries: list[Registered], parts: list[pa.Table]) -> None:
         check_schedule(query, answers, parts, declared)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(query_sets(3), batches(disorder=3 * SECOND), st.booleans(), st.sampled_from([0, SECOND, 5 * SECOND // 2]))
 def test_disorder_within_the_delay(
     queries: list[Registered], parts: list[pa.Table], closed_left: bool, offset: int
@@ -62,7 +63,7 @@ def test_disorder_within_the_delay(
         check_schedule(query, answers, parts, declared)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(query_sets(4), batches())
 def test_answers_do_not_depend_on_micro_batches_or_neighbours(queries: list[Registered], parts: list[pa.Table]) -> None:
     """But for the very end: the end of input closes the last pane, and neighbours may have made that pane shorter."""
@@ -128,7 +129,7 @@ def stories(draw: st.DrawFn) -> tuple[Stream, list[Registered], list[tuple[int, 
     return declared, queries, lives
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(stories(), batches(most=40, start=-4 * SECOND), st.integers(0, 6), st.booleans())
 def test_queries_that_come_and_go(
     story: tuple[Stream, list[Registered], list[tuple[int, int]]], parts: list[pa.Table], saved_at: int, beats: bool

@@ -18,6 +18,7 @@ from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.periodic import state
 from sash.synopses import basic_interval, partitioned
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL
 from tests.support.oracle import same_rows
@@ -120,7 +121,7 @@ def stories(draw: st.DrawFn, changing: bool) -> list[Step]:
     return steps
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(stories(changing=False), st.booleans(), st.booleans())
 def test_saved_and_loaded_between_micro_batches(steps: list[Step], revise: bool, delayed: bool) -> None:
     """With DELAY tuples wait for their numbers; without it some come late."""
@@ -131,7 +132,7 @@ def test_saved_and_loaded_between_micro_batches(steps: list[Step], revise: bool,
     assert late == expected
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(stories(changing=True))
 def test_while_queries_come_and_go(steps: list[Step]) -> None:
     declared = stream(delay=2 * SECOND)

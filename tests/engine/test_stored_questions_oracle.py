@@ -17,6 +17,7 @@ import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND
 from tests.engine.test_read_stored import SCHEMA, indexes_always_help
+from tests.support.examples import examples
 from tests.support.stored_questions import questions, whole_sorts
 from tests.support.streams import START
 
@@ -61,7 +62,7 @@ def answer(session: sash.Session, text: str) -> list[tuple[Any, ...]]:
     return rows if " ORDER BY " in text.rsplit(")", 1)[-1] else sorted(rows, key=repr)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(text=questions())
 def test_the_same_answers_with_indexes_as_without(sessions: list[sash.Session], text: str) -> None:
     plain, quick = sessions
@@ -69,7 +70,7 @@ def test_the_same_answers_with_indexes_as_without(sessions: list[sash.Session], 
         assert answer(quick, text) == answer(plain, text)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(text=whole_sorts())
 def test_the_same_order_with_indexes_as_without(sessions: list[sash.Session], text: str) -> None:
     plain, quick = sessions

@@ -15,6 +15,7 @@ from sash.core.time import SECOND, to_micros
 from sash.engine.answers.answer import Answer
 from tests.engine.test_aggregate_oracle import ANY_FORM, by_partition, by_rows, by_time, expect, numbered
 from tests.engine.test_streaming_oracle import declare, write
+from tests.support.examples import examples
 from tests.support.forms import SEVERAL, Form
 from tests.support.oracle import same_rows
 from tests.support.streams import batches
@@ -50,7 +51,7 @@ def check(text: str, form: Form, window: str, n: int, s: int, answers: list[Answ
 def test_matrix(spark: Any, tmp_path: Path) -> None:
     runs = iter(range(1_000))
 
-    @settings(max_examples=6, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+    @settings(max_examples=examples(6), suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
     @given(ASKED, st.sampled_from(SEVERAL), batches(disorder=DELAY, most=80))
     def run(asked: list[tuple[Form, str, int, int]], several: Form, parts: list[pa.Table]) -> None:
         directory = tmp_path / f"run-{next(runs)}"

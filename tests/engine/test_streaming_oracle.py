@@ -16,6 +16,7 @@ import sash
 from sash.core.time import SECOND, format_duration
 from sash.spark.pipeline import Pipeline
 from tests.support.checks import check_answers, check_schedule
+from tests.support.examples import examples
 from tests.support.oracle import same_rows
 from tests.support.streams import SCHEMA, START, Registered, batches, query_sets, stream, to_table
 
@@ -44,7 +45,7 @@ def declare(session: sash.Session, directory: Path, delay: int) -> None:
 def test_matrix(spark: Any, tmp_path: Path, disorder: int) -> None:
     runs = iter(range(1_000))
 
-    @settings(max_examples=5, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+    @settings(max_examples=examples(5), suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
     @given(query_sets(12), batches(disorder=disorder, most=80))
     def check(queries: list[Registered], parts: list[pa.Table]) -> None:
         directory = tmp_path / f"run-{next(runs)}"

@@ -17,6 +17,7 @@ from sash.engine.periodic import filters
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.settings import Settings
 from sash.synopses.substreams import CollectiveIndex
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import recompute, same_rows
 from tests.support.streams import START, stream, to_table
@@ -66,7 +67,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "LEAST_GROUPS", 4)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.lists(
         st.tuples(

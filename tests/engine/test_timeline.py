@@ -23,6 +23,7 @@ from sash.scheduling import policy as policy_named
 from tests.engine.test_join_group import epochs, query_of
 from tests.engine.test_policies import Hurry, texts
 from tests.support.checks import check_answers
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 from tests.support.without_spark import Sparkless, World
@@ -90,7 +91,7 @@ def test_late_tasks_are_called_late() -> None:
     assert LATE in states
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(query_sets(), batches())
 def test_predicted_costs(queries: list[Registered], parts: list[pa.Table]) -> None:
     """Hybrid is the cheapest, sharing never costs more than none, and a late variant costs what its base costs."""
@@ -119,7 +120,7 @@ def test_identical_queries_are_counted_only_where_nothing_is_shared() -> None:
     assert costs[0][1] == costs[1][1] and costs[0][0] < costs[1][0]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(query_sets(), batches(), st.lists(st.sampled_from(sorted(POLICIES)), min_size=6, max_size=6))
 def test_policies_change_while_a_stream_runs(
     queries: list[Registered], parts: list[pa.Table], chosen: list[str]

@@ -17,6 +17,7 @@ from sash.engine.periodic.stream import Progress, StreamRuntime
 from sash.engine.settings import Settings
 from tests.engine.test_session import create, ten_files
 from tests.support.duck_pass import aggregate
+from tests.support.examples import examples
 from tests.support.feed import compiled
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
@@ -43,7 +44,7 @@ def run(texts: dict[str, str], parts: list[pa.Table], workers: int) -> list[Any]
     return [*found, told(runtime.finish()), [group.schedule.local.snapshot() for group in runtime.ordered()]]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(query_sets(6), batches())
 def test_answers_failures_and_ends_are_the_same_in_the_same_order(
     queries: list[Registered], parts: list[pa.Table]

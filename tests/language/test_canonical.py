@@ -12,6 +12,7 @@ from sash.language.expressions.scope import Scope, StreamColumns
 from sash.language.expressions.terms import Term, render
 from sash.language.expressions.typer import type_expression
 from tests.language.examples import CATALOG
+from tests.support.examples import examples
 
 
 def typed(text: str) -> Term:
@@ -127,7 +128,7 @@ def conditions(numbers: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(conditions(st.recursive(NUMBERS, numeric, max_leaves=4)))
 def test_canonical_text_reads_back_as_itself(text: str) -> None:
     term = typed(text)

@@ -28,17 +28,18 @@ from tests.language.examples import CATALOG, plan, raised
 from tests.language.hostile import CATALOG as EVERYTHING
 from tests.language.hostile import TEXTS, survives
 from tests.language.hostile_grammar import Sentences
+from tests.support.examples import examples
 
 _EACH = 5_000
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=examples(2_000))
 @given(TEXTS)
 def test_any_text_is_understood_or_refused(text: str) -> None:
     survives(text)
 
 
-@pytest.mark.torture
+@pytest.mark.deep
 @pytest.mark.parametrize("number", range(200))
 def test_a_million_texts(number: int) -> None:
     """In parts, so that one that fails is found again soon."""

@@ -13,6 +13,7 @@ from sash.plan.nodes import Filter
 from sash.plan.predicates import MOST_TERMS, Disjunction, disjoint, is_disjoint
 from tests.language.examples import find
 from tests.plan.examples import CONDITIONS, ROWS, Condition, fulfils, satisfies
+from tests.support.examples import examples
 
 
 def where(condition: str) -> RowExpression:
@@ -25,14 +26,14 @@ def terms(condition: str) -> Disjunction:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(CONDITIONS)
 def test_the_normal_form_keeps_the_rows_that_the_condition_keeps(condition: Condition) -> None:
     found = terms(condition.sql)
     assert [satisfies(row, found) for row in ROWS] == [condition.truth(row) is True for row in ROWS]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(CONDITIONS, CONDITIONS)
 def test_no_row_satisfies_two_disjoint_terms(left: Condition, right: Condition) -> None:
     for one, other in itertools.product(terms(left.sql).terms, terms(right.sql).terms):

@@ -28,6 +28,7 @@ from tests.operators.test_multi_join import Running, any_cuts, changes_of, some_
 from tests.operators.test_plans_oracle import END
 from tests.operators.test_plans_oracle import run as run_in_one_stage
 from tests.operators.test_stages_oracle import run
+from tests.support.examples import examples
 from tests.support.graphs import graphs, nested
 from tests.support.plans import INT, TABLES, dense_tuples, named, table_plans, tuples, updates, versions, window
 from tests.support.relational import Inputs, answer, check_net, view
@@ -47,14 +48,14 @@ def drawn(data: st.DataObject, plan: Join, *, dense: bool = True) -> Inputs:
 
 
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_windows_give_the_definitions_answer(data: st.DataObject) -> None:
     plan = data.draw(graphs(), label="graph")
     check(data, plan, drawn(data, plan))
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_inputs_give_the_definitions_answer(data: st.DataObject) -> None:
     """Negations, groups and other joins below: negative tuples come at any time."""
     plan = data.draw(graphs(windows_only=False, most=4), label="graph")
@@ -75,7 +76,7 @@ def check(data: st.DataObject, plan: Join, inputs: Inputs) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_in_buckets(strategy: str, data: st.DataObject) -> None:
     """Some inputs are spread and the others are in every bucket, below groups that ask who the rows are or not."""
     below = data.draw(graphs(), label="graph")
@@ -96,7 +97,7 @@ def test_in_buckets(strategy: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_inputs_that_are_plans_in_buckets(strategy: str, data: st.DataObject) -> None:
     """What takes more than a row at a time is done once, and its changes go to every bucket."""
     plan = data.draw(graphs(windows_only=False, most=4), label="graph")
@@ -110,7 +111,7 @@ def test_inputs_that_are_plans_in_buckets(strategy: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_inputs_that_are_joined_with_tables(strategy: str, data: st.DataObject) -> None:
     """A join with a table is repeated in every bucket that needs a copy of its tuples."""
     sides = [named(data.draw(table_plans()), "w0"), *(window(name, TimeWindow(5)) for name in ("w1", "w2"))]
@@ -165,7 +166,7 @@ lives = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(4, 9), st.in
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_kernels(data: st.DataObject) -> None:
     node, low = fused(data.draw(graphs(most=4), label="graph")), data.draw(st.integers(3, 9), label="low")
     sides = [np.array(data.draw(st.lists(lives, min_size=1, max_size=5)), dtype=np.int64) for _ in node.inputs]

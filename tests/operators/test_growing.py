@@ -18,6 +18,7 @@ from sash.plan.expressions import RowExpression
 from sash.plan.strategies import STRATEGIES
 from sash.state import State
 from tests.operators.test_plans_oracle import END, run
+from tests.support.examples import examples
 from tests.support.plans import INT, dense_tuples, less, window
 from tests.support.relational import answer, view
 
@@ -29,7 +30,7 @@ CALLS = tuple(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_groups_without_a_window(strategy: str, data: st.DataObject) -> None:
     keys = data.draw(st.sampled_from([("S.a",), ()]))
     plan = GroupBy(Filter(window("S", TimeWindow(FOREVER)), less("S.a", 3)), keys, CALLS)

@@ -25,6 +25,7 @@ from sash.plan.strategies import STRATEGIES
 from tests.operators.test_multi_join import any_cuts
 from tests.operators.test_plans_oracle import run as run_in_one_stage
 from tests.operators.test_stages_oracle import run
+from tests.support.examples import examples
 from tests.support.graphs import nested
 from tests.support.plans import dense_tuples, row_windows, time_windows, tuples, window
 from tests.support.relational import Inputs
@@ -81,7 +82,7 @@ def is_fused(plan: Node) -> bool:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("form", FORMS)
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_results_end_with_their_external_tuples(form: str, strategy: str, data: st.DataObject) -> None:
     written = data.draw(joins(form), label="plan")
     inputs = [data.draw(st.one_of(tuples, dense_tuples), label=each.alias) for each in windows(written)]
@@ -114,7 +115,7 @@ def test_a_tuple_that_pushes_out_one_like_it_gives_a_result_of_its_own(form: str
 
 @pytest.mark.parametrize("form", FORMS)
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_optimised_plans_give_the_same_results(form: str, data: st.DataObject) -> None:
     written = data.draw(joins(form), label="plan")
     given_tuples = {name: data.draw(st.one_of(tuples, dense_tuples), label=name) for name in NAMES}

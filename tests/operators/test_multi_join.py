@@ -29,6 +29,7 @@ from sash.plan.multi_join import MultiJoin
 from sash.plan.strategies import STRATEGIES
 from sash.state import State, Working
 from tests.operators.test_plans_oracle import END, restored, run
+from tests.support.examples import examples
 from tests.support.plans import INT, dense_tuples, named, plans, row_windows, time_windows, tuples, window
 from tests.support.relational import Inputs, Row, answer, check_net, listed, view
 
@@ -120,7 +121,7 @@ any_cuts = st.lists(st.integers(1, END - 1), max_size=6)
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_windows_give_the_definitions_answer(data: st.DataObject) -> None:
     node = data.draw(joins(windows_only=True), label="join")
     dense = dense_tuples if len(node.inputs) < 4 else some_tuples
@@ -129,7 +130,7 @@ def test_any_windows_give_the_definitions_answer(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_inputs_give_the_definitions_answer(data: st.DataObject) -> None:
     """Negations, groups and other joins below: negative tuples come at any time."""
     node = data.draw(joins(windows_only=False), label="join")
@@ -139,7 +140,7 @@ def test_any_inputs_give_the_definitions_answer(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_in_a_plan(strategy: str, data: st.DataObject) -> None:
     """Fused out of joins of two, below groups that ask who its rows are, under every strategy."""
     node = data.draw(joins(windows_only=True), label="join")
@@ -186,7 +187,7 @@ lives = st.lists(
 
 
 @given(st.lists(lives, min_size=1, max_size=4), st.integers(3, 9), st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_kernels(sides: list[list[tuple[int, int, int, int, bool]]], low: int, chance: object) -> None:
     bounds, members, times = [], [], []
     columns = [[np.array([each[i] for each in side], dtype=np.int64) for i in range(5)] for side in sides]

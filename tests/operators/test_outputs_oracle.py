@@ -13,6 +13,7 @@ from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.plan.continuous import Aggregated, GroupBy, Join, windows
 from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 from tests.operators.test_plans_oracle import END, run
+from tests.support.examples import examples
 from tests.support.plans import INT, outputs, plans, tuples, window
 from tests.support.relational import answer, check_net, view
 
@@ -20,7 +21,7 @@ cuts_of = st.lists(st.integers(1, END - 1), max_size=6)
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_deltas_and_samples(data: st.DataObject) -> None:
     plan = data.draw(outputs(), label="plan")
     inputs = [data.draw(tuples, label=each.alias) for each in windows(plan)]

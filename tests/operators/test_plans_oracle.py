@@ -17,6 +17,7 @@ from sash.plan.continuous import Aggregated, GroupBy, Intersection, Join, Negati
 from sash.plan.strategies import STRATEGIES
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
+from tests.support.examples import examples
 from tests.support.plans import (
     TABLES,
     dense_tuples,
@@ -84,7 +85,7 @@ def run(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, data: st.DataObject) -> None:
     plan = data.draw(plans(), label="plan")
     inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
@@ -99,7 +100,7 @@ def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, dat
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_negation_and_intersection_show_whole_rows(strategy: str, data: st.DataObject) -> None:
     """Which of several tuples of a key are shown is a choice: as many as the rule says, and the same in every epoch."""
     left = data.draw(plans(2), label="left")
@@ -137,7 +138,7 @@ def check_tables(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_a_join_with_a_table_that_changes(strategy: str, data: st.DataObject) -> None:
     """A relation as it is, a non-retroactive one as it was when the tuple arrived."""
     check_tables(data, data.draw(table_plans(), label="plan"), dense_tuples, dense_updates, strategy)
@@ -145,7 +146,7 @@ def test_a_join_with_a_table_that_changes(strategy: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_joins_with_tables_below_everything_else(strategy: str, data: st.DataObject) -> None:
     check_tables(data, data.draw(plans(3, tables=True), label="plan"), tuples, updates, strategy)
 

@@ -25,12 +25,13 @@ from sash.plan.rewrites import (
 )
 from sash.plan.strategies import STRATEGIES
 from tests.operators.test_plans_oracle import END, run
+from tests.support.examples import examples
 from tests.support.plans import INT, less, plans, time_windows, tuples, window
 from tests.support.relational import answer, view
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_an_optimised_plan_gives_the_same_answers(data: st.DataObject) -> None:
     plan = data.draw(plans(), label="plan")
     given_tuples = {each.alias: data.draw(tuples, label=each.alias) for each in windows(plan)}
@@ -67,7 +68,7 @@ def union_trees(draw: st.DrawFn) -> Node:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_joins_and_unions_in_another_order_give_the_same_answers(data: st.DataObject) -> None:
     plan = data.draw(st.one_of(join_trees(), union_trees()), label="plan")
     found = alternatives(plan)

@@ -21,6 +21,7 @@ from sash.plan.continuous import BaseWindow, Column, Distinct, Filter, Intersect
 from sash.plan.expressions import Call, Field, Literal, RowExpression
 from sash.plan.outputs import Sampled
 from sash.plan.set_windows import GroupedIntersection, WindowedSet, windowed_set
+from tests.support.examples import examples
 
 Tuple = tuple[int, int, Any]
 Answers = list[tuple[int, list[Any]]]
@@ -136,7 +137,7 @@ def in_order(values: set[Any]) -> list[Any]:
 @pytest.mark.parametrize("negated", [False, True])
 @pytest.mark.parametrize("kind", VALUES)
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_definitions_answers(kind: str, negated: bool, data: st.DataObject) -> None:
     """In ascending order, whatever the epochs are; and after a restart at any time the same."""
     type, values = VALUES[kind]
@@ -150,7 +151,7 @@ def test_the_definitions_answers(kind: str, negated: bool, data: st.DataObject) 
 
 
 @given(case=cases([-(2**31), -3, 0, 1, 2, 3, 500, 2**31 - 1, None]), groups=st.integers(2, 12), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_ranges_have_every_value_of_the_intersection(case: Case, groups: int, data: st.DataObject) -> None:
     query = asked(case, pa.int32(), groups=groups)
     found = run(query, case)
@@ -169,7 +170,7 @@ def test_ranges_have_every_value_of_the_intersection(case: Case, groups: int, da
 
 
 @given(case=cases([1, 5, 6, 900]))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_ranges_are_exact_while_there_are_no_more_values_than_groups(case: Case) -> None:
     found = [(at, table.to_pylist()) for at, table in run(asked(case, pa.int64(), groups=4), case)]
     assert found == [(at, [{"low": x, "high": x} for x in rows]) for at, rows in defined(case, False)]

@@ -39,6 +39,7 @@ from tests.operators.test_multi_join import changes_of, joins, nested, some_tupl
 from tests.operators.test_plans_oracle import END
 from tests.operators.test_plans_oracle import run as run_in_one_stage
 from tests.operators.test_stages_oracle import CUT, InBuckets, run
+from tests.support.examples import examples
 from tests.support.plans import (
     INT,
     TABLES,
@@ -150,7 +151,7 @@ REFUSED: dict[str, Node] = {
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", DIVISIBLE)
 @given(st.data())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_shares_give_the_changes_of_the_whole(name: str, strategy: str, data: st.DataObject) -> None:
     plan, of = DIVISIBLE[name], data.draw(st.integers(1, 4), label="shares")
     assert divided_join(plan, StagePlan("")) is not None
@@ -163,7 +164,7 @@ def test_shares_give_the_changes_of_the_whole(name: str, strategy: str, data: st
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_shares_in_random_plans(strategy: str, data: st.DataObject) -> None:
     """Also in stages below others, and with negative tuples from the stages below."""
     plan = data.draw(st.one_of(plans(7), st.sampled_from(list(CUT.values()))), label="plan")
@@ -197,7 +198,7 @@ def test_results_that_are_compared_with_others_are_not_divided() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_shares_of_samples_give_the_definitions_answer(strategy: str, data: st.DataObject) -> None:
     """Whatever waits for the next multiple, and whoever has found it."""
     lengths, slide = [data.draw(st.integers(1, 7)) for _ in "ST"], data.draw(st.integers(1, 6), label="slide")
@@ -266,7 +267,7 @@ def test_an_epoch_says_how_many_results_its_join_gave() -> None:
 
 
 @given(st.data())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_shares_of_a_join_of_many(data: st.DataObject) -> None:
     """Windows of time and rows, and other plans below, so that negative tuples come at any time."""
     node = data.draw(joins(windows_only=False), label="join")

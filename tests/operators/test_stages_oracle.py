@@ -24,6 +24,7 @@ from sash.plan.strategies import STRATEGIES
 from sash.state import State
 from tests.operators.test_plans_oracle import END, needed, restored
 from tests.operators.test_plans_oracle import run as run_in_one_stage
+from tests.support.examples import examples
 from tests.support.plans import INT, TABLES, dense_tuples, outputs, plans, tuples, updates, versions, window
 from tests.support.relational import Inputs, Row, Versions, answer, check_net, listed, view
 
@@ -102,7 +103,7 @@ def run(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_stages_give_the_definitions_answer_at_every_instant(strategy: str, data: st.DataObject) -> None:
     plan = data.draw(plans(7), label="plan")
     inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
@@ -111,7 +112,7 @@ def test_stages_give_the_definitions_answer_at_every_instant(strategy: str, data
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_stages_with_tables(strategy: str, data: st.DataObject) -> None:
     plan = data.draw(plans(4, tables=True), label="plan")
     inputs = [data.draw(tuples, label=window.alias) for window in windows(plan)]
@@ -161,7 +162,7 @@ CUT = {
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", CUT)
 @given(st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_plans_that_are_cut(name: str, strategy: str, data: st.DataObject) -> None:
     plan = CUT[name]
     assert len(stages(plan)) > 1
@@ -170,7 +171,7 @@ def test_plans_that_are_cut(name: str, strategy: str, data: st.DataObject) -> No
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_an_aggregate_of_everything(strategy: str, data: st.DataObject) -> None:
     """Its row stays when nothing is left: no relational query says that, so one stage is the oracle."""
     plan = GroupBy(JOINED, (), (*COUNT, Aggregated("most", "max", "S.b", INT)))
@@ -181,7 +182,7 @@ def test_an_aggregate_of_everything(strategy: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_outputs_in_stages(strategy: str, data: st.DataObject) -> None:
     """Istream, Dstream and SLIDE above plans that may be cut."""
     plan = data.draw(outputs(), label="plan")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from tests.engine.test_join_group import CONDITIONS, END, SEC, SELECTS, Tuples, check, query_of, streams
+from tests.support.examples import examples
 
 ALIASES = ["s", "t", "x", "Y", "one", "`a b`"]
 # Self-joins: with sides that conditions tell apart, and with sides that are alike.
@@ -67,7 +68,7 @@ def same(one: JoinedAggregate, other: JoinedAggregate) -> bool:
 
 
 @given(pairs=writings(CONDITIONS, ("s", "t"), 1) | writings(SELF, ("s", "s"), 1))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_aliases_and_the_order_of_sides_make_no_difference(pairs: list[tuple[str, str]]) -> None:
     for one, other in pairs:
         assert same(query_of(one), query_of(other)), (one, other)
@@ -78,7 +79,7 @@ def test_aliases_and_the_order_of_sides_make_no_difference(pairs: list[tuple[str
     tuples=st.fixed_dictionaries({"s": streams, "t": streams}),
     cut=st.integers(1, END - 1),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_whoever_is_written_otherwise_shares_and_is_answered_as_alone(
     pairs: list[tuple[str, str]], tuples: Tuples, cut: int
 ) -> None:

@@ -13,6 +13,7 @@ from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow, Sampled,
 from sash.plan.reach import Reach, complete_from, pane_of, reaches
 from sash.plan.streams import is_stream, sampling_of
 from tests.operators.test_plans_oracle import END, run
+from tests.support.examples import examples
 from tests.support.plans import INT, outputs, plans, tuples, window
 from tests.support.relational import Inputs, view
 
@@ -41,7 +42,7 @@ def check(plan: Node, inputs: Inputs) -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_what_is_older_makes_no_difference(data: st.DataObject) -> None:
     plan = data.draw(
         outputs().filter(lambda each: not (isinstance(each, Deltas) and not isinstance(each.input, Sampled)))
@@ -50,7 +51,7 @@ def test_what_is_older_makes_no_difference(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_nor_where_short_lived_results_are_restored(data: st.DataObject) -> None:
     plan = Sampled(data.draw(plans(3), label="plan"), data.draw(st.integers(1, 6), label="slide"), restore=True)
     check(plan, [data.draw(tuples, label=each.alias) for each in windows(plan)])
@@ -62,7 +63,7 @@ GROUPS = GroupBy(S, ("S.a",), (COUNT,))
 
 
 @given(tuples, tuples, st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_nor_where_results_outlive_their_windows(ones: list, others: list, slide: int) -> None:
     check(Sampled(MIXED, slide), [ones, others])
     check(Sampled(Outliving(Join(S, T, (("S.a", "T.a"),))), slide), [ones, others])

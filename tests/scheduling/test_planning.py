@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sash.scheduling import SubGroupCost, cost_per_time, plan_periods
 from tests.scheduling.partitions import cost_by_the_minute, partitions, set_partitions
+from tests.support.examples import examples
 
 # Periods whose least common multiple can still be walked through.
 SLIDES = st.sampled_from([1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 20])
@@ -83,7 +84,7 @@ def test_plans_are_optimal_and_move_the_fewest(subgroups: list[SubGroupCost]) ->
     )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(st.lists(COSTS, min_size=6, max_size=8))
 def test_larger_plans_are_optimal(subgroups: list[SubGroupCost]) -> None:
     least = min(cost_per_time(subgroups, periods) for periods in partitions(subgroups))

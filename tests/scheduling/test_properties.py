@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from sash.scheduling import POLICY_NAMES, Execution, LocalScheduler, policy, simulate
 from tests.scheduling.examples import drain
 from tests.scheduling.workloads import GROUP_NAMES, ORDINARY, PRICES, QUERY, WORKLOADS, Query, fill
+from tests.support.examples import examples
 
 every_policy = pytest.mark.parametrize("name", POLICY_NAMES)
 
@@ -87,7 +88,7 @@ def test_never_more_than_n_updates_between_executions_and_exactly_n_for_exactly(
     class ChurnUnderPolicy(Churn):
         policy_name = name
 
-    run_state_machine_as_test(ChurnUnderPolicy, settings=settings(max_examples=60, deadline=None))
+    run_state_machine_as_test(ChurnUnderPolicy, settings=settings(max_examples=examples(60), deadline=None))
 
 
 @every_policy

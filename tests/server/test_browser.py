@@ -1,4 +1,4 @@
-"""The page in a real browser: Debian's chromium, driven by Playwright. `make test-ui` installs what is missing."""
+"""The page in a real browser: Debian's chromium, driven by Playwright. `tools/chromium.sh` installs it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
 from tests.support.sparkless_session import SparklessSession, tuples
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; make test-ui installs it")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="Playwright is not installed; pip install 'sash[dev]' brings it"
+)
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.ui,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine; make test-ui installs it on Debian"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine; tools/chromium.sh installs it on Debian"),
 ]
 # It must not look for anything outside this machine; root has no sandbox.
 FLAGS = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",

@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import (
 from sash.core.time import SECOND
 from sash.server import Server, ServerSettings
 from tests.server.conftest import TOTALS
+from tests.support.examples import examples
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 from tests.support.without_spark import do_without_spark
@@ -78,7 +79,7 @@ def described() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_requests_that_fit_the_description(described: Any, method: str, path: str, data: st.DataObject) -> None:
     case = data.draw(described[path][method].as_strategy())
     case.validate_response(case.call(headers=HEADERS), checks=CHECKS)
@@ -86,7 +87,7 @@ def test_requests_that_fit_the_description(described: Any, method: str, path: st
 
 @pytest.mark.parametrize(("method", "path"), TAKING)
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_requests_that_do_not(described: Any, method: str, path: str, data: st.DataObject) -> None:
     case = data.draw(described[path][method].as_strategy(generation_mode=GenerationMode.NEGATIVE))
     case.validate_response(case.call(headers=HEADERS), checks=CHECKS)
@@ -99,7 +100,7 @@ def test_every_path_is_tried(described: Any) -> None:
 
 @pytest.mark.parametrize("path", ["/api/query", "/api/explain", "/api/queries"])
 @given(text=TEXTS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_text_makes_it_fail(client: TestClient, path: str, text: str) -> None:
     body = {"text": text, **({"name": "made_up"} if path == "/api/queries" else {})}
     answer = client.post(path, json=body)

@@ -22,6 +22,7 @@ from sash.sharing import choose as module
 from sash.sharing.choose import Choice, Load, check_synopsis, choose
 from sash.synopses import basic_interval
 from sash.synopses.readings import Reading
+from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import recompute, same_rows
 from tests.support.streams import START, stream, to_table
@@ -151,7 +152,7 @@ def test_sparse_panes_are_cheap_to_scan() -> None:
     st.integers(1, 5000),
     st.floats(0.01, 1.0),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_what_is_chosen_is_never_refused(count: int, longest: int, aggregate: str, groups: int, density: float) -> None:
     asked = windows(min(count, longest), longest, aggregate)
     choice = choose(asked, Load(SECOND, groups, max(1.0, groups * density)))
@@ -384,7 +385,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(STEPS, st.booleans())
 def test_complete_answers_are_right_whatever_comes_and_goes(
     steps: list[tuple[set[int], float, list[tuple[int, int, int]]]], revised: bool

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sash.plan.predicates import EVERYTHING, NOTHING, Atom, Disjunction, any_of, disjunction, only
 from sash.sharing.covers import Cover, find_cover, is_cover, is_disjoint_cover, is_subcover, is_supercover
 from tests.plan.examples import DOMAINS, ROWS, Row, satisfies
+from tests.support.examples import examples
 
 TCP, UDP, ICMP, IGMP = (only(Atom("protocol", "=", name)) for name in ("TCP", "UDP", "ICMP", "IGMP"))
 WEB = only(Atom("port", "=", 80))
@@ -112,7 +113,7 @@ def lengths(rows: Lengths, predicate: Disjunction) -> list[int]:
     return [length for row, length in rows if satisfies(row, predicate)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(predicates(), LENGTHS)
 def test_sums_and_counts_over_a_cover_are_right(found: list[Disjunction], rows: Lengths) -> None:
     wanted, *stored = found
@@ -129,7 +130,7 @@ def test_sums_and_counts_over_a_cover_are_right(found: list[Disjunction], rows: 
         assert is_disjoint_cover(wanted, [stored[i] for i in cover.added])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(predicates(), LENGTHS)
 def test_maxima_over_a_cover_are_right(found: list[Disjunction], rows: Lengths) -> None:
     wanted, *stored = found

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.spark
-@pytest.mark.torture
+@pytest.mark.deep
 def test_executors_write_and_read_an_archive(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.archive_on_cluster", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)

@@ -25,6 +25,7 @@ from sash.state import files
 from sash.state.files import Manifest
 from tests.operators.test_plans_oracle import END
 from tests.operators.test_plans_oracle import run as run_undivided
+from tests.support.examples import examples
 from tests.support.plans import INT, dense_tuples, less, tuples, window
 from tests.support.relational import Inputs, listed
 
@@ -53,7 +54,7 @@ def job_of(plan: Node, directory: str, epoch: Epoch, manifests: dict[int, Manife
 
 @pytest.mark.parametrize("name", PLANS)
 @given(st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_whoever_has_added_what_is_stored(name: str, data: st.DataObject) -> None:
     plan, found, low = PLANS[name], list[Any](), 0
     inputs = [data.draw(st.one_of(dense_tuples, tuples), label=each.alias) for each in windows(plan)]

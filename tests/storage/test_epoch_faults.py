@@ -20,6 +20,7 @@ from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
 from sash.storage.lasting import FAN_IN, TOP_LEVEL
+from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 from tests.support.log import events
 
@@ -122,7 +123,7 @@ def test_a_full_disk(tmp_path: Path, at: int) -> None:
     assert recovered(told(tmp_path, ["batch", "compact"])) == list(range(len(found) + 1))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     story=st.lists(st.sampled_from(["batch", "batch", "compact", "open"]), min_size=1, max_size=14),
     damage=st.sampled_from(list(DAMAGES.values())),
@@ -251,7 +252,7 @@ def lasting(log: EpochLog) -> list[int]:
     return [n for table in tables for n in table["n"].to_pylist()[::2]]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     length=st.integers(1, 120), every=st.integers(1, 9), window=st.sampled_from([3, 20, 50, 1_000]), spoil=st.booleans()
 )

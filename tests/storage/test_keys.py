@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.storage.keys import KeyDictionary, ValueDictionary, encode_alone
+from tests.support.examples import examples
 
 DECIMAL = pa.decimal128(38, 4)
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -49,7 +50,7 @@ def rows_of(columns: list[pa.Array]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("type", TYPES, ids=str)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_round_trip(type: pa.DataType, data: st.DataObject) -> None:
     dictionary = ValueDictionary(type)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -61,7 +62,7 @@ def test_round_trip(type: pa.DataType, data: st.DataObject) -> None:
 
 
 @given(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4), st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_rows_of_several_columns(types: list[pa.DataType], data: st.DataObject) -> None:
     keys = KeyDictionary(types)
     code_of: dict[tuple[Any, ...], int] = {}
@@ -78,7 +79,7 @@ def test_rows_of_several_columns(types: list[pa.DataType], data: st.DataObject) 
 
 
 @given(st.permutations(["b", "a", None, "c", "ä", ""]), st.permutations([2, 1, None, 7, -1, 0]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_codes_do_not_depend_on_the_order_of_rows(words: list[str | None], numbers: list[int | None]) -> None:
     """Spark returns a micro-batch's rows in any order; a replay must give the same codes."""
     rows = [(word, number) for word in words for number in numbers]
@@ -115,7 +116,7 @@ def test_decode_all_sees_new_groups() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 5)), min_size=1), st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_compaction_keeps_the_live(rows: list[tuple[str | None, int]], data: st.DataObject) -> None:
     keys = KeyDictionary([pa.string(), pa.int64()])
     keys.encode([pa.array([word for word, _ in rows], pa.string()), pa.array([n for _, n in rows])])

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from sash.storage import ring as ring_module
 from sash.storage.ring import Dtype, Pane, PaneRing
+from tests.support.examples import examples
 
 
 @dataclass
@@ -154,7 +155,7 @@ class RingMachine(RuleBasedStateMachine):
         assert self.ring.nested or starts == sorted(starts)
 
 
-RingMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+RingMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
 test_ring = RingMachine.TestCase
 
 
@@ -204,7 +205,7 @@ def test_panes_of_one_end_keep_their_order_of_arrival() -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 6))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_room_follows_the_rows(sizes: list[int], kept: int) -> None:
     """However many panes pass through, the arrays stay within a small multiple of what is alive."""
     least = ring_module._LEAST_CAPACITY

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pyspark
 
+from sash.spark.kafka import CONNECTOR
+
 _CACHE = Path(os.environ.get("SASH_KAFKA_JARS", Path.home() / ".cache" / "sash" / "kafka"))
 _SECONDS = 180.0
 
@@ -44,14 +46,11 @@ BROKER = (
     "org.pcollections:pcollections:4.0.2",
 )  # fmt: skip
 _CLIENT = ("org.apache.kafka:kafka-clients:3.9.2", "org.apache.commons:commons-pool2:2.12.1")
-# The first that can be had: that of this Spark, or the newest before it that the registry has whole.
+_RELEASE = CONNECTOR.rpartition(":")[2]
+# The newest token provider that the registry has whole goes with any connector.
 CONNECTORS = tuple(
-    (
-        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{connector}",
-        f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{tokens}",
-        *_CLIENT,
-    )
-    for connector, tokens in ((pyspark.__version__, pyspark.__version__), ("4.2.0", "4.2.0"), ("4.2.0", "4.0.0"))
+    (CONNECTOR, f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{tokens}", *_CLIENT)
+    for tokens in (_RELEASE, "4.0.0")
 )
 
 

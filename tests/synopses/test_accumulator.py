@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sash.synopses.accumulator import Accumulator, RankedValues
 from sash.synopses.partials import Partial
+from tests.support.examples import examples
 from tests.synopses.raw import column, greatest, least
 
 IDENTITY = 2**63 - 1
@@ -53,7 +54,7 @@ def test_ranks_after_compaction_are_those_of_the_new_dictionary() -> None:
     ids=str,
 )
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_extremes_by_rank(type: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(st.integers(0, 2), st.none() | values), max_size=12))
     for kind, choose in (("min", least), ("max", greatest)):

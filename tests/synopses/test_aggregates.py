@@ -17,6 +17,7 @@ from sash.core.window import TimeWindow
 from sash.synopses.aggregates import AGGREGATES
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.partials import Combine, Partial
+from tests.support.examples import examples
 from tests.synopses.raw import SparkOverflowError, column, lift_rows, recompute, same
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -84,7 +85,7 @@ def check(name: str, type: pa.DataType | None, panes: list[list[Any]]) -> None:
 
 @pytest.mark.parametrize(("name", "type"), ALLOWED, ids=str)
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_matrix(name: str, type: pa.DataType, data: st.DataObject) -> None:
     check(name, type, data.draw(st.lists(st.lists(st.none() | VALUES[type], max_size=5), max_size=4)))
 
@@ -97,7 +98,7 @@ def test_nothing_but_nulls(name: str, type: pa.DataType, panes: list[list[None]]
 
 
 @given(st.lists(st.lists(st.none(), max_size=5), max_size=4))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_count_star(panes: list[list[None]]) -> None:
     check("count", None, panes)
 

@@ -19,6 +19,7 @@ from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.partials import Partial
 from sash.synopses.readers import Groups
+from tests.support.examples import examples
 from tests.synopses.raw import G, K, N, P, S, Tuple, answer, filled, lift_rows, query, row
 
 WINDOW = TimeWindow(10)
@@ -238,7 +239,7 @@ def test_limit_after_having() -> None:
 
 
 @given(st.permutations([(k, g) for k in ("a", "b", None) for g in (1.0, NAN, None)]), st.integers(1, 9))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_limit_among_equals_does_not_depend_on_history(
     order: list[tuple[str | None, float | None]], limit: int
 ) -> None:

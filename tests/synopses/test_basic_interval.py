@@ -21,6 +21,7 @@ from sash.synopses import basic_interval
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynopsis
 from sash.synopses.partials import Partial
+from tests.support.examples import examples
 from tests.synopses.raw import (
     F,
     G,
@@ -215,7 +216,7 @@ def check_same(ours: pa.Table, theirs: pa.Table) -> None:
     assert repr(ours.to_pylist()) == repr(theirs.to_pylist())
 
 
-Machine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
+Machine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20)
 test_machine = Machine.TestCase
 
 
@@ -231,7 +232,7 @@ test_machine = Machine.TestCase
     ),
     st.integers(2, 21).map(lambda n: 2 * n),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_windows_over_tuples(batches: list[list[Tuple]], windows: list[TimeWindow], now: int) -> None:
     """Micro-batches in any order of time; (t - w, t] tuple by tuple."""
     queries = [query((K,), calls or [("count", None)], w, where) for w in windows for calls, where in ASKED]

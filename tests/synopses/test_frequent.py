@@ -21,6 +21,7 @@ from sash.synopses.frequent import (
     frequent_in_window,
     top_items,
 )
+from tests.support.examples import examples
 
 EXAMPLES = {
     each["id"].removeprefix("frequent_items."): each
@@ -163,7 +164,7 @@ def test_lists_and_exact_counts_report_the_same(stream: list[list[int]], k: int)
 
 
 @given(st.lists(st.integers(0, 5), max_size=20), st.integers(1, 25))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_kernel_is_its_reference(drawn: list[int], k: int) -> None:
     counts = np.array(drawn, dtype=np.int64)
     ours, theirs = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)

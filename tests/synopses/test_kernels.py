@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sash.synopses.kernels import FOLDS, REFERENCES, SCANS, fold_moments, reference_scan
 from sash.synopses.partials import Combine
+from tests.support.examples import examples
 
 GROUPS = 4
 INTS, FLOATS = st.integers(-(2**40), 2**40), st.floats(width=64)
@@ -33,7 +34,7 @@ def rows(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[int, An
 @pytest.mark.parametrize("combine", SIMPLE)
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_kernel_is_its_reference(combine: Combine, dtype: type, data: st.DataObject) -> None:
     drawn = data.draw(rows(INTS if dtype is np.int64 else FLOATS))
     codes = np.array([code for code, _ in drawn], dtype=np.int32)
@@ -50,7 +51,7 @@ def test_a_kernel_is_its_reference(combine: Combine, dtype: type, data: st.DataO
 @pytest.mark.parametrize("combine", SIMPLE)
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_scan_is_its_reference(combine: Combine, dtype: type, data: st.DataObject) -> None:
     """Windows of any lengths, some of them equal, some without rows."""
     drawn = data.draw(rows(INTS if dtype is np.int64 else FLOATS))
@@ -100,7 +101,7 @@ MOMENTS = st.tuples(st.integers(0, 5), st.floats(-1e9, 1e9), st.floats(0, 1e9))
 
 
 @given(rows(MOMENTS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_moments_are_their_reference(drawn: list[tuple[int, tuple[int, float, float]]]) -> None:
     codes = np.array([code for code, _ in drawn], dtype=np.int32)
     counts = np.array([n for _, (n, _, _) in drawn], dtype=np.int64)

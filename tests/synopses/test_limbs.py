@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sash.synopses.decimals import from_unscaled, half_up, rescale, unscaled
 from sash.synopses.limbs import carry, join_decimal, join_int64, split_decimal
+from tests.support.examples import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1
 INT64 = st.one_of(st.integers(LOW, HIGH), st.sampled_from([LOW, HIGH, -1, 0, 1, 2**32, -(2**32), 2**31, 2**32 - 1]))
@@ -31,7 +32,7 @@ def total(limbs: list[np.ndarray]) -> list[np.ndarray]:
 
 
 @given(st.lists(INT64, min_size=1, max_size=20))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @example([HIGH, 1])
 @example([LOW, -1])
 @example([HIGH, HIGH, LOW, LOW, 2])
@@ -45,7 +46,7 @@ def test_sums_of_int64(values: list[int]) -> None:
 
 
 @given(st.lists(INT64, max_size=20))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_int64_round_trip(values: list[int]) -> None:
     assert join_int64(split_int64(values)).tolist() == values
 
@@ -55,7 +56,7 @@ def decimals(numbers: list[int | None], scale: int = 4) -> pa.Array:
 
 
 @given(st.lists(UNSCALED, min_size=1, max_size=12))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @example([BOUND - 1, 1])
 @example([-BOUND + 1, -1])
 @example([BOUND - 1] * 12)
@@ -87,7 +88,7 @@ def test_the_edge_of_a_precision(precision: int) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), UNSCALED), max_size=12), st.integers(0, 3))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_nulls_and_slices(numbers: list[int | None], skipped: int) -> None:
     array = decimals(numbers)[skipped:]
     kept = numbers[skipped:]

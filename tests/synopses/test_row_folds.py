@@ -15,6 +15,7 @@ from sash.core.errors import QueryFailedError
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
 from sash.synopses import row_folds
 from sash.synopses.row_folds import RowFold, irreversible, why_not_folded
+from tests.support.examples import examples
 from tests.support.oracle import duck, same_rows
 
 SCHEMA = pa.schema(
@@ -88,7 +89,7 @@ def by_definition(text: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]
     return duck().sql(text.format(w="").replace("FROM s", "FROM folded")).to_arrow_table().to_pylist()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     text=st.sampled_from(REVERSIBLE),
     parts=st.lists(st.tuples(ROWS, st.booleans()), max_size=6),
@@ -109,7 +110,7 @@ def test_what_was_taken_back_was_never_there(text: str, parts: list[tuple[list[A
         assert same_rows(folded.answer(), by_definition(text, left))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(text=st.sampled_from([*REVERSIBLE, *IRREVERSIBLE]), parts=st.lists(ROWS, max_size=6))
 def test_all_that_comes_is_there(text: str, parts: list[list[Any]]) -> None:
     folded = Folded(text)

@@ -9,6 +9,7 @@ and kept out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -26,7 +27,26 @@ from sash.spark.frames import frame_of
 from sash.spark.lanes import CORRUPT_COLUMN
 
 KAFKA = "kafka"
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+# What Maven Central has for Spark 4. A connector works with a Spark that is newer than itself.
+_RELEASES = ("4.0.0", "4.0.1", "4.1.0", "4.1.1", "4.2.0")
+
+
+def connector(spark: str) -> str:
+    """The newest release of the connector that is not newer than a version of Spark.
+
+    >>> connector("4.3.0")
+    'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
+    """
+    installed = _numbers(spark)
+    release = max((each for each in _RELEASES if _numbers(each) <= installed), key=_numbers, default=_RELEASES[0])
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{release}"
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]
+
+
+CONNECTOR = connector(pyspark.__version__)
 NO_CONNECTOR = (
     "this Spark session has no Kafka connector: connect(packages=['kafka']), or start Spark with "
     f"--packages {CONNECTOR}"

@@ -20,6 +20,7 @@ from sash.storage.archive import Archive
 from sash.storage.archive.inbox import Inbox
 from sash.storage.archive.removal import OWN, remove_archive
 from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, batches, described, make, table
+from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, Killed, dying
 
 OLD = [Record(n, n % 4, 90 + n % 10, 101 + n % 6) for n in range(40)]
@@ -131,7 +132,7 @@ def test_a_full_disk_at_any_step(tmp_path: Path, kind: Kind, change: Callable[[A
     updates=batches(4),
     kills=st.lists(st.integers(0, 40), min_size=4, max_size=4),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_killed_at_random_in_a_long_run(kind: Kind, updates: list[tuple[int, list[Record]]], kills: list[int]) -> None:
     """After each kill the next process does the update again, unless it finds it done."""
     with tempfile.TemporaryDirectory() as directory:

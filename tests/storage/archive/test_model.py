@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from sash.storage.archive import Archive
 from tests.storage.archive.model import KINDS, Kind, Model, Record, assert_same, batches, described, make, table
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=described)
 @given(updates=batches(), reopen=st.booleans())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_an_archive_is_what_its_records_are(kind: Kind, updates: list[tuple[int, list[Record]]], reopen: bool) -> None:
     with tempfile.TemporaryDirectory() as directory:
         archive, model = make(Path(directory), kind), Model()
@@ -38,7 +39,7 @@ def test_an_archive_is_what_its_records_are(kind: Kind, updates: list[tuple[int,
 
 
 @given(updates=batches(3), kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=4))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_migrated_archive_has_the_same_records(updates: list[tuple[int, list[Record]]], kinds: list[Kind]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         archive, model = make(Path(directory), kinds[0]), Model()

@@ -33,6 +33,7 @@ from tests.storage.window.cases import (
     ranges,
 )
 from tests.storage.window.tables import of_values
+from tests.support.examples import examples
 
 SCHEMA = pa.schema({"value": pa.int64()})
 QUANTILES = [Fraction(1, 100), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
@@ -53,7 +54,7 @@ def slide(window: SlidingWindow, values: list[Any]) -> None:
 @pytest.mark.parametrize("storage", [name for name in STORAGES if name != "GROUP"])
 @pytest.mark.parametrize("directory", SET_INDEXES)
 @given(stream=STREAMS, slots=SLOTS, late=st.integers(0, 4))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_set_index_answers_as_a_scan_does(
     storage: str, directory: str, stream: Window, slots: int, late: int
 ) -> None:
@@ -89,7 +90,7 @@ def check_set_index(index: SetIndex, contents: Window) -> None:
 
 @pytest.mark.parametrize("directory", SET_INDEXES)
 @given(streams=st.tuples(STREAMS, STREAMS), slots=SLOTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_two_windows_share_one_index(directory: str, streams: tuple[Window, Window], slots: int) -> None:
     slides, index = Slides(), SET_INDEXES[directory](2)
     windows = [window_of(storage, slots, slides) for storage in ("LIST", "AGGR")]
@@ -124,7 +125,7 @@ def check_both(index: SetIndex, contents: list[Window]) -> None:
 
 @pytest.mark.parametrize("storage", STORAGES)
 @given(streams=st.tuples(STREAMS, STREAMS), slots=SLOTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_group_index_answers_in_ranges(storage: str, streams: tuple[Window, Window], slots: int) -> None:
     slides, index = Slides(), group_index(2)
     windows = [window_of(storage, slots, slides) for _ in range(2)]
@@ -147,7 +148,7 @@ def test_a_group_index_answers_in_ranges(storage: str, streams: tuple[Window, Wi
 
 @pytest.mark.parametrize("name", ROW_INDEXES)
 @given(stream=STREAMS, slots=SLOTS, late=st.integers(0, 4), probes=st.lists(VALUES, max_size=5))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_row_index_answers_as_a_scan_does(
     name: str, stream: Window, slots: int, late: int, probes: list[Any]
 ) -> None:

@@ -17,6 +17,7 @@ from sash.storage.window import GrowingGroupIndex
 from sash.storage.window.counted_window import CountedWindow
 from sash.storage.window.groups import keys_with_groups
 from sash.storage.window.subwindows import ValueCounts
+from tests.support.examples import examples
 
 INT = pa.int64()
 ENDS = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**62, 2**63 - 1]
@@ -34,7 +35,7 @@ def covered(ranges: list[dict[str, Any]], value: Any) -> int:
 
 
 @given(panes=PANES, most=st.integers(2, 9), length=st.integers(1, 5))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_ranges_against_the_values_in_the_windows(panes: list[Any], most: int, length: int) -> None:
     index = GrowingGroupIndex(pa.int64(), most, sides=2)
     windows = [CountedWindow(index, side, length) for side in (0, 1)]

@@ -16,6 +16,7 @@ from sash.storage.window.directories.base import PIECE, reference_link
 from sash.storage.window.groups import _kernel_count_groups, reference_count_groups
 from sash.storage.window.row_index import ring_kernels
 from sash.storage.window.set_index import kernels as set_kernels
+from tests.support.examples import examples
 
 MAKERS: dict[str, Any] = {
     "list": ChainedDirectory,
@@ -83,7 +84,7 @@ def test_entries_keep_their_slots_while_others_come_and_go(
 
 @pytest.mark.parametrize("name", MAKERS)
 @given(values=LISTS, shuffled=st.randoms(use_true_random=False))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_keys_can_be_changed_all_at_once(name: str, values: list[int], shuffled: Any) -> None:
     directory = MAKERS[name]()
     directory.link(ints(values))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sash.storage.window import Further, RowIndex, break_ties
 from sash.storage.window.row_index.ties import _kernel_sort_runs, _sort_runs
 from tests.storage.window.test_types import TYPES, plain
+from tests.support.examples import examples
 
 FLAGS = st.tuples(st.booleans(), st.booleans())
 
@@ -35,7 +36,7 @@ def by(values: list[Any], descending: bool, nulls_first: bool) -> Callable[[list
 
 @pytest.mark.parametrize("name", TYPES)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_further_columns_of_any_type(name: str, data: st.DataObject) -> None:
     size = data.draw(st.integers(0, 20))
     few = st.one_of(st.none(), st.sampled_from(data.draw(st.lists(TYPES[name][1], min_size=1, max_size=4))))
@@ -59,7 +60,7 @@ def test_further_columns_of_any_type(name: str, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_the_kernel_is_its_reference(data: st.DataObject) -> None:
     """Runs of none, of a few and of many rows."""
     sizes = data.draw(st.lists(st.sampled_from([0, 1, 2, 5, 32, 33, 100]), max_size=6))

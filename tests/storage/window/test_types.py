@@ -18,6 +18,7 @@ from sash.storage.window import Aggr, Groups, Hash, RowIndex, SetIndex, SlidingW
 from sash.storage.window import keys as keys_module
 from sash.storage.window.keys import DictionaryKeys, keys_of
 from tests.storage.window.tables import of_values
+from tests.support.examples import examples
 
 MOMENTS = st.datetimes(dt.datetime(1960, 1, 1), dt.datetime(2100, 1, 1))
 NAN = math.nan
@@ -60,7 +61,7 @@ def windows(name: str) -> st.SearchStrategy[list[list[Any]]]:
 @pytest.mark.parametrize("storage", [None, Aggr()])
 @pytest.mark.parametrize("name", TYPES)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_set_index_of_any_type(name: str, storage: Aggr | None, data: st.DataObject) -> None:
     type, stream = TYPES[name][0], data.draw(windows(name))
     window = SlidingWindow(3, pa.schema({"value": type}), {"value": storage} if storage else {})
@@ -80,7 +81,7 @@ def test_a_set_index_of_any_type(name: str, storage: Aggr | None, data: st.DataO
 
 @pytest.mark.parametrize("name", TYPES)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_row_index_of_any_type(name: str, data: st.DataObject) -> None:
     type, stream = TYPES[name][0], data.draw(windows(name))
     window = SlidingWindow(3, pa.schema({"value": type}))
@@ -121,7 +122,7 @@ def test_keys_keep_the_order_and_come_back(name: str, data: st.DataObject) -> No
 
 @pytest.mark.parametrize("name", [name for name in ORDERED if name not in ("boolean", "double", "float")])
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_groups_of_any_type_lose_no_value(name: str, data: st.DataObject) -> None:
     type, values = TYPES[name][0], data.draw(st.lists(TYPES[name][1], max_size=20))
     bounds = {plain(bound): bound for bound in data.draw(st.lists(TYPES[name][1], min_size=1, max_size=4))}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sash.synopses.intervals import SYNOPSES, SharedSynopsis
 from sash.synopses.partials import Combine, Dtype
+from tests.support.examples import examples
 from tests.synopses.intervals.cases import ACCEPTED, Stream, numbers, recomputed, rows, streams
 
 
@@ -23,7 +24,7 @@ def check_all(synopsis: SharedSynopsis, stream: Stream, values: Any, combine: Co
 
 @pytest.mark.parametrize(("name", "combine", "dtype"), ACCEPTED)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_every_active_interval(name: str, combine: Combine, dtype: Dtype, data: st.DataObject) -> None:
     """Suffix, historical and empty intervals, after every batch."""
     stream = data.draw(streams(dtype))
@@ -38,7 +39,7 @@ def test_every_active_interval(name: str, combine: Combine, dtype: Dtype, data: 
 
 @pytest.mark.parametrize(("name", "combine", "dtype"), ACCEPTED)
 @given(data=st.data())
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_one_by_one_is_the_same(name: str, combine: Combine, dtype: Dtype, data: st.DataObject) -> None:
     stream = data.draw(streams(dtype))
     synopsis = stream.make(name, combine, dtype)
@@ -51,7 +52,7 @@ def test_one_by_one_is_the_same(name: str, combine: Combine, dtype: Dtype, data:
 
 @pytest.mark.parametrize(("name", "combine", "dtype"), ACCEPTED)
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_growing_loses_nothing(name: str, combine: Combine, dtype: Dtype, data: st.DataObject) -> None:
     """Between batches the synopsis gets more positions, more groups, or both."""
     stream = data.draw(streams(dtype))
@@ -78,7 +79,7 @@ def test_growing_loses_nothing(name: str, combine: Combine, dtype: Dtype, data: 
 
 @pytest.mark.parametrize(("name", "combine", "dtype"), ACCEPTED)
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_probes_are_stored_and_make_up_the_answer(
     name: str, combine: Combine, dtype: Dtype, data: st.DataObject
 ) -> None:

@@ -14,6 +14,7 @@ from sash.synopses.intervals import basic, interval, landmark, quantile, running
 from sash.synopses.intervals import rows as row_kernels
 from sash.synopses.intervals.landmark_intervals import partition_by_spread
 from sash.synopses.partials import Component, Dtype
+from tests.support.examples import examples
 from tests.synopses.intervals.cases import DTYPES, INTS, PAIRS, numbers
 
 OPERATIONS = range(len(row_kernels.UFUNCS))
@@ -47,7 +48,7 @@ def intervals(data: st.DataObject, length: int, capacity: int, most: int = 6) ->
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_rows(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     target, source = array(data, dtype, 2, 3), array(data, dtype, 2, 3)
     check(row_kernels, "fold", operation, target[0, 0], source[0, 0])
@@ -58,7 +59,7 @@ def test_rows(operation: int, dtype: Dtype, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_running(data: st.DataObject) -> None:
     capacity, length, groups = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 20)), 2
     table = array(data, np.int64, capacity + 1, groups)
@@ -70,7 +71,7 @@ def test_running(data: st.DataObject) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_interval(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     leaves, length, groups = data.draw(st.sampled_from([1, 2, 4, 8])), data.draw(st.integers(0, 20)), 2
     tree = array(data, dtype, 2 * leaves, groups)
@@ -82,7 +83,7 @@ def test_interval(operation: int, dtype: Dtype, data: st.DataObject) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_interval_of_one_group(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     leaves, length = data.draw(st.sampled_from([1, 2, 4, 8])), data.draw(st.integers(0, 20))
     tree = array(data, dtype, 2 * leaves, 1)
@@ -95,7 +96,7 @@ def test_interval_of_one_group(operation: int, dtype: Dtype, data: st.DataObject
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_basic(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     capacity, length, groups = data.draw(st.integers(1, 7)), data.draw(st.integers(0, 20)), 2
     ring = array(data, dtype, capacity, groups)
@@ -110,7 +111,7 @@ def test_basic(operation: int, dtype: Dtype, data: st.DataObject) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_landmark(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     slots, groups = data.draw(st.integers(1, 9)), 2
     partitions = partition_by_spread(data.draw(st.lists(st.integers(1, slots), min_size=1, max_size=4)), 3)
@@ -130,7 +131,7 @@ def test_landmark(operation: int, dtype: Dtype, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_quantile(data: st.DataObject) -> None:
     capacity, length = data.draw(st.integers(1, 20)), 0
     size, runs = quantile.QuantileIntervals._allocated(capacity)
@@ -145,14 +146,14 @@ def test_quantile(data: st.DataObject) -> None:
 
 
 @given(st.lists(INTS, min_size=8, max_size=8))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_merge(values: list[int]) -> None:
     halves = np.array([*sorted(values[:4]), *sorted(values[4:]), *[0] * 8], np.int64)
     check(quantile, "merge", halves, 0, 8, 8)
 
 
 @given(st.lists(st.lists(st.integers(0, 50) | INTS, max_size=40), min_size=1, max_size=8), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_select(runs: list[list[int]], data: st.DataObject) -> None:
     """Runs of any lengths, some of them empty, with many equal elements."""
     total = sum(map(len, runs))
@@ -168,7 +169,7 @@ def test_select(runs: list[list[int]], data: st.DataObject) -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12, unique=True))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_sink(values: list[int]) -> None:
     """A heap but for its top."""
     keys = np.array([values[0], *sorted(values[1:])], np.int64)

@@ -17,6 +17,7 @@ from sash.synopses.intervals import (
     partition_by_spread,
 )
 from sash.synopses.partials import Combine
+from tests.support.examples import examples
 from tests.synopses.intervals.cases import recomputed
 
 WIDTHS = st.lists(st.integers(1, 300), min_size=1, max_size=30)
@@ -49,7 +50,7 @@ def test_two_landmark_intervals_are_enough(low: int, more: int, left: int, width
 
 @pytest.mark.parametrize("spread", [1, Fraction(3, 2), 2, 3, 40])
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_any_spread(spread: Fraction, data: st.DataObject) -> None:
     """A wider spread means fewer partitions and more values from landmarks; answers are the same."""
     widths = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=6))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sash.synopses.intervals import QuantileIntervals, quantile_rank
 from sash.synopses.intervals.quantile import _from_keys, _to_keys
 from sash.synopses.partials import Dtype
+from tests.support.examples import examples
 from tests.synopses.intervals.cases import DTYPES
 
 PHIS = [Fraction(n, d) for d in (1, 2, 3, 10, 7919) for n in {1, d // 2 or 1, d - 1 or 1, d}]
@@ -35,7 +36,7 @@ def expected(elements: np.ndarray, intervals: list[tuple[int, int]], phis: list[
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_interval_and_many_phi(dtype: Dtype, data: st.DataObject) -> None:
     capacity = data.draw(st.integers(1, 40))
     synopsis = QuantileIntervals(capacity, dtype)
@@ -56,7 +57,7 @@ def test_every_interval_and_many_phi(dtype: Dtype, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_growing(data: st.DataObject) -> None:
     elements, capacity, oldest = np.empty(0, np.int64), data.draw(st.integers(1, 9)), 1
     synopsis = QuantileIntervals(capacity, np.int64)

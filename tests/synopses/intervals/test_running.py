@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sash.synopses.intervals import RunningSynopsis
 from sash.synopses.partials import Combine
+from tests.support.examples import examples
 
 LARGEST = 2**63 - 1
 
@@ -24,7 +25,7 @@ def test_a_running_sum_that_wraps_around(value: int) -> None:
 
 
 @given(st.lists(st.integers(-(2**63), LARGEST), min_size=1, max_size=40))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_exact_whenever_the_windows_sum_fits(values: list[int]) -> None:
     synopsis = RunningSynopsis(len(values), 1, Combine.ADD, np.int64)
     synopsis.extend(np.array(values).reshape(-1, 1))

@@ -13,6 +13,7 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.synopses.answers import Finisher
 from sash.synopses.joins import JOIN_KINDS, Band, JoinHistory, WindowPair, join_refusal, join_synopsis, longest_pair
 from sash.synopses.partials import Partial
+from tests.support.examples import examples
 from tests.synopses.joins.cases import Result, joined, lift_results
 from tests.synopses.raw import F, G, K, M, N, P, S, check_answer, query
 
@@ -83,7 +84,7 @@ def restarted(
 
 @pytest.mark.parametrize("kind", JOIN_KINDS)
 @given(data=st.data(), all=results, wanted=st.lists(pairs, min_size=1, max_size=4, unique=True))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_pane_by_pane(kind: str, data: st.DataObject, all: list[Result], wanted: list[WindowPair]) -> None:
     """After every pane, each pair of windows equals the join recomputed; results come in several batches per pane."""
     queries = asked(kind, data)

@@ -21,6 +21,7 @@ from sash.synopses.sketches.count_min import EPSILON, CountMin, names
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.items import FrequentStrings, decode, top_of
 from sash.synopses.sketches.kll import Kll
+from tests.support.examples import examples
 from tests.synopses.sketches.build import BUILD, hll_of, items_of, kll_of
 
 RANDOM = np.random.default_rng(5)
@@ -100,7 +101,7 @@ def test_count_min(name: str) -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=9), min_size=1, max_size=6), st.randoms())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_merging_in_any_order_and_grouping(panes: list[list[int]], random: Any) -> None:
     """Below the size at which something is lost, all answers are equal."""
     values = [value for pane in panes for value in pane]

@@ -20,6 +20,7 @@ from sash.synopses.sketches import SKETCHES
 from sash.synopses.sketches.base import merged
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.unions import Unions
+from tests.support.examples import examples
 from tests.synopses.raw import K, N, P, column
 from tests.synopses.sketches.build import BUILD, hll_of
 
@@ -87,7 +88,7 @@ def check_windows(synopsis: BasicIntervalSynopsis, tuples: Tuples, windows: list
 
 
 @given(TUPLES, st.integers(1, 3), st.sampled_from([1, 2]))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_windows_are_what_merging_from_scratch_gives(tuples: Tuples, batches: int, length: int) -> None:
     synopsis = filled(tuples, length, batches)
     synopsis.close(12)

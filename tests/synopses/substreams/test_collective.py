@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.synopses.substreams import CollectiveIndex, collective
+from tests.support.examples import examples
 from tests.synopses.substreams.histories import COMPARISONS, KEYS, Update, apply, updates, window
 
 PS = [1, 2, 8]
@@ -53,7 +54,7 @@ def replay(index: Any, steps: list[Update], after: Any) -> list[tuple[int, int, 
 @pytest.mark.parametrize("amounts", [COUNTS, SUMS], ids=["count", "sum"])
 @pytest.mark.parametrize("p", PS)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_answers_are_supersets_and_bounded(p: int, amounts: st.SearchStrategy[int], data: st.DataObject) -> None:
     """Look-ups come between updates, so lists are made, moved, merged and asked for further back."""
     index = CollectiveIndex(p)
@@ -87,7 +88,7 @@ def test_a_long_stream_with_standing_filters() -> None:
 
 
 @given(steps=updates(SUMS), length=st.integers(1, 30), v=st.fractions(-2, 50))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_comparisons(steps: list[Update], length: int, v: Fraction) -> None:
     """Any number will do as a threshold: more than 2.5 is more than 2."""
     index = CollectiveIndex(2)
@@ -100,7 +101,7 @@ def test_comparisons(steps: list[Update], length: int, v: Fraction) -> None:
 
 
 @given(steps=updates(SUMS), more=updates(SUMS, 5), length=st.integers(1, 30), v=st.integers(0, 500), data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_new_codes_and_checkpoints(
     steps: list[Update], more: list[Update], length: int, v: int, data: st.DataObject
 ) -> None:

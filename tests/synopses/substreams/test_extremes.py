@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.synopses.substreams import ExtremeIndex
+from tests.support.examples import examples
 from tests.synopses.substreams.histories import COMPARISONS, KEYS, Update, apply, updates, window
 
 INTS = st.integers(-9, 9)
@@ -41,7 +42,7 @@ def check(index: ExtremeIndex, history: list[Any], tau: int, length: int, v: Any
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("values", [INTS, FLOATS, LIMITS], ids=["whole", "float", "limits"])
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_answers_are_exact(kind: str, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
     dtype = np.float64 if values is FLOATS else np.int64
     index, history, time = ExtremeIndex(kind, dtype), [], 0
@@ -62,7 +63,7 @@ def test_any_number_will_do_as_a_threshold(kind: str, v: Any) -> None:
 
 
 @given(steps=updates(INTS), more=updates(INTS, 5), length=st.integers(1, 20), v=INTS, data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_new_codes_checkpoints_and_forgetting(
     steps: list[Update], more: list[Update], length: int, v: int, data: st.DataObject
 ) -> None:

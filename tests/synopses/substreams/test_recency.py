@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sash.synopses.substreams import recency
 from sash.synopses.substreams.recency import empty_listing, with_more_slots
 from sash.synopses.substreams.stamps import _kernel_note
+from tests.support.examples import examples
 
 KEYS, PANES = 12, 15
 NUMBERS = st.integers(0, PANES)
@@ -41,7 +42,7 @@ def moved(draw: st.DrawFn) -> tuple[list[int], Any]:
 
 
 @given(stamps=STAMPS, floor=NUMBERS)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_picking_and_ordering(stamps: list[int], floor: int) -> None:
     column = np.column_stack([np.zeros(KEYS, dtype=np.int32), ints(stamps)])
     results = []
@@ -55,7 +56,7 @@ def test_picking_and_ordering(stamps: list[int], floor: int) -> None:
 
 
 @given(history=moved(), floors=st.tuples(NUMBERS, NUMBERS), outside=NUMBERS, surely=STAMPS)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_merging_and_selecting(
     history: tuple[list[int], Any], floors: tuple[int, int], outside: int, surely: list[int]
 ) -> None:
@@ -82,7 +83,7 @@ def answer(side: str, listing: Any, stamps: Any, column: int, outside: int, newe
 
 @pytest.mark.parametrize("most", [3, 256])
 @given(steps=st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(1, 3), st.integers(0, 12)), max_size=60))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_list_is_what_the_stamps_say(most: int, steps: list[tuple[int, int, int]]) -> None:
     """One key moves and somebody looks, near or far back, again and again; a short log is given up at times."""
     listing = empty_listing(4, 1, KEYS)._replace(moves=np.zeros((1, most, 3), dtype=np.int32))

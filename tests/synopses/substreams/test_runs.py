@@ -16,6 +16,7 @@ from sash.synopses.substreams.runs import (
     _reference_merge,
     encode,
 )
+from tests.support.examples import examples
 
 KEYS = 8
 ROWS = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, KEYS - 1)), max_size=12)
@@ -27,7 +28,7 @@ def run_of(rows: list[tuple[int, int]]) -> tuple[Any, Any]:
 
 
 @given(one=ROWS, other=ROWS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_merge_is_its_reference(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     seen = [np.zeros(KEYS, dtype=np.int64) for _ in range(2)]
     ours = _kernel_merge(*run_of(one), *run_of(other), seen[0], 1)
@@ -42,7 +43,7 @@ def test_a_merge_is_its_reference(one: list[tuple[int, int]], other: list[tuple[
 
 
 @given(keys=st.lists(st.integers(0, KEYS - 1), max_size=20), known=st.lists(st.integers(0, KEYS - 1)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_distinct_is_its_reference(keys: list[int], known: list[int]) -> None:
     seen = [np.zeros(KEYS, dtype=np.int64) for _ in range(2)]
     for each in seen:

@@ -14,6 +14,7 @@ from sash.synopses.substreams import CollectiveIndex
 from sash.synopses.substreams.levels import Levels
 from sash.synopses.substreams.recency import Listing, empty_listing
 from sash.synopses.substreams.stamps import LENGTH_BITS, _kernel_update, _reference_update
+from tests.support.examples import examples
 from tests.synopses.substreams.histories import KEYS, stamp
 
 PS = [1, 2, 3, 8]
@@ -30,7 +31,7 @@ def state(p: int, listed: list[int], floor: int) -> tuple[Any, Any, Listing]:
 
 @pytest.mark.parametrize("p", PS)
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_many_units_at_once_are_as_many_single_ones(p: int, data: st.DataObject) -> None:
     rows = st.lists(st.tuples(st.integers(0, KEYS - 1), st.integers(0, 200)), max_size=4)
     panes = data.draw(st.lists(rows, max_size=12))
@@ -49,7 +50,7 @@ def test_many_units_at_once_are_as_many_single_ones(p: int, data: st.DataObject)
 
 @pytest.mark.parametrize("p", PS)
 @given(amounts=st.lists(st.integers(1, 2**40), min_size=1, max_size=10))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_large_amounts_store_what_the_levels_say(p: int, amounts: list[int]) -> None:
     index, levels, ends = CollectiveIndex(p), Levels(p), np.cumsum(amounts).tolist()
     for time, amount in enumerate(amounts):
