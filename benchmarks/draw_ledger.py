@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.ledger import LINES, Line, Row, figure, read, table
+from benchmarks.ledger import LEDGER, LINES, Line, Row, figure, read, table
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "figures" / "ledger.svg"
@@ -104,7 +104,8 @@ def picture(rows: Sequence[Row], path: Path) -> Path:
                 values = [line.value(row) for row in rows]
                 # Matplotlib leaves a gap where a value is missing.
                 points = [float("nan") if value is None else value for value in values]
-                axes.plot(range(len(rows)), points, marker="o", label=f"{line.what} ({line.unit})")
+                label = f"{line.what} ({line.unit}{', less is better' if line.less_is_better else ''})"
+                axes.plot(range(len(rows)), points, marker="o", label=label)
         axes.set(ylabel=", ".join(units), yscale=scale)
         axes.grid(True, which="both", alpha=0.3)
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5))
@@ -121,7 +122,7 @@ def picture(rows: Sequence[Row], path: Path) -> Path:
 
 
 def main() -> None:
-    rows = read()
+    rows = read(LEDGER)
     if not rows:
         raise SystemExit('nothing measured yet: make bench ARGS="ledger"')
     for page in PAGES:

@@ -99,7 +99,7 @@ def cell(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
 
 
-def read(path: Path = LEDGER) -> list[dict[str, str]]:
+def read(path: Path) -> list[dict[str, str]]:
     """All rows, the oldest first. Every row has every column."""
     if not path.exists():
         return []
@@ -107,7 +107,7 @@ def read(path: Path = LEDGER) -> list[dict[str, str]]:
         return list(csv.DictReader(file, restval=""))
 
 
-def append(row: Row, path: Path = LEDGER) -> None:
+def append(path: Path, row: Row) -> None:
     """Add a row. Columns that are new come after the others, and are empty in older rows."""
     rows = [*read(path), row]
     columns = list(dict.fromkeys(column for each in rows for column in each))

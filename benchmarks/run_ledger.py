@@ -44,6 +44,8 @@ from sash.engine.settings import Settings
 
 OUT = Path(__file__).parent / "out"
 ROUNDS = 3
+# The load average of a machine that does nothing else.
+QUIET = 0.5
 QUERIES = workload(None)
 # Packets per second of event time, packets per file, files: a file of the first set has 5 s, of the second as well.
 WINDOWS_DATA = ("packets-100k", 100_000, 500_000, 48)
@@ -106,10 +108,11 @@ def w1_20s(scale: float) -> Figures:
 
 def native(scale: float) -> Figures:
     run_native("W1", QUERIES[:1], packets("native_40", scale), 1)  # warm-up
-    return {
-        f"native_w1_{n}_5s": run_native("W1", QUERIES[:n], packets(f"native_{n}", scale), 1)["tuples_per_s"]
-        for n in (1, 40)
-    }
+    found = {}
+    for n in (1, 40):
+        found[f"native_w1_{n}_5s"] = run_native("W1", QUERIES[:n], packets(f"native_{n}", scale), 1)["tuples_per_s"]
+        say(f"  native Spark, {n} queries: {found[f'native_w1_{n}_5s']:,.0f} tuples/s")
+    return found
 
 
 def rescan(scale: float) -> Figures:
@@ -232,19 +235,23 @@ def main(arguments: list[str]) -> int:
     given = parsed(arguments)
     chosen = {name: part for name, part in PARTS.items() if name in given.parts}
     conditions, begun = conditions_now(given.note), time.perf_counter()
-    if float(conditions["load"]) > 0.5:
+    adds_row = not given.dry and len(chosen) == len(PARTS) and given.scale == 1
+    if adds_row and conditions["commit"].endswith("-dirty"):
+        say("files differ from the last commit: commit them, so that the row can be measured again (or --dry)")
+        return 2
+    if float(conditions["load"]) > QUIET:
         say(f"the machine is busy (load average {conditions['load']}): ratios will be off")
     figures, failed = measured(chosen, given.scale)
     conditions |= {"tuples": tuples_used(given.scale), "seconds": f"{time.perf_counter() - begun:.0f}"}
-    row, rows = row_of(figures, conditions), ledger.read() if given.scale == 1 else []
+    row, rows = row_of(figures, conditions), ledger.read(ledger.LEDGER) if given.scale == 1 else []
     say(f"{conditions['seconds']} s in all" + (f"; failed: {', '.join(failed)}" if failed else ""))
     for fell in ledger.fallen(rows[-1], row) if rows else ():
         say(f"fell by more than a quarter: {fell}")
-    if given.dry or len(chosen) < len(PARTS) or given.scale != 1:
-        say("no row is written: it takes all parts, at full scale, without --dry")
-    else:
-        ledger.append(row)
+    if adds_row:
+        ledger.append(ledger.LEDGER, row)
         say(f"a row was added to {ledger.LEDGER.name}; now: python -m benchmarks.draw_ledger")
+    else:
+        say("no row was added: that takes all parts, at full scale, without --dry")
     return 1 if failed else 0
 
 
