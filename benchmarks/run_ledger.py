@@ -47,7 +47,7 @@ ROUNDS = 3
 # The load average of a machine that does nothing else.
 QUIET = 0.5
 QUERIES = workload(None)
-# Packets per second of event time, packets per file, files: a file of the first set has 5 s, of the second as well.
+# Directory, packets per second of event time, packets per file, files. A file of either has 5 s.
 WINDOWS_DATA = ("packets-100k", 100_000, 500_000, 48)
 JOIN_DATA = ("packets-20k", 20_000, 100_000, 120)
 # Files of WINDOWS_DATA: as many as each engine needs. Native Spark at N = 40 would need hours for all of them.
