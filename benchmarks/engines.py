@@ -9,7 +9,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -18,6 +19,7 @@ from typing import Any
 
 import sash
 from benchmarks.packets import DDL, rows_of
+from sash.engine.session import Session
 from sash.spark.session import acquire_local_session
 
 Query = dict[str, int]
@@ -79,31 +81,37 @@ def stage(files: list[Path], directory: str) -> str:
     return directory
 
 
+@contextmanager
+def drained(texts: list[str], files: list[Path], files_per_batch: int) -> Iterator[tuple[Session, float]]:
+    """A session that has run these queries over all files, and the seconds from the first tuple to the last answer."""
+    with tempfile.TemporaryDirectory() as directory, sash.connect(spark=shared_session()) as session:
+        session.sql(
+            f"CREATE STREAM packets ({DDL}) FROM parquet OPTIONS (path '{stage(files, directory)}', "
+            f"maxFilesPerTrigger '{files_per_batch}') TIMESTAMP ts"
+        )
+        for i, text in enumerate(texts):
+            session.register(text, name=f"q{i}")
+        started = time.perf_counter()
+        session.run()
+        seconds = time.perf_counter() - started
+        if session.stats()["late_tuples"]:
+            raise SystemExit("the files are not in the order of time: tuples were late")
+        failed = [query.error for query in session.queries.values() if query.error is not None]
+        if failed:
+            raise failed[0]
+        yield session, seconds
+
+
 def run_sash(
     texts: list[str], files: list[Path], files_per_batch: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """One warm-up drain on the same Spark session, then the measured one, from the first tuple to the last answer."""
+    """One warm-up drain on the same Spark session, then the measured one."""
     warm, seconds, stats = 0.0, 0.0, {}
     for attempt in ("warm-up", "measured"):
         progress(f"sash, {len(texts)} queries, {attempt}")
-        with tempfile.TemporaryDirectory() as directory:
-            session = sash.connect(spark=shared_session())
-            session.sql(
-                f"CREATE STREAM packets ({DDL}) FROM parquet OPTIONS (path '{stage(files, directory)}', "
-                f"maxFilesPerTrigger '{files_per_batch}') TIMESTAMP ts"
-            )
-            for i, text in enumerate(texts):
-                session.register(text, name=f"q{i}")
-            started = time.perf_counter()
-            session.run()
-            warm, seconds = seconds, time.perf_counter() - started
+        warm = seconds
+        with drained(texts, files, files_per_batch) as (session, seconds):
             stats = session.stats()
-            if stats["late_tuples"]:
-                raise SystemExit("the files are not in the order of time: tuples were late")
-            failed = [query.error for query in session.queries.values() if query.error is not None]
-            if failed:
-                raise failed[0]
-            session.close()
     tuples = stats["tuples"]
     return {
         "tuples_per_s": tuples / seconds,

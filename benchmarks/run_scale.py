@@ -29,15 +29,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
 import sash
 from benchmarks.engines import shared_session
 from benchmarks.packet_panes import SECOND, START, pass_over
-from sash.catalog import Stream
+from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine.compiler import CompiledQuery
+from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.periodic.active import Outcome
 from sash.engine.periodic.advance import Advance
 from sash.engine.periodic.pace import UntilNext
@@ -70,6 +71,16 @@ def wide_session() -> Session:
     frame = shared_session().sql(f"SELECT current_timestamp() AS ts, 0 AS length, {columns}")
     session.create_stream("wide", frame, "ts")
     return session
+
+
+def compiled(queries: int) -> tuple[Stream, list[CompiledQuery]]:
+    """The stream and its queries, without a session and without Spark."""
+    columns = [("length", pa.int32()), *((f"c{number}", pa.int32()) for number in range(GROUPS))]
+    stream = Stream("wide", pa.schema([("ts", pa.timestamp("us", "UTC")), *columns]), "ts")
+    known = Catalog()
+    known.add_stream(stream)
+    registered = [RegisteredQuery(f"q{i}", text, "wide", serial=i) for i, text in enumerate(texts(queries))]
+    return stream, [compile_query(query, known) for query in registered]
 
 
 def registration(session: Session, queries: int) -> dict[str, Any]:
@@ -185,10 +196,10 @@ def main() -> None:
     say(f"registering {number:,} queries ...")
     with wide_session() as session:
         results: dict[str, Any] = {"queries": number, **registration(session, number), "scheduling": []}
-        stream, queries = session._catalog.stream("wide"), session._query_commands.at("wide")
-        for policy in arguments.policies:
-            say(f"scheduling them, {policy} ...")
-            results["scheduling"].append(scheduling(stream, queries, policy, arguments.updates))
+    stream, queries = compiled(number)
+    for policy in arguments.policies:
+        say(f"scheduling them, {policy} ...")
+        results["scheduling"].append(scheduling(stream, queries, policy, arguments.updates))
     if not arguments.quick:
         OUT.mkdir(exist_ok=True)
         (OUT / "scale.json").write_text(json.dumps(results, indent=1))
