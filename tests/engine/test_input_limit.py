@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.core.clock import ManualClock
@@ -47,12 +48,16 @@ class Stream:
         return seconds
 
 
+@example(fixed=4.0, each=2**-8, first=1)
+@example(fixed=4.0, each=1e-4, first=1)
 @given(fixed=st.floats(0, 4), each=st.floats(1e-4, 1), first=st.integers(1, 10_000))
 def test_with_a_backlog_micro_batches_come_near_to_the_lag(fixed: float, each: float, first: int) -> None:
     stream = Stream(fixed, each)
     stream.batch(first)
     assert len(stream.changes) == 1, "the first measure gives a limit"
-    for _ in range(60):
+    # The limit doubles until it is reached, and the mean of what micro-batches took follows within ten of them.
+    doublings = math.ceil(math.log2(LAG / each))
+    for _ in range(10 * (1 + doublings)):
         last = stream.batch(10**9)
         assert last <= LAG + fixed + each, "what was taken for a cost of each unit does not get less"
     assert LAG / 2 - each <= last <= LAG / 0.9 + each

@@ -18,11 +18,15 @@ from sash.core.time import Micros, multiple_at_or_after
 
 @dataclass(frozen=True)
 class Seen:
-    """The event times of a micro-batch: its greatest, a bound of its least, and the greatest of all before it."""
+    """The event times of a micro-batch: its greatest, a bound of its least, and the greatest of all before it.
+
+    Tuples before `late`, the watermark of its stream, came too late.
+    """
 
     latest: Micros | None
     earliest: Micros | None
     before: Micros | None
+    late: Micros | None = None
 
 
 @dataclass
@@ -48,7 +52,12 @@ class PlanPanes:
     def begun(self, seen: Seen) -> Beginning:
         """What the first micro-batch of a stream says that a plan takes."""
         missed = None if seen.before is None else self._end(seen.before)
-        return self.noted(Beginning(None, missed), seen, None)
+        if seen.earliest is None or seen.late is None or seen.earliest >= seen.late:
+            return self.noted(Beginning(None, missed), seen, None)
+        # Where the first tuple is that was not too late, nobody says: not behind the last one.
+        if seen.latest is None or seen.latest < seen.late:
+            return Beginning(None, missed)
+        return Beginning(self._end(seen.latest) - self.length, missed)
 
     def noted(self, known: Beginning, seen: Seen, late: Micros | None) -> Beginning:
         """What a later one says: out of order, but not late, its tuples may show that the data begin earlier."""

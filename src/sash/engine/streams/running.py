@@ -277,7 +277,7 @@ class RunningStream:
         reached = self.runtime.next_watermark(batch)
         if self._plans is not None:
             self._last_rows = batch.rows
-            times = Seen(batch.latest, batch.earliest, before=self.runtime.latest)
+            times = Seen(batch.latest, batch.earliest, self.runtime.latest, self.runtime.watermark)
             missed = self._plans.take(seen, Batch(rows, batch.rows, epoch, times, reached, tuples))
         for feed in self.feeds:
             feed.take_batch(rows, self.stream, epoch, batch.rows)
