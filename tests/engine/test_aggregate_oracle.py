@@ -26,6 +26,7 @@ from tests.support.streams import batches, stream
 
 PLAIN_FORMS = [Form(text, re.sub(r"FROM s \{w\}", "FROM {t}", text)) for text in PLAIN if "ORDER BY" not in text]
 ALL_FORMS = FORMS + PLAIN_FORMS
+ANY_FORM = st.sampled_from(ALL_FORMS)
 Window = tuple[int, int, int]
 # Several forms are queries of one stream: every bundle has all kinds of aggregates.
 BUNDLES = [ALL_FORMS[i::4] for i in range(4)]

@@ -17,9 +17,19 @@ from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic import state
 from sash.engine.settings import Settings
-from tests.engine.test_aggregate_oracle import ALL_FORMS, Form, by_time, every_form, expect, windows
+from tests.engine.test_aggregate_oracle import (
+    ALL_FORMS,
+    Form,
+    Window,
+    answers_to,
+    asked_of,
+    by_time,
+    every_form,
+    expect,
+    windows,
+)
 from tests.support.examples import examples
-from tests.support.feed import Feed, answers_of, compiled
+from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows
 from tests.support.shelf import Shelf, panes_of
 from tests.support.streams import START, batches, stream, to_table
@@ -30,17 +40,13 @@ KEYED = [form for form in ALL_FORMS if "GROUP BY" in form.ours or "TOP(" in form
 @every_form
 @settings(max_examples=examples(4))
 @given(windows(12, 6, 3), batches())
-def test_every_aggregate(form: Form, asked: list[tuple[int, int, int]], parts: list[pa.Table]) -> None:
-    texts = {
-        f"q{i}": form.ours.format(w=f"[WINDOW {length} sec SLIDE {slide} sec LAG {lag} sec]")
-        for i, (length, slide, lag) in enumerate(asked)
-    }
+def test_every_aggregate(forms: list[Form], asked: list[Window], parts: list[pa.Table]) -> None:
+    queries = asked_of(forms, asked, "[WINDOW {} sec SLIDE {} sec LAG {} sec]")
     tuples = pa.concat_tables(parts)
-    found = answers_of(stream(), texts, parts, "cluster")
-    for (name, answers), (length, _, lag) in zip(found.items(), asked, strict=True):
+    for form, (length, _, lag), text, answers in answers_to(stream(), queries, parts, "cluster"):
         for answer in answers:
             theirs = expect(form, tuples, by_time(to_micros(answer.as_of), lag), length)
-            assert same_rows(answer.table.to_pylist(), theirs), (texts[name], answer.as_of, theirs)
+            assert same_rows(answer.table.to_pylist(), theirs), (text, answer.as_of, theirs)
 
 
 def said(answer: Answer) -> tuple[Any, ...]:
@@ -73,7 +79,7 @@ DECLARED = [
 )
 def test_as_in_memory(
     declared: Stream,
-    asked: list[tuple[Form, list[tuple[int, int, int]], bool]],
+    asked: list[tuple[Form, list[Window], bool]],
     parts: list[pa.Table],
     data: st.DataObject,
 ) -> None:
