@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
@@ -25,7 +24,6 @@ from sash.engine.periodic.stream import Progress
 from sash.engine.records.checkpoint import Checkpoint
 from sash.engine.records.history import query_change, stream_change
 from sash.engine.settings import Settings
-from sash.engine.stored import keep_batch
 from sash.engine.streams.running import RunningStream
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.numbering import Interval
@@ -39,9 +37,9 @@ Told = dict[tuple[str, Any], list[dict[str, Any]]]
 
 
 class DuckPipeline:
-    """What the log stores of a micro-batch are its tuples; the pass over them is made whenever somebody asks."""
+    """A `SparkPass` by DuckDB. The log stores the tuples of a micro-batch; each question about them is a pass."""
 
-    is_streaming = True
+    is_streaming, is_local = True, False
 
     def __init__(self, declared: Stream) -> None:
         self._declared = declared
@@ -75,11 +73,9 @@ class DuckPipeline:
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
         return None if result is None else aggregate(self._declared, tables, result)
 
-
-def kept_rows(rows: pa.Table, declared: Stream, time: str, oldest: int) -> pa.Table:
-    """In the place of `rows_to_keep`."""
-    names = [*declared.schema.names, time]
-    return rows.filter(pc.greater_equal(rows["_us"], oldest)).rename_columns(names)
+    def rows_to_keep(self, rows: pa.Table, time: str, oldest: int) -> pa.Table:
+        names = [*self._declared.schema.names, time]
+        return rows.filter(pc.greater_equal(rows["_us"], oldest)).rename_columns(names)
 
 
 @dataclass
@@ -177,9 +173,3 @@ def story_told(declared: Stream, story: list[Step], world: World, *faults: Abstr
             # One that died while it opened the checkpoint held it.
             gc.collect()
     return world
-
-
-def do_without_spark(patch: pytest.MonkeyPatch) -> None:
-    """What a running stream asks of Spark by itself; and syncs, which cost time and change nothing here."""
-    patch.setattr(keep_batch, "rows_to_keep", kept_rows)
-    patch.setattr("os.fsync", lambda descriptor: None)

@@ -29,9 +29,9 @@ from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.stream import StreamRuntime
+from sash.engine.spark_pass import SparkPipeline
 from sash.sharing.choose import CLUSTER
 from sash.spark.panes import ask_or_blame
-from sash.spark.pipeline import Pipeline
 from sash.storage.files import remove, written
 from sash.storage.window_files import PANE, WindowFiles
 from sash.synopses.basic_interval import BasicIntervalSynopsis
@@ -53,7 +53,7 @@ class _Cluster:
     """The files of one pane table, and Spark to read them. `away`: others may have the windows meanwhile."""
 
     files: WindowFiles
-    pipeline: Callable[[], Pipeline]
+    pipeline: Callable[[], SparkPipeline]
     away: Callable[[], AbstractContextManager[None]]
 
     def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[Found]]:
@@ -84,7 +84,7 @@ class ClusterTables:
     def __init__(
         self,
         runtime: StreamRuntime,
-        pipeline: Callable[[], Pipeline],
+        pipeline: Callable[[], SparkPipeline],
         place: Place | None,
         away: Callable[[], AbstractContextManager[None]],
     ) -> None:

@@ -44,6 +44,7 @@ from sash.engine.periodic.pane_lookup import PaneLookup
 from sash.engine.periodic.stream import Numbered, Progress, StreamRuntime, newest_common
 from sash.engine.records.tables import Tables
 from sash.engine.settings import Settings
+from sash.engine.spark_pass import SparkPipeline
 from sash.engine.stored.archive_feed import ArchiveFeed
 from sash.engine.stored.keep_batch import Brought, rows_of_batch
 from sash.engine.stored.kept import KeptWindow
@@ -54,7 +55,6 @@ from sash.engine.streams.passes import Passed, Passes
 from sash.engine.streams.roster import Deliver, QueriesAt, Roster
 from sash.plan.nodes import Lookup
 from sash.spark.limits import units_in
-from sash.spark.pipeline import Pipeline
 from sash.spark.shed import sampled
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot, present
 from sash.storage.window_files import WindowFiles
@@ -70,7 +70,7 @@ class RunningStream:
     def __init__(
         self,
         stream: Stream,
-        pipeline: Pipeline,
+        pipeline: SparkPipeline,
         settings: Settings,
         isolation: Isolation,
         queries_at: QueriesAt,
@@ -120,7 +120,7 @@ class RunningStream:
         self._broken = False
         self._batch_thread: int | None = None
 
-    def redeclare(self, stream: Stream, pipeline: Pipeline) -> None:
+    def redeclare(self, stream: Stream, pipeline: SparkPipeline) -> None:
         """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
         with self._lock:
             self.stream, self.pipeline = stream, pipeline
@@ -328,7 +328,7 @@ class RunningStream:
         if self.kept is None:
             return None, 0
         started = time.perf_counter()
-        brought = rows_of_batch(self.kept, rows, epoch, reached)
+        brought = rows_of_batch(self.kept, self.pipeline, rows, epoch, reached)
         self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
         return brought
 
