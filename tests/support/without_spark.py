@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,11 @@ import pyarrow.compute as pc
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.compiler import compile_query
 from sash.engine.periodic.stream import Progress
 from sash.engine.records.checkpoint import Checkpoint
 from sash.engine.records.history import query_change, stream_change
+from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.settings import Settings
 from sash.engine.streams.running import RunningStream
 from sash.sharing.pane_tables import PaneTable
@@ -110,23 +113,15 @@ class Sparkless:
         self._history = self._checkpoint.history
         if not self._history.streams():
             self._history.append(stream_change(declared))
-        self._catalog = Catalog()
-        self._catalog.add_stream(declared)
-        self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
+        catalog = Catalog()
+        catalog.add_stream(declared)
         pipeline: Any = DuckPipeline(declared)
         self.running = RunningStream(
-            declared, pipeline, Settings("conservative"), isolation("serial"), self._queries_at, self._world.tell,
-            self._checkpoint.log(declared), ManualClock(),
+            declared, pipeline, Settings("conservative"), isolation("serial"),
+            StreamQueries(self._history, RLock(), lambda query: True, partial(compile_query, catalog=catalog)),
+            self._world.tell, self._checkpoint.log(declared), ManualClock(),
         )  # fmt: skip
         self.running.recover()
-
-    def _queries_at(self, version: int) -> list[CompiledQuery]:
-        found = []
-        for query in self._history.queries(version).values():
-            if query not in self._compiled:
-                self._compiled[query] = compile_query(query, self._catalog)
-            found.append(self._compiled[query])
-        return found
 
     def run(self, story: list[Step], *, ends: bool = True) -> None:
         """The story, and, if it `ends`, what comes after the last micro-batch."""

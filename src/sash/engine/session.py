@@ -155,7 +155,7 @@ class Session:
             share_results, partitions, partial(joined_query, self._catalog), lambda: self.policy,
             Most(max_rows, max_groups),
         )  # fmt: skip
-        self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
+        self.continuous = ContinuousQueries(self._catalog, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
         self._index_commands = IndexCommands(self._shared)
         self._archive_commands = ArchiveCommands(

@@ -103,7 +103,7 @@ class Passes:
         return looked_up(rows, self._stream, self._tables.all_versions(dict.fromkeys(lookups)))
 
     def _looked_up(self, rows: DataFrame) -> DataFrame:
-        return self.looked_up(rows, (lookup for query in self._roster.wanted.values() for lookup in query.lookups))
+        return self.looked_up(rows, self._roster.lookups)
 
     # -- errors of expressions -------------------------------------------------------------------------
 
