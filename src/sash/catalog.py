@@ -241,6 +241,11 @@ class Catalog:
             hint = nearest(name, (query.name for query in self.queries)) or "; no query is registered"
             raise CatalogError(f"unknown query '{name}'{hint}") from None
 
+    def find_query(self, name: str, serial: int) -> RegisteredQuery | None:
+        """A query that may have been dropped; a later one of the same name is another one."""
+        query = self._queries.get(name.lower())
+        return query if query is not None and query.serial == serial else None
+
     def has_query(self, name: str) -> bool:
         return name.lower() in self._queries
 

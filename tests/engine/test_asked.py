@@ -17,15 +17,13 @@ from sash.synopses.row_folds import RowFold
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 from tests.support.threads import PATIENCE
-from tests.support.without_spark import do_without_spark
 
 SUM = "SELECT SUM(v) AS total FROM s [WINDOW 30 sec]"
 VALUES = "SELECT v, COUNT(*) AS n FROM s [WINDOW 30 sec] GROUP BY v ORDER BY v"
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
-    do_without_spark(monkeypatch)
+def session() -> Iterator[SparklessSession]:
     with SparklessSession() as made:
         made.declare(stream(keep=60 * SECOND))
         made.push("s", tuples(*((second, 1, second) for second in range(1, 42))))

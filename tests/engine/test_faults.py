@@ -22,7 +22,7 @@ from sash.core.time import SECOND
 from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, FullDisk, survived
 from tests.support.streams import START, stream, to_table
-from tests.support.without_spark import Sparkless, Step, Told, World, do_without_spark, story_told
+from tests.support.without_spark import Sparkless, Step, Told, World, story_told
 
 DECLARED: Any = stream(delay=SECOND, keep=4 * SECOND)
 QUERIES = {
@@ -50,10 +50,10 @@ STORY: list[Step] = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def many_snapshots_and_no_spark() -> Iterator[None]:
+def many_snapshots_and_no_syncs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 2)
-        do_without_spark(patch)
+        patch.setattr("os.fsync", lambda descriptor: None)
         yield
 
 

@@ -23,7 +23,6 @@ from tests.engine.test_session import create, ten_files, write
 from tests.support.log import events
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import START, stream
-from tests.support.without_spark import do_without_spark
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 SOURCES = Path(__file__).parents[2] / "src" / "sash"
@@ -122,7 +121,6 @@ class Unstored:
 
 
 def test_answers_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    do_without_spark(monkeypatch)
     with SparklessSession() as session:
         session.declare(stream())
         query = session.register(QUERY, name="q")
@@ -132,10 +130,7 @@ def test_answers_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert events(caplog) == [{"event": "sink.unstored", "query": "q", "sink": "parquet", "why": "no space left"}]
 
 
-def test_a_subscriber_with_a_queue_that_raises(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    do_without_spark(monkeypatch)
+def test_a_subscriber_with_a_queue_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     with SparklessSession() as session:
         session.declare(stream())
         query = session.register(QUERY, name="q")
@@ -145,10 +140,7 @@ def test_a_subscriber_with_a_queue_that_raises(
     assert events(caplog) == [{"event": "subscriber.failed", "query": "q"}] and query.subscriber_errors == 1
 
 
-def test_an_archive_that_cannot_be_opened(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    do_without_spark(monkeypatch)
+def test_an_archive_that_cannot_be_opened(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     with SparklessSession(checkpoint=tmp_path / "c") as session:
         session.declare(stream())
         clauses = f"KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec IN '{tmp_path / 'old'}'"

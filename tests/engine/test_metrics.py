@@ -23,7 +23,6 @@ from tests.engine.test_session import create, ten_files
 from tests.support.prometheus import parsed
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
-from tests.support.without_spark import do_without_spark
 
 NAMES = st.text(max_size=8)
 NUMBERS = st.one_of(st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.none())
@@ -152,9 +151,8 @@ class Memory:
         return None
 
 
-def test_no_number_of_stats_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_number_of_stats_is_left_out(tmp_path: Path) -> None:
     """All that a session without Spark can have: windows of time and rows, queues, a sink, an archive, a failure."""
-    do_without_spark(monkeypatch)
     with SparklessSession() as session:
         session.declare(stream(keep=60 * SECOND))
         totals = session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 2 sec] GROUP BY k", name="totals")

@@ -302,9 +302,7 @@ def test_where_to_keep_is_checked(spark: Any) -> None:
 def test_executors_elsewhere_need_a_directory_that_they_see(
     spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import sash.engine.streams.runner as runner
-
-    monkeypatch.setattr(runner, "is_local", lambda session: False)
+    monkeypatch.setattr("sash.spark.pipeline.is_local", lambda session: False)
     frame = spark.sql("SELECT TIMESTAMP'2024-01-01 00:00:00.5' AS ts, 1 AS v")
     with sash.connect(spark=spark, clock=ManualClock()) as session:
         with pytest.raises(sash.SashError, match="a directory that all executors see"):

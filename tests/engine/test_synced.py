@@ -14,12 +14,10 @@ from sash.core.faults import listening
 from sash.core.time import SECOND
 from sash.engine.answers.outlet import Outlet
 from sash.engine.records.history import CatalogHistory
-from sash.engine.stored import keep_batch
 from sash.storage.archive import with_times
 from sash.storage.files import make_directory
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import SCHEMA, stream
-from tests.support.without_spark import kept_rows
 
 
 class Disk:
@@ -62,7 +60,6 @@ class Ill:
 
 
 def test_all_that_a_session_has_committed_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep_batch, "rows_to_keep", kept_rows)
     monkeypatch.setattr("sash.spark.archive.write_rows", written_as_by_spark)
     root = tmp_path / "of" / "all"
     with listening(disk := Disk()), SparklessSession(checkpoint=root) as session:

@@ -14,10 +14,8 @@ from sash.core.faults import listening
 from sash.core.time import SECOND
 from sash.engine.records import history as histories
 from sash.engine.records.history import CatalogHistory
-from sash.engine.stored import keep_batch
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
-from tests.support.without_spark import kept_rows
 
 WINDOWS = "SELECT k, COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec] GROUP BY k"
 # What there is to be dropped, each by itself: what is read by another may not go.
@@ -47,8 +45,7 @@ class NoSpaceFor:
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
-    monkeypatch.setattr(keep_batch, "rows_to_keep", kept_rows)
+def session(tmp_path: Path) -> Iterator[SparklessSession]:
     session = SparklessSession(checkpoint=tmp_path)
     session.declare(stream(keep=60 * SECOND))
     session.register(WINDOWS, name="q")

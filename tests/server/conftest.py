@@ -10,15 +10,13 @@ from sash.server import Server, ServerSettings, create_app
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 from tests.support.threads import PATIENCE
-from tests.support.without_spark import do_without_spark
 
 TOTALS = "SELECT k, SUM(v) AS total FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k"
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
+def session() -> Iterator[SparklessSession]:
     """A stream `s` whose last minute is stored, and a query `totals` that has answered as of 5 and 10 seconds."""
-    do_without_spark(monkeypatch)
     with SparklessSession() as made:
         made.declare(stream(keep=60 * SECOND))
         made.register(TOTALS, name="totals")

@@ -24,7 +24,6 @@ from tests.server.conftest import TOTALS
 from tests.support.examples import examples
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
-from tests.support.without_spark import do_without_spark
 
 # What has no end cannot be waited for: streams of answers have tests of their own.
 HEADERS = {"Accept": "application/json", "Authorization": "Bearer secret"}
@@ -68,8 +67,7 @@ TEXTS = st.one_of(
 @pytest.fixture(scope="module")
 def described() -> Iterator[Any]:
     """The description of a server that is at work."""
-    with pytest.MonkeyPatch.context() as patch, SparklessSession() as session:
-        do_without_spark(patch)
+    with SparklessSession() as session:
         session.declare(stream(keep=60 * SECOND))
         session.register(TOTALS, name="totals")
         session.push("s", tuples(*((second, second % 2, second) for second in range(1, 13))))

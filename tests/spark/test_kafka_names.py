@@ -16,7 +16,6 @@ from sash.spark.kafka import Messages
 from sash.spark.sinks import Sink
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import START, stream
-from tests.support.without_spark import do_without_spark
 
 KAFKA = {"topic": "t", "kafka.bootstrap.servers": "127.0.0.1:1"}
 
@@ -39,7 +38,6 @@ def test_their_types_are_given(name: str) -> None:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
-    do_without_spark(monkeypatch)
     monkeypatch.setattr(sinks, "_check_format", lambda session, format: None)
     with SparklessSession() as made:
         made.declare(stream(keep=60 * SECOND))

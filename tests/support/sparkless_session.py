@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, Micros
-from sash.engine.commands.stream_maker import StreamMaker
-from sash.engine.records.history import stream_change
 from sash.engine.session import Session
 from sash.engine.streams.states import RUNNING, SessionState, StreamState
 from tests.support.streams import START, to_table
@@ -22,16 +19,11 @@ class _NoSpark:
         raise SashError("this takes Spark, and here is none")
 
 
-class _WithoutFiles(StreamMaker):
-    def _panes_for(self, stream: Stream) -> None:
-        return None
-
-
 class SparklessSession(Session):
     """Feed it by hand; `doing` is what its streams say that they do."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(policy="conservative", **settings)
+        super().__init__(**{"policy": "conservative", **settings})
         self._epochs: dict[str, int] = {}
         self.doing = StreamState(RUNNING)
 
@@ -39,17 +31,13 @@ class SparklessSession(Session):
     def spark(self) -> Any:
         return _NoSpark()
 
-    def declare(self, stream: Stream) -> None:
-        self._shared.history.append(stream_change(stream))
-        self._catalog.add_stream(stream)
-        pipeline: Any = DuckPipeline(stream)
-        self._streams[stream.name.lower()] = _WithoutFiles(**vars(self._maker)).make(stream, pipeline)
+    def declare(self, stream: Stream, pipeline: Callable[[Stream], Any] = DuckPipeline) -> None:
+        self._stream_commands.open(stream, pipeline)
         self._epochs[stream.name] = 0
 
-    def push(self, name: str, rows: pa.Table) -> None:
-        """A micro-batch."""
-        batch: Any = rows
-        self._shared.running(name).on_batch(lambda: self._shared.history.version, batch, self._epochs[name])
+    def push(self, name: str, rows: Any) -> None:
+        """A micro-batch, as the stream's pipeline takes it."""
+        self._shared.running(name).on_batch(lambda: self._shared.history.version, rows, self._epochs[name])
         self._epochs[name] += 1
 
     def state(self) -> SessionState:
@@ -60,6 +48,6 @@ def at(second: float) -> Micros:
     return START + int(second * SECOND)
 
 
-def tuples(*rows: tuple[float, int, int]) -> pa.Table:
+def tuples(*rows: tuple[float, int, int]) -> Any:
     """(second, k, v)"""
     return to_table([(at(second), k, "abc"[k % 3], v, v * 2**40, v / 4) for second, k, v in rows])

@@ -10,22 +10,23 @@ from __future__ import annotations
 import gc
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine.compiler import CompiledQuery, compile_query
+from sash.engine.compiler import compile_query
 from sash.engine.periodic.stream import Progress
 from sash.engine.records.checkpoint import Checkpoint
 from sash.engine.records.history import query_change, stream_change
+from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.settings import Settings
-from sash.engine.stored import keep_batch
 from sash.engine.streams.running import RunningStream
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.numbering import Interval
@@ -39,9 +40,9 @@ Told = dict[tuple[str, Any], list[dict[str, Any]]]
 
 
 class DuckPipeline:
-    """What the log stores of a micro-batch are its tuples; the pass over them is made whenever somebody asks."""
+    """A `SparkPass` by DuckDB. The log stores the tuples of a micro-batch; each question about them is a pass."""
 
-    is_streaming = True
+    is_streaming, is_local = True, False
 
     def __init__(self, declared: Stream) -> None:
         self._declared = declared
@@ -75,11 +76,9 @@ class DuckPipeline:
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
         return None if result is None else aggregate(self._declared, tables, result)
 
-
-def kept_rows(rows: pa.Table, declared: Stream, time: str, oldest: int) -> pa.Table:
-    """In the place of `rows_to_keep`."""
-    names = [*declared.schema.names, time]
-    return rows.filter(pc.greater_equal(rows["_us"], oldest)).rename_columns(names)
+    def rows_to_keep(self, rows: pa.Table, time: str, oldest: int) -> pa.Table:
+        names = [*self._declared.schema.names, time]
+        return rows.filter(pc.greater_equal(rows["_us"], oldest)).rename_columns(names)
 
 
 @dataclass
@@ -114,23 +113,15 @@ class Sparkless:
         self._history = self._checkpoint.history
         if not self._history.streams():
             self._history.append(stream_change(declared))
-        self._catalog = Catalog()
-        self._catalog.add_stream(declared)
-        self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
+        catalog = Catalog()
+        catalog.add_stream(declared)
         pipeline: Any = DuckPipeline(declared)
         self.running = RunningStream(
-            declared, pipeline, Settings("conservative"), isolation("serial"), self._queries_at, self._world.tell,
-            self._checkpoint.log(declared), ManualClock(),
+            declared, pipeline, Settings("conservative"), isolation("serial"),
+            StreamQueries(self._history, RLock(), lambda query: True, partial(compile_query, catalog=catalog)),
+            self._world.tell, self._checkpoint.log(declared), ManualClock(),
         )  # fmt: skip
         self.running.recover()
-
-    def _queries_at(self, version: int) -> list[CompiledQuery]:
-        found = []
-        for query in self._history.queries(version).values():
-            if query not in self._compiled:
-                self._compiled[query] = compile_query(query, self._catalog)
-            found.append(self._compiled[query])
-        return found
 
     def run(self, story: list[Step], *, ends: bool = True) -> None:
         """The story, and, if it `ends`, what comes after the last micro-batch."""
@@ -177,9 +168,3 @@ def story_told(declared: Stream, story: list[Step], world: World, *faults: Abstr
             # One that died while it opened the checkpoint held it.
             gc.collect()
     return world
-
-
-def do_without_spark(patch: pytest.MonkeyPatch) -> None:
-    """What a running stream asks of Spark by itself; and syncs, which cost time and change nothing here."""
-    patch.setattr(keep_batch, "rows_to_keep", kept_rows)
-    patch.setattr("os.fsync", lambda descriptor: None)

@@ -155,14 +155,14 @@ class Session:
             share_results, partitions, partial(joined_query, self._catalog), lambda: self.policy,
             Most(max_rows, max_groups),
         )  # fmt: skip
-        self.continuous = ContinuousQueries(self._catalog, history, self._plans, self._measured)
+        self.continuous = ContinuousQueries(self._catalog, self._plans, self._measured)
         self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
         self._index_commands = IndexCommands(self._shared)
         self._archive_commands = ArchiveCommands(
             self._shared, self.continuous, self.queries, lambda: self.spark, self.place_for_unwritten
         )
         self._maker = StreamMaker(
-            lambda: self.spark, lambda: self._settings, self._isolation, isolation, self._checkpoint, self._runner,
+            lambda: self._settings, self._isolation, isolation, self._checkpoint, self._runner,
             self._clock, self._query_commands, self._plans, self._tables,
         )  # fmt: skip
         self._stream_commands = StreamCommands(
@@ -235,6 +235,7 @@ class Session:
         max_jump: str | None = None,
     ) -> None:
         """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
+        from sash.spark.pipeline import Pipeline
         from sash.spark.sources import schema_of
 
         if closed not in ("right", "left") or late not in ("drop", "revise"):
@@ -256,7 +257,7 @@ class Session:
             max_jump=None if max_jump is None else duration("max_jump", max_jump),
         )
         self._home.check_open()
-        self._stream_commands.open(stream, frame)
+        self._stream_commands.open(stream, partial(Pipeline, frame=frame))
 
     def drop_stream(self, name: str) -> None:
         self._stream_commands.drop(name)

@@ -60,6 +60,7 @@ class LocalScheduler:
         self._policy = policy
         self._groups: dict[str, Group] = {}
         self._by_query: dict[str, SubGroup] = {}
+        self._exactly: dict[TaskKey, SubGroup] = {}
         self._urgent: DeadlineQueue[str] = DeadlineQueue()
         # The last execution was that of an EXACTLY task which owes multiples. Its deadline stays the lowest as long as
         # it owes some, so whoever else is due has the next turn: an overload must not starve them.
@@ -110,6 +111,7 @@ class LocalScheduler:
         subgroup.remove(query)
         if not subgroup.members:
             self._groups[key.group].drop(key)
+            self._exactly.pop(key, None)
 
     def reprice(self, costs: Mapping[str, tuple[float, float]], now: Micros) -> None:
         """Queries have other costs, (access, post), than they had: let the policy weigh them anew."""
@@ -207,7 +209,7 @@ class LocalScheduler:
 
     def late_exactly(self, now: Micros) -> Micros | None:
         """The earliest deadline before a time that some EXACTLY task still has to be answered as of."""
-        deadlines = (each.deadline for each in self._all() if each.key.exactly)
+        deadlines = [each.deadline for each in self._exactly.values()]
         return min((deadline for deadline in deadlines if deadline < now), default=None)
 
     def task_of(self, query: str) -> Task:
@@ -236,6 +238,8 @@ class LocalScheduler:
             subgroup = SubGroup.restore(saved)
             home = scheduler._groups.setdefault(subgroup.key.group, Group())
             home.subgroups[subgroup.key] = subgroup
+            if subgroup.key.exactly:
+                scheduler._exactly[subgroup.key] = subgroup
             scheduler._by_query.update((query, subgroup) for query in subgroup.members)
         scheduler._repaid = snapshot["repaid"]
         scheduler._unplanned = dict.fromkeys(scheduler._groups)
@@ -271,7 +275,10 @@ class LocalScheduler:
     def _subgroup(self, key: TaskKey, now: Micros | None) -> SubGroup:
         """The sub-group of this key, to be changed as of now; its group is planned before the next question."""
         self._unplanned[key.group] = self._unplanned.get(key.group) if now is None else now
-        return self._groups.setdefault(key.group, Group()).subgroup(key)
+        subgroup = self._groups.setdefault(key.group, Group()).subgroup(key)
+        if key.exactly:
+            self._exactly[key] = subgroup
+        return subgroup
 
     def _enqueue(self, subgroup: SubGroup) -> None:
         self._groups[subgroup.key.group].enqueue(subgroup)

@@ -2,14 +2,19 @@
 
 It saves the space of a synopsis, and Spark the work of filling it; but an execution reads several instead of one.
 `auto` weighs the two per pane: an own synopsis is filled from every tuple, a cover's parts are read window by window.
+
+Predicates are found by their terms, so that looking for a cover takes as long as there are predicates with terms in
+common, however many queries there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sash.plan.expressions import RowExpression
+from sash.plan.predicates import Conjunction, Disjunction
 from sash.sharing.choose import Load
 from sash.sharing.covers import Cover, find_cover
 from sash.synopses.covered import Covered, can_be_covered
@@ -21,6 +26,57 @@ _TUPLES_PER_PANE = 1_000.0
 _TUPLES_PER_ROW = 10.0
 
 
+class StoredPartials:
+    """The partials that a pane table stores, each for a number of readings."""
+
+    def __init__(self) -> None:
+        self._readings: Counter[Partial] = Counter()
+        self._by_term: dict[Conjunction, Counter[RowExpression]] = {}
+
+    def __contains__(self, partial: Partial) -> bool:
+        return partial in self._readings
+
+    def __iter__(self) -> Iterator[Partial]:
+        return iter(self._readings)
+
+    def readings(self, partial: Partial) -> int:
+        """For how many readings a partial is stored."""
+        return self._readings[partial]
+
+    def add(self, partials: Iterable[Partial]) -> None:
+        """A reading needs these."""
+        for partial in partials:
+            self._readings[partial] += 1
+            if self._readings[partial] == 1 and partial.predicate is not None:
+                for term in _terms(partial.predicate):
+                    self._by_term.setdefault(term, Counter())[partial.predicate] += 1
+
+    def remove(self, partials: Iterable[Partial]) -> None:
+        """A reading does not need these any more; what none needs is gone."""
+        for partial in partials:
+            self._readings[partial] -= 1
+            if not self._readings[partial]:
+                del self._readings[partial]
+                if partial.predicate is not None:
+                    self._forget(partial.predicate)
+
+    def _forget(self, predicate: RowExpression) -> None:
+        for term in _terms(predicate):
+            self._by_term[term] -= Counter([predicate])
+            if not self._by_term[term]:
+                del self._by_term[term]
+
+    def near(self, wanted: Disjunction) -> set[RowExpression]:
+        """The predicates that may be parts of a cover: each has a term of the wanted one, or is to be taken away."""
+        sharing = {each for term in wanted.terms for each in self._by_term.get(term, ())}
+        terms = {term for each in sharing for term in _terms(each)}
+        return {each for term in terms for each in self._by_term[term]}
+
+
+def _terms(predicate: RowExpression) -> tuple[Conjunction, ...]:
+    return () if predicate.terms is None else predicate.terms.terms
+
+
 @dataclass(frozen=True)
 class Relevant:
     """What was found for a reading, and why it is used or not; `possible`: it could be."""
@@ -30,7 +86,7 @@ class Relevant:
     possible: bool = True
 
 
-def relevant_set(reading: Reading, stored: Collection[Partial], load: Load, mode: str) -> Relevant:
+def relevant_set(reading: Reading, stored: StoredPartials, load: Load, mode: str) -> Relevant:
     """How a reading may be answered from what is stored; `mode` is auto, always or never."""
     found = _find(reading, stored)
     if found is None:
@@ -44,13 +100,13 @@ def relevant_set(reading: Reading, stored: Collection[Partial], load: Load, mode
     return Relevant(found, costs)
 
 
-def _find(reading: Reading, stored: Collection[Partial]) -> Covered | None:
+def _find(reading: Reading, stored: StoredPartials) -> Covered | None:
     predicate = reading.partials[0].predicate
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return None
     if not all(map(can_be_covered, reading.partials)):
         return None
-    usable = _usable(reading, stored, predicate)
+    usable = _usable(reading, stored, stored.near(predicate.terms) - {predicate})
     cover = find_cover(
         predicate.terms,
         [each.terms for each in usable if each.terms is not None],
@@ -60,11 +116,9 @@ def _find(reading: Reading, stored: Collection[Partial]) -> Covered | None:
     return None if cover is None else _covered(cover, usable)
 
 
-def _usable(reading: Reading, stored: Collection[Partial], predicate: RowExpression) -> list[RowExpression]:
-    """The other predicates under which everything that the reading needs is stored."""
-    predicates = {partial.predicate for partial in stored if partial.predicate is not None}
-    known = [each for each in predicates if each.terms is not None and each != predicate]
-    whole = [each for each in known if all(replace(partial, predicate=each) in stored for partial in reading.partials)]
+def _usable(reading: Reading, stored: StoredPartials, near: Iterable[RowExpression]) -> list[RowExpression]:
+    """The predicates among these under which everything that the reading needs is stored."""
+    whole = [each for each in near if all(replace(partial, predicate=each) in stored for partial in reading.partials)]
     return sorted(whole, key=lambda each: each.sql)
 
 

@@ -23,6 +23,7 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
 from sash.spark.faults import file_of, first_line
 from sash.spark.jumps import Jumps, jumps
+from sash.spark.kept import is_local, rows_to_keep
 from sash.spark.lanes import PassProgram, quoted
 from sash.spark.limits import limited
 from sash.spark.neighbours import STREAM, in_pool
@@ -57,6 +58,10 @@ class Pipeline:
     @property
     def session(self) -> SparkSession:
         return self._frame.sparkSession
+
+    @property
+    def is_local(self) -> bool:
+        return is_local(self.session)
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -142,6 +147,9 @@ class Pipeline:
 
     def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
         return None if result is None else split(self._program_for(tables, numbered=True), result)
+
+    def rows_to_keep(self, batch: DataFrame, time: str, oldest: Micros) -> pa.Table:
+        return rows_to_keep(batch, self._stream, time, oldest)
 
     def _program_for(self, tables: list[PaneTable], numbered: bool = False) -> PassProgram:
         wanted, known = tuple(tables), self._programs.get(numbered)

@@ -22,7 +22,7 @@ lent; who changes rows that are there already (late panes, merged ones, new code
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,17 +93,18 @@ class PaneRing:
 
     # -- lending ---------------------------------------------------------------------------------------
 
-    def frozen(self) -> PaneRing:
-        """The panes as they are now. Time: O(panes + columns), whatever they hold."""
+    def frozen(self, names: Collection[Hashable] | None = None) -> PaneRing:
+        """The panes as they are now, with some of their columns (None: all). Time: O(panes + columns lent)."""
+        lent = self._columns if names is None else {name: self._columns[name] for name in names}
         last = self._bounds[-1]
         other = PaneRing()
         other._starts, other._ends, other._bounds = self._starts.copy(), self._ends.copy(), self._bounds.copy()
         # No longer than what is lent: an append to the other ring finds them full, and takes fresh ones.
         other._codes = self._codes[:last]
-        other._columns = {name: column[:last] for name, column in self._columns.items()}
-        other._fills, other._nested_until = self._fills.copy(), self._nested_until
+        other._columns = {name: column[:last] for name, column in lent.items()}
+        other._fills, other._nested_until = {name: self._fills[name] for name in lent}, self._nested_until
         for ring in (self, other):
-            ring._lent = {_CODES, *self._columns}
+            ring._lent |= {_CODES, *lent}
         return other
 
     def _own(self, *names: Hashable) -> None:

@@ -22,7 +22,7 @@ import copy
 import functools
 import itertools
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -284,18 +284,28 @@ class BasicIntervalSynopsis:
         """Grows when closed panes are revised; it may grow at other times, too."""
         return self._version
 
-    def frozen(self, needs: Mapping[Window, list[Partial]], now: Micros, build: bool = False) -> Self:
+    def frozen(
+        self,
+        needs: Mapping[Window, list[Partial]],
+        now: Micros,
+        build: bool = False,
+        partials: Collection[Partial] | None = None,
+    ) -> Self:
         """The closed panes as they are now: another thread may `scan` these windows as of now, while this one goes on.
 
-        Panes are lent, not copied. What accelerators have, they change in place, so they are asked at once; where one
-        has much to catch up with, the windows are left to a scan, unless it is to `build` what it needs.
+        Panes are lent, not copied; only what they have of some `partials`, if these are all that will be read. What
+        accelerators have, they change in place, so they are asked at once; where one has much to catch up with, the
+        windows are left to a scan, unless it is to `build` what it needs.
         """
-        other = copy.copy(self)
-        other._ring, other._keys = self._ring.frozen(), self._keys.frozen()
-        other._ranked = {partial: values.frozen() for partial, values in self._ranked.items()}
+        other, read = copy.copy(self), self.since.keys() if partials is None else partials
+        other._ring, other._keys = self._ring.frozen(self._columns_of(read)), self._keys.frozen()
+        other._ranked = {partial: self._ranked[partial].frozen() for partial in read if partial.ranked}
         other.since, other._open, other.accelerators = self.since.copy(), {}, []
         other._found = self._found_at_once(needs, now, build)
         return other
+
+    def _columns_of(self, partials: Iterable[Partial]) -> list[Hashable]:
+        return [(partial, component) for partial in partials for component in range(len(partial.dtypes))]
 
     def _found_at_once(
         self, needs: Mapping[Window, list[Partial]], now: Micros, build: bool

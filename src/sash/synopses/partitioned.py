@@ -16,7 +16,7 @@ Space: the greatest n + LAG tuples of each partition.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numba
@@ -87,6 +87,10 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
             if _NUMBER not in self._ring.columns:
                 self._ring.add_column(_NUMBER, np.int64, 0)
             self._ring.insert(pane)
+
+    def _columns_of(self, partials: Iterable[Partial]) -> list[Hashable]:
+        numbered = _NUMBER in self._ring.columns
+        return [*super()._columns_of(partials), *([_NUMBER] if numbered else [])]
 
     def expire(self, before: int) -> None:
         """Drop the rows that no window reaches as of `before + reach`."""

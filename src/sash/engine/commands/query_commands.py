@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from sash.catalog import RegisteredQuery
 from sash.core.changes import Changes
@@ -19,8 +20,10 @@ from sash.engine.commands.shared import Shared
 from sash.engine.compiler import CompiledQuery, compile_query, compile_select
 from sash.engine.continuous.plans import ContinuousQuery
 from sash.engine.continuous.queries import ContinuousQueries
+from sash.engine.periodic.cluster_tables import ClusterTables
 from sash.engine.periodic.stream import Progress
 from sash.engine.records.history import query_change
+from sash.engine.records.stream_queries import StreamQueries
 from sash.language import Select, is_continuous
 from sash.plan.streams import sampling_of
 
@@ -45,6 +48,8 @@ class QueryCommands:
         self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
         # Queries of a checkpoint that the program may still register as they were.
         self._restored: set[str] = set()
+        # Periodic ones among them whose claims on pane tables nobody has asked for yet (`_claim_restored`).
+        self._unclaimed: dict[str, RegisteredQuery] = {}
         # Queries whose lives have ended while their sinks were still behind.
         self._partings: list[threading.Thread] = []
         self.execution = execution
@@ -69,12 +74,14 @@ class QueryCommands:
                 return self._register_continuous(select, replace(wanted, execution=self.execution))
             found = compile_select(select, self._shared.catalog, name, synopsis=synopsis)
             compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
-            self._shared.streams[compiled.stream.lower()].cluster.check(compiled, self.at(compiled.stream))
+            self._claim_restored(compiled.stream)
+            self._claims_of(compiled).check(compiled)
             query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
             if (known := self._known(query)) is not None:
                 return known
-            self._compiled[query] = compiled
             handle = self._add(query)
+            self._compiled[query] = compiled
+            self._claims_of(compiled).claim(compiled)
         self._answer_at_once(compiled)
         return handle
 
@@ -106,7 +113,7 @@ class QueryCommands:
         known = self._shared.catalog.query(query.name)
         check_same_query(query, known)
         if known.is_continuous:
-            self._continuous.check(known)
+            self._continuous.compiled(known)
         self._restored.discard(query.name.lower())
         return self._handles[known.name]
 
@@ -117,12 +124,24 @@ class QueryCommands:
         except CheckpointError:
             self._shared.catalog.drop_query(query.name)
             raise
+        if query.is_continuous:
+            self._continuous.add(query)
         handle = self._handles[query.name] = self._make_handle(query)
         streams = ", ".join(query.streams) or query.stream
         kind = "continuous" if query.is_continuous else "periodic"
         told = "query %(query)s is registered over %(stream)s"
         report(logger, logging.INFO, "query.registered", told, query=query.name, stream=streams, kind=kind)
         return handle
+
+    def _claims_of(self, compiled: CompiledQuery) -> ClusterTables:
+        return self._shared.streams[compiled.stream.lower()].cluster
+
+    def _claim_restored(self, stream: str) -> None:
+        """Queries of a checkpoint have claims on pane tables, too; they are compiled when that matters first."""
+        for name in [name for name, query in self._unclaimed.items() if query.reads(stream)]:
+            compiled = self._compile(self._unclaimed[name])
+            self._claims_of(compiled).claim(compiled)
+            del self._unclaimed[name]
 
     def _answer_at_once(self, compiled: CompiledQuery) -> None:
         """Where the stream has begun and its synopsis has what the query needs, nobody waits for a slide."""
@@ -147,9 +166,11 @@ class QueryCommands:
             self._shared.catalog.drop_query(query.name)
             self._restored.discard(query.name.lower())
             handle = self._handles.pop(query.name, None)
-            self._compiled.pop(query, None)
+            compiled = self._compiled.pop(query, None)
             if query.is_continuous:
                 self._continuous.detach(query)
+            elif self._unclaimed.pop(query.name.lower(), None) is None and compiled is not None:
+                self._claims_of(compiled).release(compiled)
         # Sinks get a last try, for which no micro-batch waits.
         if in_batch:
             parting = threading.Thread(target=self._part, args=(query, handle), name="sash-part", daemon=True)
@@ -171,22 +192,32 @@ class QueryCommands:
             self._shared.catalog.add_query(query)
             self._restored.add(query.name.lower())
             self._handles[query.name] = self._make_handle(query)
+            if query.is_continuous:
+                self._continuous.add(query)
+            else:
+                self._unclaimed[query.name.lower()] = query
 
     # -- for the streams -------------------------------------------------------------------------------
 
-    def at(self, stream: str, version: int | None = None) -> list[CompiledQuery]:
-        """A stream's periodic queries at a version of the catalog."""
+    def at(self, stream: str) -> list[CompiledQuery]:
+        """A stream's periodic queries."""
         with self._shared.lock:
-            registered = self._shared.history.queries(version).values()
-            mine = [query for query in registered if not query.is_continuous and query.reads(stream)]
-            for query in mine:
-                if query not in self._compiled:
-                    self._compiled[query] = compile_query(query, self._shared.catalog)
-            return [self._compiled[query] for query in mine]
+            mine = [query for query in self._shared.catalog.queries if _is_periodic(stream, query)]
+            return [self._compile(query) for query in mine]
 
-    def continuous_at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
-        with self._shared.lock:
-            return self._continuous.at(stream, version)
+    def _compile(self, query: RegisteredQuery) -> CompiledQuery:
+        if query not in self._compiled:
+            self._compiled[query] = compile_query(query, self._shared.catalog)
+        return self._compiled[query]
+
+    def periodic_of(self, stream: str) -> StreamQueries[CompiledQuery]:
+        """A stream's periodic queries at each version of the catalog."""
+        return StreamQueries(self._shared.history, self._shared.lock, partial(_is_periodic, stream), self._compile)
+
+    def continuous_of(self, stream: str) -> StreamQueries[ContinuousQuery]:
+        """A stream's continuous queries at each version of the catalog."""
+        wants, compile = partial(_is_continuous, stream), self._continuous.compiled
+        return StreamQueries(self._shared.history, self._shared.lock, wants, compile)
 
     def take(self, progress: Progress, delivered: bool) -> None:
         """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
@@ -222,7 +253,7 @@ class QueryCommands:
         None where that is not known: the query was dropped, or is a checkpoint's whose streams are not there again.
         """
         with self._shared.lock:
-            query = next((each for each in self._shared.catalog.queries if each.serial == handle.serial), None)
+            query = self._shared.catalog.find_query(handle.name, handle.serial)
             try:
                 return None if query is None else self._columns_of(query)
             except SashError:
@@ -249,3 +280,11 @@ class QueryCommands:
             if handle.failure is None and handle.error is not None:
                 told = "the session closes: %(why)s"
                 report(logger, logging.ERROR, "sink.unwritten", told, query=handle.name, why=str(handle.error))
+
+
+def _is_periodic(stream: str, query: RegisteredQuery) -> bool:
+    return not query.is_continuous and query.reads(stream)
+
+
+def _is_continuous(stream: str, query: RegisteredQuery) -> bool:
+    return query.is_continuous and query.reads(stream)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sash.catalog import Stream
@@ -15,9 +16,9 @@ from sash.engine.streams.running import RunningStream
 from sash.language import CreateStream
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from sash.spark.pipeline import Pipeline
+    from sash.engine.spark_pass import SparkPipeline
 
 
 class StreamCommands:
@@ -27,7 +28,7 @@ class StreamCommands:
         self,
         shared: Shared,
         spark: Callable[[], SparkSession],
-        run: Callable[[Stream, Pipeline], RunningStream],
+        run: Callable[[Stream, SparkPipeline], RunningStream],
         is_running: Callable[[str], bool],
         restore_indexes: Callable[[Stream], None],
         attach_archives: Callable[[Stream], None],
@@ -56,12 +57,14 @@ class StreamCommands:
             self._restored.discard(name)
             return
         frame = open_source(self._spark(), statement.source, statement.schema)
-        self.open(declared_stream(statement, statement.schema or schema_of(frame)), frame)
+        stream = declared_stream(statement, statement.schema or schema_of(frame))
+        self.open(stream, partial(Pipeline, frame=frame))
 
-    def open(self, stream: Stream, frame: DataFrame) -> None:
-        """A stream that is new, or that a checkpoint knows: then it goes on where it stopped."""
-        from sash.spark.pipeline import Pipeline
+    def open(self, stream: Stream, pipeline: Callable[[Stream], SparkPipeline]) -> None:
+        """A stream that is new, or that a checkpoint knows: then it goes on where it stopped.
 
+        `pipeline` reads its micro-batches.
+        """
         stream = checked(stream)
         check_name("stream", stream.name)
         catalog, history, streams = self._shared.catalog, self._shared.history, self._shared.streams
@@ -73,7 +76,7 @@ class StreamCommands:
             stream = replace(stream, serial=serial)
             catalog.add_stream(stream)
             try:
-                running = streams[stream.name.lower()] = self._run(stream, Pipeline(stream, frame))
+                running = streams[stream.name.lower()] = self._run(stream, pipeline(stream))
                 running.recover()
                 if known is None:
                     history.append(stream_change(stream))
@@ -87,12 +90,14 @@ class StreamCommands:
 
     def restore(self) -> None:
         """After a restart: streams with a declared source are opened again."""
+        from sash.spark.pipeline import Pipeline
         from sash.spark.sources import open_source
 
         for change in self._shared.history.streams().values():
             stream = stream_of(change)
             if stream.source is not None:
-                self.open(stream, open_source(self._spark(), stream.source, stream.declared))
+                frame = open_source(self._spark(), stream.source, stream.declared)
+                self.open(stream, partial(Pipeline, frame=frame))
                 self._restored.add(stream.name.lower())
 
     def drop(self, name: str) -> None:

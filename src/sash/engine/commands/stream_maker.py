@@ -21,16 +21,13 @@ from sash.storage.window_files import WindowFiles
 from sash.transactions import Isolation
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from sash.spark.pipeline import Pipeline
+    from sash.engine.spark_pass import SparkPipeline
 
 
 @dataclass(frozen=True)
 class StreamMaker:
     """What all streams of a session have in common. Without a checkpoint, files are where the runner puts scratch."""
 
-    spark: Callable[[], SparkSession]
     settings: Callable[[], Settings]
     isolation: Isolation
     level: str
@@ -41,38 +38,35 @@ class StreamMaker:
     plans: Plans
     tables: Tables
 
-    def make(self, stream: Stream, pipeline: Pipeline) -> RunningStream:
+    def make(self, stream: Stream, pipeline: SparkPipeline) -> RunningStream:
         running = RunningStream(
             stream,
             pipeline,
             self.settings(),
             self.isolation,
-            partial(self.queries.at, stream.name),
+            self.queries.periodic_of(stream.name),
             self.queries.take,
             None if self.checkpoint is None else self.checkpoint.log(stream),
             self.clock,
-            StreamPlans(self.plans, stream.name, partial(self.queries.continuous_at, stream.name)),
+            StreamPlans(self.plans, stream.name, self.queries.continuous_of(stream.name)),
             self.tables,
             self.level,
-            self._files_for(stream),
-            self._panes_for(stream),
+            self._files_for(stream, pipeline.is_local),
+            self._panes_for(stream, pipeline.is_local),
         )
         running.input.is_wanted = self.runner.max_lag is not None
         return running
 
-    def _files_for(self, stream: Stream) -> WindowFiles | None:
+    def _files_for(self, stream: Stream, local: bool) -> WindowFiles | None:
         """Where the rows of a stored window are that do not come to the driver."""
         if stream.keep_in != CLUSTER:
             return None
         if self.checkpoint is not None:
             return self.checkpoint.window_files(stream)
-        return WindowFiles(self.runner.scratch_for_rows(stream, self.spark()))
+        return WindowFiles(self.runner.scratch_for_rows(stream, local))
 
-    def _panes_for(self, stream: Stream) -> Place | None:
+    def _panes_for(self, stream: Stream, local: bool) -> Place | None:
         """Where the panes are that do not come to the driver; None without a place that executors see."""
-        from sash.spark.kept import is_local
-
-        local = is_local(self.spark())
         if self.checkpoint is not None:
             return Place(partial(self.checkpoint.pane_directory, stream), durable=True, by_size=local)
         place = partial(self.runner.scratch_for_panes, stream)

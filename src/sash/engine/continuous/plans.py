@@ -36,6 +36,7 @@ from sash.engine.continuous.plan_runtime import Batch, PlanRuntime, no_tables
 from sash.engine.continuous.set_runtime import SetRuntime
 from sash.engine.observed import Observed
 from sash.engine.overfull import USUAL, Most
+from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.records.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins
 from sash.plan.set_windows import WindowedSet
@@ -371,12 +372,12 @@ class Plans:
 
 
 class StreamPlans:
-    """The plans that read one stream, as its running stream sees them; `queries_at` gives them at a version."""
+    """The plans that read one stream, as its running stream sees them: those of its queries."""
 
-    def __init__(self, plans: Plans, stream: str, queries_at: Callable[[int | None], list[ContinuousQuery]]) -> None:
+    def __init__(self, plans: Plans, stream: str, queries: StreamQueries[ContinuousQuery]) -> None:
         self._plans = plans
         self._stream = stream
-        self._queries_at = queries_at
+        self._queries = queries
 
     def scan_ahead(
         self, version: int, rows: DataFrame, epoch: int, last: int | None
@@ -386,13 +387,13 @@ class StreamPlans:
 
         if not self._plans.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
             return None
-        return self._plans.scan(self._queries_at(version), self._stream, rows, epoch)
+        return self._plans.scan(self._queries.at(version), self._stream, rows, epoch)
 
     def take(self, version: int, batch: Batch) -> int:
-        return self._plans.take(self._queries_at(version), self._stream, batch)
+        return self._plans.take(self._queries.at(version), self._stream, batch)
 
     def advance(self, watermark: Micros) -> None:
-        self._plans.advance(self._queries_at(None), self._stream, watermark)
+        self._plans.advance(self._queries.at(None), self._stream, watermark)
 
     @property
     def is_in_turn(self) -> bool:
@@ -400,10 +401,10 @@ class StreamPlans:
         return self._plans.is_in_turn
 
     def begin(self) -> None:
-        self._plans.begin(self._queries_at(None), self._stream)
+        self._plans.begin(self._queries.at(None), self._stream)
 
     def finish(self) -> None:
-        self._plans.finish(self._queries_at(None), self._stream)
+        self._plans.finish(self._queries.at(None), self._stream)
 
 
 def columns_of_tables(plan: Node) -> dict[str, list[str]]:

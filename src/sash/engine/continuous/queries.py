@@ -23,7 +23,6 @@ from sash.engine.compiler import as_select
 from sash.engine.continuous.join_layout import JoinLayout
 from sash.engine.continuous.plan_runtime import PlanRuntime
 from sash.engine.continuous.plans import ContinuousQuery, Joined, Plans, is_group, is_indexed
-from sash.engine.records.history import CatalogHistory
 from sash.language import Select, bind_continuous
 from sash.plan.choice import Choice, best_plans, choose, considered
 from sash.plan.continuous import Map, Node, streams_of
@@ -107,6 +106,19 @@ def _groups(joined: JoinedAggregate, known: Statistics) -> int:
     return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
 
 
+def _digest_of(state: str) -> str:
+    return state.rpartition("-")[0]
+
+
+def _discard(found: dict[Any, dict[Any, Any]], key: object, value: object) -> bool:
+    """Take a value away from a key; whether the key has none left."""
+    some = found.get(key, {})
+    some.pop(value, None)
+    if not some:
+        found.pop(key, None)
+    return not some
+
+
 def _skeleton(written: Node | None) -> Hashable:
     joined = None if written is None else joined_aggregate(written)
     return None if joined is None else joined.skeleton
@@ -118,18 +130,37 @@ class ContinuousQueries:
     def __init__(
         self,
         catalog: Catalog,
-        history: CatalogHistory,
         plans: Plans,
         measured: Callable[[Sequence[str]], Statistics],
     ) -> None:
         self._catalog = catalog
-        self._history = history
         self._plans = plans
         self._measured = measured
         self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
         self._written: dict[RegisteredQuery, Node] = {}
+        # Those that are registered, in the order in which they came: by the plan as it was written, once that is known,
+        # by the name of the directory, and the names of directories by digest. A query finds its like among them.
+        self._by_plan: dict[Node, dict[int, RegisteredQuery]] = {}
+        self._unbound: dict[int, RegisteredQuery] = {}
+        self._by_state: dict[str, dict[int, RegisteredQuery]] = {}
+        self._by_digest: dict[str, dict[str, None]] = {}
         # What `prepare` found: for which plan as written, and by what statistics.
         self._prepared: deque[tuple[Node, Statistics, Mapping[str, Node]]] = deque(maxlen=8)
+
+    def add(self, query: RegisteredQuery) -> None:
+        """A query is registered."""
+        self._unbound[query.serial] = query
+        self._by_state.setdefault(query.state, {})[query.serial] = query
+        self._by_digest.setdefault(_digest_of(query.state), {})[query.state] = None
+
+    def _remove(self, query: RegisteredQuery) -> bool:
+        """A query is not registered any more: whether it was the last one of its plan."""
+        if self._unbound.pop(query.serial, None) is None and query in self._written:
+            _discard(self._by_plan, self._written[query], query.serial)
+        was_last = _discard(self._by_state, query.state, query.serial)
+        if was_last:
+            _discard(self._by_digest, _digest_of(query.state), query.state)
+        return was_last
 
     def prepare(self, select: Select, execution: str, lock: AbstractContextManager[object]) -> None:
         """Look for the best plans of a query before it is registered, without the lock that micro-batches wait for.
@@ -179,7 +210,7 @@ class ContinuousQueries:
             measurements=decided.statistics.measurements,
             state=found.state,
         )
-        self._compiled[query] = found
+        self._compiled[query], self._written[query] = found, decided.written
         return query
 
     def _state_of(self, query: ContinuousQuery) -> str:
@@ -192,8 +223,7 @@ class ContinuousQueries:
 
     def _states(self, query: ContinuousQuery) -> list[str]:
         """The directories of other queries' plans that a query might share."""
-        states = (other.state for other in self._catalog.queries if other.state.startswith(f"{query.digest}-"))
-        return list(dict.fromkeys(states))
+        return list(self._by_digest.get(query.digest, ()))
 
     def decide(self, select: Select, execution: str) -> Decision:
         """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
@@ -214,7 +244,7 @@ class ContinuousQueries:
         return replace(decided, group=alone, apart=self._why_apart(query, joined))
 
     def _those_of(self, state: str) -> tuple[str, ...]:
-        return tuple(other.name for other in self._catalog.queries if other.state == state)
+        return tuple(other.name for other in self._by_state.get(state, {}).values())
 
     def _why_apart(self, query: ContinuousQuery, joined: Joined) -> str | None:
         """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
@@ -245,10 +275,11 @@ class ContinuousQueries:
     def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
         """A registered query with the same plan as it was written, and a strategy that would do."""
         wanted = considered(written) if execution == AUTO else (execution,)
-        for query in self._catalog.queries:
-            if query.is_continuous and query.execution in wanted and self._as_written(query) == written:
-                return query
-        return None
+        for query in [query for query in self._unbound.values() if self._as_written(query) is not None]:
+            self._by_plan.setdefault(self._written[query], {})[query.serial] = query
+            del self._unbound[query.serial]
+        like = self._by_plan.get(written, {}).values()
+        return next((query for query in like if query.execution in wanted), None)
 
     def _as_written(self, query: RegisteredQuery) -> Node | None:
         """None while a stream of a checkpoint's query has not been created again."""
@@ -260,19 +291,13 @@ class ContinuousQueries:
         return self._written[query]
 
     def attach(self, query: RegisteredQuery) -> PlanRuntime:
-        return self._plans.attach(self._found(query))
+        return self._plans.attach(self.compiled(query))
 
     def detach(self, query: RegisteredQuery) -> None:
         """Of a query that the catalog does not have any more."""
-        last = all(other.state != query.state for other in self._catalog.queries)
-        self._plans.detach(query.state, query.serial, last=last)
+        self._plans.detach(query.state, query.serial, last=self._remove(query))
         self._compiled.pop(query, None)
         self._written.pop(query, None)
-
-    def at(self, stream: str, version: int | None) -> list[ContinuousQuery]:
-        """The continuous queries that read a stream at a version of the catalog."""
-        registered = self._history.queries(version).values()
-        return [self._found(query) for query in registered if query.is_continuous and query.reads(stream)]
 
     def processed(self, table: str) -> Micros:
         """The first instant that no plan which reads a table has processed."""
@@ -280,7 +305,8 @@ class ContinuousQueries:
         readers = [query for query in queries if query.is_continuous and query.reads_table(table)]
         return max([BEGINNING, *(self.attach(query).now + 1 for query in readers)])
 
-    def _found(self, query: RegisteredQuery) -> ContinuousQuery:
+    def compiled(self, query: RegisteredQuery) -> ContinuousQuery:
+        """A query with its plan; CheckpointError where what is stored for it is of another plan."""
         if query not in self._compiled:
             written = bind_continuous(as_select(query.text), self._catalog)
             indexed = windowed_set(written) if is_indexed(query.state) else None
@@ -291,7 +317,7 @@ class ContinuousQueries:
                 joined = joined_query(self._catalog, query.text)
                 groups = _groups(joined, known)
                 found = replace(found, joined=Joined(joined, query.text, groups))
-            if query.state.rpartition("-")[0] != found.digest:
+            if _digest_of(query.state) != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
                     f"it; go on with the version that wrote the checkpoint, or DROP QUERY {query.name} and register it "
@@ -299,10 +325,6 @@ class ContinuousQueries:
                 )
             self._compiled[query] = found
         return self._compiled[query]
-
-    def check(self, query: RegisteredQuery) -> None:
-        """What is stored for a query can be continued; CheckpointError where it cannot."""
-        self._found(query)
 
     # -- what users look at ----------------------------------------------------------------------------
 
@@ -317,7 +339,7 @@ class ContinuousQueries:
         """Bring back what the checkpoint remembers of a query, once its streams are there again."""
         query = self._registered(handle)
         if self._are_here(query):
-            self._plans.recall(self._found(query))
+            self._plans.recall(self.compiled(query))
 
     def _are_here(self, query: RegisteredQuery) -> bool:
         here = {stream.name.lower() for stream in self._catalog.streams}
@@ -325,13 +347,13 @@ class ContinuousQueries:
 
     def _registered(self, handle: Query) -> RegisteredQuery:
         """A later query of the same name is another one."""
-        found = next((query for query in self._catalog.queries if query.serial == handle.serial), None)
+        found = self._catalog.find_query(handle.name, handle.serial)
         if found is None:
             raise SashError(f"query '{handle.name}' has been dropped: the answers that it had are still in answers()")
         return found
 
     def plan(self, query: RegisteredQuery) -> Node:
-        return self._found(query).plan
+        return self.compiled(query).plan
 
     def reached(self, handle: Query) -> Micros | None:
         """How far a query's time has gone; None where nothing has come, or its streams are not here (again)."""
@@ -360,7 +382,7 @@ class ContinuousQueries:
 
     def _plan_of(self, handle: Query) -> Node:
         """A query's own plan, whatever it is answered from."""
-        return self._found(self._catalog.query(handle.name)).plan
+        return self.compiled(self._catalog.query(handle.name)).plan
 
     def statistics(self, handle: Query) -> dict[str, Any]:
         if not handle.is_continuous:

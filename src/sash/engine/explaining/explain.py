@@ -20,7 +20,7 @@ from sash.language import Select, has_slide
 from sash.plan.nodes import tree
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
 from sash.sharing.choose import Choice, Load, choose
-from sash.sharing.relevant import Relevant, relevant_set
+from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
 from sash.sharing.rules import Decision
 from sash.sharing.similar import families
 from sash.synopses.partials import Partial
@@ -105,13 +105,13 @@ class _Site:
     def _tell_what_is_stored(self, settings: Settings) -> None:
         """One query after the other, as they came: what is there already covers those that come later (SS4)."""
         asking = [*self.others, *((self.query, reading) for reading in self.own)]
-        load, stored = replace(self.load, pane=self.pane), set[Partial]()
+        load, stored = replace(self.load, pane=self.pane), StoredPartials()
         for mate, reading in sorted(asking, key=lambda pair: _order(pair[0])):
             if mate is self.query:
-                self.kept |= stored
+                self.kept |= set(stored)
             mode = settings.share_in_questions if mate.slide is None else settings.share_predicates
             self._found[mate.name, reading] = relevant_set(reading, stored, load, mode)
-            stored.update(self.stored(mate, reading).partials)
+            stored.add(self.stored(mate, reading).partials)
 
     def stored(self, query: CompiledQuery, reading: Reading) -> Reading:
         """What is stored for a query's reading: its own partials, or those that cover them."""

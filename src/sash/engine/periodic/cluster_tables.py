@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,14 +30,15 @@ from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.stream import StreamRuntime
+from sash.engine.spark_pass import SparkPipeline
 from sash.sharing.choose import CLUSTER
 from sash.spark.panes import ask_or_blame
-from sash.spark.pipeline import Pipeline
 from sash.storage.files import remove, written
 from sash.storage.window_files import PANE, WindowFiles
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, stored_panes
 from sash.synopses.pane_rows import BatchFacts
+from sash.synopses.readings import TableName
 
 logger = logging.getLogger("sash.engine")
 
@@ -53,7 +55,7 @@ class _Cluster:
     """The files of one pane table, and Spark to read them. `away`: others may have the windows meanwhile."""
 
     files: WindowFiles
-    pipeline: Callable[[], Pipeline]
+    pipeline: Callable[[], SparkPipeline]
     away: Callable[[], AbstractContextManager[None]]
 
     def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[Found]]:
@@ -84,7 +86,7 @@ class ClusterTables:
     def __init__(
         self,
         runtime: StreamRuntime,
-        pipeline: Callable[[], Pipeline],
+        pipeline: Callable[[], SparkPipeline],
         place: Place | None,
         away: Callable[[], AbstractContextManager[None]],
     ) -> None:
@@ -94,6 +96,9 @@ class ClusterTables:
         self._place = place
         self._away = away
         runtime.may_move = place is not None and place.by_size
+        # How many registered queries want a pane table there, and how many read it through a window without end.
+        self._wanted: Counter[TableName] = Counter()
+        self._endless: Counter[TableName] = Counter()
         self._files: dict[str, WindowFiles] = {}
         # What has moved and is in no entry yet: directories, and the files of their panes.
         self._moved: dict[str, pa.Table] = {}
@@ -107,20 +112,32 @@ class ClusterTables:
 
     # -- who may be there ------------------------------------------------------------------------------
 
-    def check(self, query: CompiledQuery, others: Sequence[CompiledQuery]) -> None:
-        """Refuse what cannot be there, or cannot read what is."""
-        there = {group.name for group in self._groups()}
-        there |= {reading.table for other in others if other.synopsis == CLUSTER for reading in other.readings}
+    def claim(self, query: CompiledQuery) -> None:
+        """A query is registered."""
+        self._wanted.update(_wanted_there(query))
+        self._endless.update(_read_without_end(query))
+
+    def release(self, query: CompiledQuery) -> None:
+        """A query that had a claim is not registered any more."""
+        self._wanted.subtract(_wanted_there(query))
+        self._endless.subtract(_read_without_end(query))
+
+    def _is_there(self, table: TableName) -> bool:
+        """A pane table is in the cluster, or will be."""
+        group = self._runtime.groups.get(table)
+        return self._wanted[table] > 0 or (group is not None and group.in_cluster)
+
+    def check(self, query: CompiledQuery) -> None:
+        """Refuse what cannot be there, or cannot read what is. Only the tables that the query reads are looked at."""
         for reading in query.readings:
-            if reading.window.unbounded and reading.table.keys and reading.table in there:
+            if reading.window.unbounded and reading.table.keys and self._is_there(reading.table):
                 raise SashError(
                     f"the panes by {reading.table.label} of stream '{self._stream}' are stored in the cluster, where "
                     "an UNBOUNDED window would keep every file: drop their queries, or group by something else"
                 )
         if query.synopsis != CLUSTER:
             return
-        endless = {r.table for other in others for r in other.readings if r.window.unbounded}
-        if shared := [reading.table.label for reading in query.readings if reading.table in endless]:
+        if shared := [reading.table.label for reading in query.readings if self._endless[reading.table]]:
             raise SashError(
                 f"UNBOUNDED windows read the panes by {shared[0]}, too, and would keep every file: leave out STORED IN "
                 "CLUSTER, or group by something else"
@@ -264,6 +281,14 @@ class ClusterTables:
             for directory in self._place.directory().iterdir():
                 if directory.name not in self._files:
                     remove(directory)
+
+
+def _wanted_there(query: CompiledQuery) -> list[TableName]:
+    return [reading.table for reading in query.readings if query.synopsis == CLUSTER]
+
+
+def _read_without_end(query: CompiledQuery) -> list[TableName]:
+    return [reading.table for reading in query.readings if reading.window.unbounded]
 
 
 def _written(panes: BasicIntervalSynopsis, files: WindowFiles, epoch: int) -> pa.Table:

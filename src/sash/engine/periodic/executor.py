@@ -64,8 +64,10 @@ class Execution:
                 continue
             group.synopsis.close(self._as_of)
             read = self._ahead[id(group)].needs if id(group) in self._ahead else {}
-            needs = {window: partials for window, partials in _needs(jobs).items() if window not in read}
-            self._frozen[id(group)] = group.synopsis.frozen(needs, self._as_of, build)
+            wanted = _needs(jobs)
+            partials = dict.fromkeys(partial for some in wanted.values() for partial in some)
+            needs = {window: some for window, some in wanted.items() if window not in read}
+            self._frozen[id(group)] = group.synopsis.frozen(needs, self._as_of, build, partials)
 
     def plan_ahead(self) -> bool:
         """After `freeze`: look what could be read ahead; whether there is anything. A job in the cluster reads all."""

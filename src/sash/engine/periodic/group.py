@@ -9,7 +9,6 @@ stream's data begin. All times are multiples of the pane length: microseconds, o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -33,7 +32,7 @@ from sash.scheduling import Execution
 from sash.sharing.choose import CLUSTER, Choice, Load
 from sash.sharing.pane_tables import PaneTable, pane_table
 from sash.sharing.prices import Prices, access_cost, post_cost
-from sash.sharing.relevant import Relevant, relevant_set
+from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
 from sash.sharing.similar import families, similar
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import Cluster, ClusterPanes
@@ -77,7 +76,9 @@ class PaneGroup:
         self.timeline = Timeline()
         self.choice = Choice("basic", "")
         # The partials that readings need to be stored, and for how many of them.
-        self._kept: Counter[Partial] = Counter()
+        self._kept = StoredPartials()
+        # The pane table as it is now; None when what is stored has changed.
+        self._full_table: PaneTable | None = None
         self.settings = settings
         # Predicates that are answered from each other's synopses, each with the first of its family.
         self._families: dict[str, str] = {}
@@ -107,7 +108,11 @@ class PaneGroup:
 
     @property
     def full_table(self) -> PaneTable:
-        return pane_table(self.name, self.length, self._kept)
+        """The same one until it changes: a pass is planned for it."""
+        known = self._full_table
+        if known is None or known.length != self.length:
+            known = self._full_table = pane_table(self.name, self.length, self._kept)
+        return known
 
     # -- where its panes are ---------------------------------------------------------------------------
 
@@ -148,26 +153,27 @@ class PaneGroup:
             self.history_from = self.retained_from if begun else None
         bound.covered = self.relevant(bound.reading).covered
         self.readers[name, number] = bound
-        self._kept.update(bound.stored.partials)
+        self._keep(bound.stored.partials)
         self._look_back(bound.reading.window)
 
     def relevant(self, reading: Reading) -> Relevant:
         """How a reading may be answered from what is stored for others."""
         load = replace(self.load, pane=self.length)
-        return relevant_set(reading, self._kept.keys(), load, self.settings.share_predicates)
+        return relevant_set(reading, self._kept, load, self.settings.share_predicates)
 
     def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
         """A reading bound to what is stored, as it is or put together; None where something is missing."""
         covered = None
         if any(partial not in self.synopsis.since for partial in reading.partials):
-            covered = relevant_set(reading, self._kept.keys(), self.load, self.settings.share_in_questions).covered
+            covered = relevant_set(reading, self._kept, self.load, self.settings.share_in_questions).covered
             if covered is None:
                 return None
         return BoundReading(reading, self, synopsis, covered=covered)
 
     def store_what_is_read(self) -> None:
         """After a restart: the readings have the covers that they had before."""
-        self._kept = Counter(partial for bound in self.readers.values() for partial in bound.stored.partials)
+        self._kept = StoredPartials()
+        self._keep(partial for bound in self.readers.values() for partial in bound.stored.partials)
         self.synopsis.release(set(self._kept))
         self.synopsis.require(list(self._kept), None)
 
@@ -226,16 +232,18 @@ class PaneGroup:
         self.synopsis.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
 
-    def remove_readers(self, name: str) -> None:
-        for key in [key for key in self.readers if key[0] == name]:
+    def remove_readers(self, names: Iterable[str]) -> None:
+        gone = dict.fromkeys(names)
+        for key in [key for key in self.readers if key[0] in gone]:
             self._forget(self.readers.pop(key))
         self.reach, self.keeps_history = 0, False
         for bound in self.readers.values():
             self._look_back(bound.reading.window)
         self._uncover()
         self.synopsis.release(set(self._kept))
-        if self.queries.pop(name, None) is not None:
-            self.unschedule(name)
+        for name in gone:
+            if self.queries.pop(name, None) is not None:
+                self.unschedule(name)
 
     def _uncover(self) -> None:
         """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
@@ -244,18 +252,20 @@ class PaneGroup:
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
-            alone = [partial for partial in bound.stored.partials if self._kept[partial] == 1]
+            alone = [partial for partial in bound.stored.partials if self._kept.readings(partial) == 1]
             if len(alone) > len(bound.reading.partials):
                 self.synopsis.adopt(bound.reading.partials, bound.covered)
                 self._forget(bound)
                 bound.covered = None
-                self._kept.update(bound.reading.partials)
+                self._keep(bound.reading.partials)
+
+    def _keep(self, partials: Iterable[Partial]) -> None:
+        self._kept.add(partials)
+        self._full_table = None
 
     def _forget(self, bound: BoundReading) -> None:
-        for partial in bound.stored.partials:
-            self._kept[partial] -= 1
-            if not self._kept[partial]:
-                del self._kept[partial]
+        self._kept.remove(bound.stored.partials)
+        self._full_table = None
 
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sash.engine.periodic.stream import StreamRuntime
-    from sash.spark.pipeline import Pipeline
+    from sash.engine.spark_pass import SparkPipeline
 
 logger = logging.getLogger("sash.engine")
 
@@ -31,7 +31,7 @@ class Jumped:
 NOTHING = Jumped()
 
 
-def without_jumps(rows: DataFrame, pipeline: Pipeline, runtime: StreamRuntime) -> tuple[DataFrame, Jumped]:
+def without_jumps(rows: DataFrame, pipeline: SparkPipeline, runtime: StreamRuntime) -> tuple[DataFrame, Jumped]:
     """The rows of a micro-batch that are not too far ahead.
 
     What is too far follows from the rows and from what was committed before them: a replay comes to the same.

@@ -40,6 +40,8 @@ class Schedule:
         self._places: dict[str, Place] = {}
         self.prices = Prices()
         self.queries: dict[str, ActiveQuery] = {}
+        # What the queries weigh together; None when some have come or gone.
+        self._weight: float | None = None
         self.leaders: set[str] = set()
 
     @property
@@ -67,6 +69,7 @@ class Schedule:
 
     def _know(self, active: ActiveQuery) -> None:
         self.queries[active.name] = active
+        self._weight = None
         if active.compiled.lifetime is not None:
             self._mortal[active.name] = active
         if self._follows:
@@ -78,6 +81,7 @@ class Schedule:
         if active is None:
             return False
         self._mortal.pop(name, None)
+        self._weight = None
         left = self._outputs.remove(active) if self._follows else []
         if name not in self.leaders:
             return True
@@ -170,7 +174,10 @@ class Schedule:
     @property
     def weight(self) -> float:
         """What a group's share of the time is measured by: its queries, each by its priority."""
-        return float(max(1, sum(1 + max(0, each.compiled.priority) for each in self.queries.values())))
+        if self._weight is None:
+            priorities = (each.compiled.priority for each in self.queries.values())
+            self._weight = float(max(1, sum(1 + max(0, priority) for priority in priorities)))
+        return self._weight
 
     def ended(self, clock: int | None) -> list[str]:
         """The queries whose lifetimes are over at an event time; a life begins with the first time there is."""

@@ -11,7 +11,7 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -98,6 +98,8 @@ class StreamRuntime:
         # Whether a group that has become too large goes to the cluster.
         self.may_move = False
         self.groups: dict[TableName, PaneGroup] = {}
+        # The groups in the order of their names, until one comes or goes.
+        self._ordered: list[PaneGroup] | None = None
         self.active: dict[str, ActiveQuery] = {}
         self.latest: Micros | None = None
         self.watermark: Micros | None = None
@@ -123,16 +125,21 @@ class StreamRuntime:
     def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
         """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
         queries = {query.name: query for query in wanted}
-        gone = [name for name in self.active if self.active[name].compiled is not queries.get(name)]
-        touched = {table for name in gone for table in self._forget(name)}
-        grouped = set(self.groups)
-        come = [self._bring_in(query) for name, query in queries.items() if name not in self.active]
-        self._cut(touched.union(*({group.name for group in active.groups} for active in come)))
-        for active in come:
+        gone = [name for name, active in self.active.items() if active.compiled is not queries.get(name)]
+        come = [query for name, query in queries.items() if name in gone or name not in self.active]
+        self.change(gone, come)
+
+    def change(self, gone: Iterable[str], come: Sequence[CompiledQuery]) -> None:
+        """Let some queries go and others come. Only the groups that those read are looked at."""
+        touched = self._forget(gone)
+        founded = {reading.table for query in come for reading in query.readings} - self.groups.keys()
+        entered = [self._bring_in(query) for query in come]
+        self._cut(touched.union(*({group.name for group in active.groups} for active in entered)))
+        for active in entered:
             for bound in active.readings:
                 bound.group.require(bound, self._position(bound.group))
             active.home.enter(active)
-        for table in self.groups.keys() - grouped:
+        for table in founded:
             self._catch_up(self.groups[table])
 
     def _bring_in(self, query: CompiledQuery) -> ActiveQuery:
@@ -147,6 +154,7 @@ class StreamRuntime:
         for reading in query.readings:
             if reading.table not in self.groups:
                 self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
+                self._ordered = None
             readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
         return ActiveQuery(query, readings)
 
@@ -189,28 +197,27 @@ class StreamRuntime:
         elif self.watermark is not None:
             group.now = group.closed_by(self.watermark)
 
-    def remove(self, name: str) -> None:
-        if name in self.active:
-            self._cut(self._forget(name))
-
-    def _forget(self, name: str) -> set[TableName]:
-        """Let a query go; the pane tables that it read."""
-        groups = self.active.pop(name).groups
-        for group in groups:
-            group.remove_readers(name)
+    def _forget(self, names: Iterable[str]) -> set[TableName]:
+        """Let queries go, as far as they run; the pane tables that they read."""
+        left: dict[TableName, dict[str, None]] = {}
+        for active in [self.active.pop(name) for name in names if name in self.active]:
+            for group in active.groups:
+                left.setdefault(group.name, {})[active.name] = None
+        for table, readers in left.items():
+            group = self.groups[table]
+            group.remove_readers(readers)
             if not group.readers:
-                del self.groups[group.name]
+                del self.groups[table]
+                self._ordered = None
                 self._shares.forget(group.label)
-        return {group.name for group in groups}
+        return set(left)
 
     def _cut(self, touched: set[TableName]) -> None:
         """Panes are as long as they can be; groups that one query reads together are cut alike.
 
         Only where readers came or went: one more query must not cost as much as all of them.
         """
-        for groups in self._linked() if touched else ():
-            if all(group.name not in touched for group in groups):
-                continue
+        for groups in self._linked(touched):
             windows = [bound.reading.window for group in groups for bound in group.readers.values()]
             length = pane_length(windows)
             for group in groups:
@@ -219,20 +226,24 @@ class StreamRuntime:
                 group.cut(1 if group.name.partition else length, self._position(group))
                 group.choose()
 
-    def _linked(self) -> list[list[PaneGroup]]:
-        """The groups, put together where some query reads several of them."""
-        together = {name: {name} for name in self.groups}
-        for active in self.active.values():
-            names = {group.name for group in active.groups}
-            joined = set().union(*(together[name] for name in names))
-            for name in joined:
-                together[name] = joined
-        sets = {id(names): names for names in together.values()}
-        return [[self.groups[name] for name in names] for names in sets.values()]
+    def _linked(self, touched: Iterable[TableName]) -> Iterator[list[PaneGroup]]:
+        """The groups of some tables, and those that queries read together with them, put together."""
+        left = {name for name in touched if name in self.groups}
+        while left:
+            together, ahead = dict[TableName, PaneGroup](), [left.pop()]
+            while ahead:
+                group = self.groups[ahead.pop()]
+                together[group.name] = group
+                readings = (self.active[reader].readings for reader, _ in group.readers)
+                ahead += {bound.group.name for each in readings for bound in each} - together.keys()
+            left -= together.keys()
+            yield list(together.values())
 
     def ordered(self) -> list[PaneGroup]:
         """The groups in the order of their names: the same queries give the same pass, whatever came before."""
-        return [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
+        if self._ordered is None:
+            self._ordered = [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
+        return self._ordered
 
     def tables(self, by_rows: bool = False) -> list[PaneTable]:
         """The pane tables of the next pass, over time or over counted tuples."""
@@ -331,8 +342,7 @@ class StreamRuntime:
             self._absorb(numbered.facts, by_rows=True)
             self.counted += numbered.facts.rows
         failed = {name: why for group in self.ordered() for name, why in crowded(group, self.may_move).items()}
-        for name in failed:
-            self.remove(name)
+        self.change(failed, ())
         return failed
 
     def _advance(self, targets: dict[TableName, int], pace: Pace, failed: dict[str, str]) -> Progress:
@@ -345,8 +355,7 @@ class StreamRuntime:
         if any(advance.hurried for advance in advances):
             progress.services = [advance.services for advance in advances]
         progress.answers.sort(key=lambda answer: answer.as_of)
-        for name in (*progress.outcome.failed, *progress.outcome.ended):
-            self.remove(name)
+        self.change([*progress.outcome.failed, *progress.outcome.ended], ())
         return progress
 
     def _move(self, targets: dict[TableName, int], by_rows: bool, pace: Pace, progress: Progress) -> Advance:

@@ -9,6 +9,9 @@ A torn last line, left by a crash in the middle of an append, is a change that n
 undid itself before the oldest version that anybody may ask for is left out now and then, so that opening a checkpoint
 takes as long as there are queries, not as long as there were; and so are changes of rows of tables that were never to
 be seen (superseded.py).
+
+A change costs the same however many there have been: the queries of now are kept, and whoever follows the history
+(stream_queries.py) goes from one version to the next by the changes between them. Only recovery replays it all.
 """
 
 from __future__ import annotations
@@ -53,11 +56,12 @@ class CatalogHistory:
         self._path = path
         self._oldest = oldest
         self.changes: list[Change] = []
-        # How many were left out.
-        self._gone = 0
+        # How many were left out, and since which version none were.
+        self._gone = self._whole_since = 0
         if path is not None and path.exists():
             self._load(path)
         self.version = self._gone + len(self.changes)
+        self._queries = _queries_after(self.changes)
         self._look_again = len(self.changes) + COMPACT_EVERY
 
     def _load(self, path: Path) -> None:
@@ -68,7 +72,7 @@ class CatalogHistory:
         except ValueError as error:
             raise damaged(path, error) from None
         if self.changes and self.changes[0]["change"] == _COMPACTED:
-            self._gone = self.changes.pop(0)["gone"]
+            self._gone = self._whole_since = self.changes.pop(0)["gone"]
         if end < len(data):
             truncate(path, end)
 
@@ -77,6 +81,7 @@ class CatalogHistory:
         if self._path is not None:
             self._write(self._path, sealed(change).encode() + b"\n")
         self.changes.append(change)
+        _apply(change, self._queries)
         self.version += 1
         if self._path is not None and len(self.changes) >= self._look_again:
             self._try_to_compact()
@@ -118,6 +123,7 @@ class CatalogHistory:
         lines = [{"change": _COMPACTED, "gone": gone}, *changes]
         with written(self._path):
             write_bytes(self._path, b"".join(sealed(line).encode() + b"\n" for line in lines))
+        self._whole_since = self._gone + old
         self._gone, self.changes = gone, changes
         self._look_again = len(changes) + COMPACT_EVERY
 
@@ -165,17 +171,43 @@ class CatalogHistory:
 
     def queries(self, version: int | None = None) -> dict[str, RegisteredQuery]:
         """The queries that were registered at a version, by lower-case name; by default now."""
-        found: dict[str, RegisteredQuery] = {}
-        for change in self._until(version):
-            if change["change"] == "register query":
-                fields = {name: value for name, value in change.items() if name != "change"}
-                for names in ("streams", "tables"):
-                    fields[names] = tuple(fields.get(names, ()))
-                fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
-                found[change["name"].lower()] = RegisteredQuery(**fields)
-            elif change["change"] == "drop query":
-                found.pop(change["name"].lower(), None)
-        return found
+        if version is None or version == self.version:
+            return dict(self._queries)
+        return _queries_after(self._until(version))
+
+    def changed_queries(self, since: int, until: int) -> tuple[list[str], list[RegisteredQuery]] | None:
+        """From one version to another: the names, in lower case, of queries that are gone, and those that have come.
+
+        None where that is not known: versions go back, or what was between them has been compacted.
+        """
+        if not self._whole_since <= since <= until:
+            return None
+        gone: list[str] = []
+        come: dict[str, RegisteredQuery] = {}
+        for change in self.changes[since - self._gone : until - self._gone]:
+            if change["change"] == "drop query" and change["name"].lower() not in come:
+                gone.append(change["name"].lower())
+            _apply(change, come)
+        return gone, list(come.values())
+
+
+def _queries_after(changes: list[Change]) -> dict[str, RegisteredQuery]:
+    found: dict[str, RegisteredQuery] = {}
+    for change in changes:
+        _apply(change, found)
+    return found
+
+
+def _apply(change: Change, queries: dict[str, RegisteredQuery]) -> None:
+    """Bring registered queries, by lower-case name, to the next version."""
+    if change["change"] == "register query":
+        fields = {name: value for name, value in change.items() if name != "change"}
+        for names in ("streams", "tables"):
+            fields[names] = tuple(fields.get(names, ()))
+        fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
+        queries[change["name"].lower()] = RegisteredQuery(**fields)
+    elif change["change"] == "drop query":
+        queries.pop(change["name"].lower(), None)
 
 
 def without_undone(changes: list[Change]) -> list[Change]:

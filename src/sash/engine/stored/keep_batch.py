@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sash.core.time import Micros
+from sash.engine.spark_pass import SparkPass
 from sash.engine.stored.kept import KeptWindow
 from sash.engine.stored.sub_windows import TIME
-from sash.spark.kept import rows_to_keep, write_rows
+from sash.spark.kept import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 Brought = tuple[pa.Table | None, int]
 
 
-def rows_of_batch(kept: KeptWindow, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
+def rows_of_batch(kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
     """The part of a micro-batch, which brings a watermark, that is stored."""
     if kept.gave_up_at is not None:
         return None, 0
     oldest, files = kept.oldest_by(reached), kept.files
     if files is None:
-        came = rows_to_keep(rows, kept.stream, TIME, oldest)
+        came = spark.rows_to_keep(rows, TIME, oldest)
         accepted = kept.accepted(came)
         return accepted, len(came) - len(accepted)
     place = files.place(epoch)

@@ -21,11 +21,11 @@ from sash.core.time import Micros
 from sash.engine.periodic.cluster_tables import ClusterTables
 from sash.engine.periodic.stream import Numbered, StreamRuntime
 from sash.engine.records.tables import Tables
+from sash.engine.spark_pass import SparkPipeline
 from sash.engine.streams.roster import Roster
 from sash.plan.nodes import Lookup
 from sash.spark.lookups import looked_up
 from sash.spark.numbering import Interval
-from sash.spark.pipeline import Pipeline
 from sash.synopses.pane_rows import BatchFacts
 from sash.transactions import Isolation
 
@@ -43,7 +43,7 @@ class Passes:
     def __init__(
         self,
         stream: Stream,
-        pipeline: Callable[[], Pipeline],
+        pipeline: Callable[[], SparkPipeline],
         runtime: StreamRuntime,
         roster: Roster,
         cluster: ClusterTables,
@@ -103,7 +103,7 @@ class Passes:
         return looked_up(rows, self._stream, self._tables.all_versions(dict.fromkeys(lookups)))
 
     def _looked_up(self, rows: DataFrame) -> DataFrame:
-        return self.looked_up(rows, (lookup for query in self._roster.wanted.values() for lookup in query.lookups))
+        return self.looked_up(rows, self._roster.lookups)
 
     # -- errors of expressions -------------------------------------------------------------------------
 

@@ -5,45 +5,62 @@ By the query's serial number, as text: a later query of the same name is another
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.stream import Progress, StreamRuntime
+from sash.engine.records.stream_queries import StreamQueries
+from sash.plan.nodes import Lookup
 
-QueriesAt = Callable[[int], list[CompiledQuery]]
 Deliver = Callable[[Progress, bool], None]
 
 
 class Roster:
-    """`queries_at` gives the stream's queries at a catalog version; `deliver` takes progress outward."""
+    """`queries` are the stream's at the versions of the catalog; `deliver` takes progress outward.
 
-    def __init__(self, runtime: StreamRuntime, queries_at: QueriesAt, deliver: Deliver) -> None:
+    A version that differs by one query from the version before it costs what that query costs.
+    """
+
+    def __init__(self, runtime: StreamRuntime, queries: StreamQueries[CompiledQuery], deliver: Deliver) -> None:
         self._runtime = runtime
-        self._queries_at = queries_at
+        self._queries = queries
         self._deliver = deliver
         self.version = -1
         self.wanted: dict[str, CompiledQuery] = {}
+        # The serial number that a name has among those that are wanted.
+        self._serials: dict[str, int] = {}
+        # The tables in which tuples are looked up, and for how many queries.
+        self.lookups: Counter[Lookup] = Counter()
         self.failed: dict[str, str] = {}
         self._ended: set[str] = set()
 
     def synchronise(self, version: int) -> None:
         if version == self.version:
             return
-        gone = self.failed.keys() | self._ended
-        self.wanted = {str(query.serial): query for query in self._queries_at(version)}
-        self._runtime.synchronise([query for serial, query in self.wanted.items() if serial not in gone])
+        gone, come = self._queries.go_to(version)
+        for query in gone:
+            del self.wanted[str(query.serial)], self._serials[query.name]
+            self.lookups -= Counter(query.lookups)
+        for query in come:
+            self.wanted[str(query.serial)] = query
+            self._serials[query.name] = query.serial
+            self.lookups.update(query.lookups)
+        self._runtime.change([query.name for query in gone], [query for query in come if not self._is_over(query)])
         self.version = version
+
+    def _is_over(self, query: CompiledQuery) -> bool:
+        return str(query.serial) in self.failed or str(query.serial) in self._ended
 
     def serials(self, names: Iterable[str]) -> dict[str, str]:
         """The serial numbers of queries by name."""
-        return {query.name: serial for serial, query in self.wanted.items() if query.name in set(names)}
+        return {name: str(self._serials[name]) for name in names if name in self._serials}
 
     def fail(self, failed: dict[str, str]) -> None:
         """Take queries, by their serial numbers, out of the runtime for good."""
         self.failed.update(failed)
-        for serial in failed:
-            self._runtime.remove(self.wanted[serial].name)
+        self._runtime.change([self.wanted[serial].name for serial in failed], ())
 
     def failed_since(self, before: Iterable[str]) -> dict[str, str]:
         known = set(before)
@@ -59,12 +76,12 @@ class Roster:
 
     def report_failures(self, failed: dict[str, str], reported: bool) -> None:
         found = Progress()
-        names = {serial: query.name for serial, query in self.wanted.items()}
-        found.outcome.failed.update({names[serial]: why for serial, why in failed.items() if serial in names})
+        known = {serial: why for serial, why in failed.items() if serial in self.wanted}
+        found.outcome.failed.update({self.wanted[serial].name: why for serial, why in known.items()})
         self._take_outward(found, reported)
 
     def _take_outward(self, progress: Progress, delivered: bool) -> None:
-        progress.serials = {query.name: query.serial for query in self.wanted.values()}
+        progress.serials = self._serials
         self._deliver(progress, delivered)
 
     def save(self) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sash.catalog import Stream
 from sash.core.clock import Clock
@@ -23,11 +22,7 @@ from sash.engine.streams.intake import Intake, progress
 from sash.engine.streams.live import IdleWatch
 from sash.engine.streams.running import RunningStream
 from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
-from sash.spark.kept import is_local
 from sash.spark.limits import limit_option
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 logger = logging.getLogger("sash.engine")
 
@@ -151,9 +146,9 @@ class Runner:
             return self._checkpoint.spark_directory(stream)
         return self._in_scratch() / stream.directory
 
-    def scratch_for_rows(self, stream: Stream, spark: SparkSession) -> Path:
-        """Where executors store the rows of a window while the session lasts."""
-        if not is_local(spark):
+    def scratch_for_rows(self, stream: Stream, local: bool) -> Path:
+        """Where executors store the rows of a window while the session lasts, if they are on this machine."""
+        if not local:
             raise SashError(
                 f"stream '{stream.name}': STORED IN CLUSTER needs a directory that all executors see: connect with a "
                 "checkpoint on a file system that they share"

@@ -42,8 +42,10 @@ from sash.engine.periodic.onetime import is_cut
 from sash.engine.periodic.pace import UNHURRIED, Pace, UntilNext
 from sash.engine.periodic.pane_lookup import PaneLookup
 from sash.engine.periodic.stream import Numbered, Progress, StreamRuntime, newest_common
+from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.records.tables import Tables
 from sash.engine.settings import Settings
+from sash.engine.spark_pass import SparkPipeline
 from sash.engine.stored.archive_feed import ArchiveFeed
 from sash.engine.stored.keep_batch import Brought, rows_of_batch
 from sash.engine.stored.kept import KeptWindow
@@ -51,10 +53,9 @@ from sash.engine.streams.input_limit import InputLimit
 from sash.engine.streams.input_meter import InputMeter
 from sash.engine.streams.load import Load, report_recovery, report_snapshot
 from sash.engine.streams.passes import Passed, Passes
-from sash.engine.streams.roster import Deliver, QueriesAt, Roster
+from sash.engine.streams.roster import Deliver, Roster
 from sash.plan.nodes import Lookup
 from sash.spark.limits import units_in
-from sash.spark.pipeline import Pipeline
 from sash.spark.shed import sampled
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot, present
 from sash.storage.window_files import WindowFiles
@@ -65,15 +66,15 @@ if TYPE_CHECKING:
 
 
 class RunningStream:
-    """`queries_at` gives the stream's queries at a catalog version; `deliver` takes progress outward."""
+    """`queries` are the stream's periodic ones at the versions of the catalog; `deliver` takes progress outward."""
 
     def __init__(
         self,
         stream: Stream,
-        pipeline: Pipeline,
+        pipeline: SparkPipeline,
         settings: Settings,
         isolation: Isolation,
-        queries_at: QueriesAt,
+        queries: StreamQueries[CompiledQuery],
         deliver: Deliver,
         log: EpochLog | None,
         clock: Clock,
@@ -97,7 +98,7 @@ class RunningStream:
         self.runtime = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
         away = nullcontext if level == "serial" else isolation.away
         self.cluster = ClusterTables(self.runtime, lambda: self.pipeline, panes, away)
-        self._roster = Roster(self.runtime, queries_at, deliver)
+        self._roster = Roster(self.runtime, queries, deliver)
         self._passes = Passes(
             stream, lambda: self.pipeline, self.runtime, self._roster, self.cluster, tables, isolation
         )
@@ -120,7 +121,7 @@ class RunningStream:
         self._broken = False
         self._batch_thread: int | None = None
 
-    def redeclare(self, stream: Stream, pipeline: Pipeline) -> None:
+    def redeclare(self, stream: Stream, pipeline: SparkPipeline) -> None:
         """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
         with self._lock:
             self.stream, self.pipeline = stream, pipeline
@@ -328,7 +329,7 @@ class RunningStream:
         if self.kept is None:
             return None, 0
         started = time.perf_counter()
-        brought = rows_of_batch(self.kept, rows, epoch, reached)
+        brought = rows_of_batch(self.kept, self.pipeline, rows, epoch, reached)
         self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
         return brought
 
