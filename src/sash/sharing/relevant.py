@@ -6,10 +6,12 @@ It saves the space of a synopsis, and Spark the work of filling it; but an execu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sash.plan.expressions import RowExpression
+from sash.plan.predicates import Conjunction
 from sash.sharing.choose import Load
 from sash.sharing.covers import Cover, find_cover
 from sash.synopses.covered import Covered, can_be_covered
@@ -21,6 +23,61 @@ _TUPLES_PER_PANE = 1_000.0
 _TUPLES_PER_ROW = 10.0
 
 
+class StoredPartials:
+    """The partials that a pane table stores, each for so many readings; their predicates are found by terms.
+
+    A cover is made of predicates that have terms in common, so whoever looks for one need not go through all.
+    """
+
+    def __init__(self, partials: Iterable[Partial] = ()) -> None:
+        self._readings: Counter[Partial] = Counter()
+        # The predicates that a term is part of, each with its number of partials.
+        self._by_term: dict[Conjunction, Counter[RowExpression]] = {}
+        self.add(partials)
+
+    def __contains__(self, partial: object) -> bool:
+        return partial in self._readings
+
+    def __iter__(self) -> Iterator[Partial]:
+        return iter(self._readings)
+
+    def readings(self, partial: Partial) -> int:
+        """How many readings a partial is stored for."""
+        return self._readings[partial]
+
+    def add(self, partials: Iterable[Partial]) -> None:
+        for partial in partials:
+            self._readings[partial] += 1
+            if self._readings[partial] == 1 and partial.predicate is not None:
+                for term in _terms(partial.predicate):
+                    self._by_term.setdefault(term, Counter())[partial.predicate] += 1
+
+    def remove(self, partials: Iterable[Partial]) -> None:
+        for partial in partials:
+            self._readings[partial] -= 1
+            if not self._readings[partial]:
+                del self._readings[partial]
+                if partial.predicate is not None:
+                    self._forget(partial.predicate)
+
+    def _forget(self, predicate: RowExpression) -> None:
+        for term in _terms(predicate):
+            found = self._by_term[term]
+            found[predicate] -= 1
+            if not found[predicate]:
+                del found[predicate]
+            if not found:
+                del self._by_term[term]
+
+    def predicates_with(self, terms: Iterable[Conjunction]) -> set[RowExpression]:
+        """The predicates that have some of these terms."""
+        return {predicate for term in terms for predicate in self._by_term.get(term, ())}
+
+
+def _terms(predicate: RowExpression) -> tuple[Conjunction, ...]:
+    return () if predicate.terms is None else predicate.terms.terms
+
+
 @dataclass(frozen=True)
 class Relevant:
     """What was found for a reading, and why it is used or not; `possible`: it could be."""
@@ -30,7 +87,7 @@ class Relevant:
     possible: bool = True
 
 
-def relevant_set(reading: Reading, stored: Collection[Partial], load: Load, mode: str) -> Relevant:
+def relevant_set(reading: Reading, stored: StoredPartials, load: Load, mode: str) -> Relevant:
     """How a reading may be answered from what is stored; `mode` is auto, always or never."""
     found = _find(reading, stored)
     if found is None:
@@ -44,7 +101,7 @@ def relevant_set(reading: Reading, stored: Collection[Partial], load: Load, mode
     return Relevant(found, costs)
 
 
-def _find(reading: Reading, stored: Collection[Partial]) -> Covered | None:
+def _find(reading: Reading, stored: StoredPartials) -> Covered | None:
     predicate = reading.partials[0].predicate
     if predicate is None or predicate.terms is None or all(partial in stored for partial in reading.partials):
         return None
@@ -60,11 +117,14 @@ def _find(reading: Reading, stored: Collection[Partial]) -> Covered | None:
     return None if cover is None else _covered(cover, usable)
 
 
-def _usable(reading: Reading, stored: Collection[Partial], predicate: RowExpression) -> list[RowExpression]:
-    """The other predicates under which everything that the reading needs is stored."""
-    predicates = {partial.predicate for partial in stored if partial.predicate is not None}
-    known = [each for each in predicates if each.terms is not None and each != predicate]
-    whole = [each for each in known if all(replace(partial, predicate=each) in stored for partial in reading.partials)]
+def _usable(reading: Reading, stored: StoredPartials, predicate: RowExpression) -> list[RowExpression]:
+    """The other predicates that may be a part of a cover and under which everything that the reading needs is stored.
+
+    What is added has a wanted term. What is taken back consists of terms that were added with it.
+    """
+    added = stored.predicates_with(_terms(predicate))
+    related = stored.predicates_with(term for each in added for term in _terms(each)) - {predicate}
+    whole = [e for e in related if all(replace(partial, predicate=e) in stored for partial in reading.partials)]
     return sorted(whole, key=lambda each: each.sql)
 
 

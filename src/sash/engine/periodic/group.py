@@ -9,7 +9,6 @@ stream's data begin. All times are multiples of the pane length: microseconds, o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -33,12 +32,11 @@ from sash.scheduling import Execution
 from sash.sharing.choose import CLUSTER, Choice, Load
 from sash.sharing.pane_tables import PaneTable, pane_table
 from sash.sharing.prices import Prices, access_cost, post_cost
-from sash.sharing.relevant import Relevant, relevant_set
+from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
 from sash.sharing.similar import families, similar
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import Cluster, ClusterPanes
 from sash.synopses.pane_rows import PaneRows
-from sash.synopses.partials import Partial
 from sash.synopses.partitioned import PartitionedSynopsis
 from sash.synopses.readings import Reading, TableName
 
@@ -77,7 +75,7 @@ class PaneGroup:
         self.timeline = Timeline()
         self.choice = Choice("basic", "")
         # The partials that readings need to be stored, and for how many of them.
-        self._kept: Counter[Partial] = Counter()
+        self._kept = StoredPartials()
         self.settings = settings
         # Predicates that are answered from each other's synopses, each with the first of its family.
         self._families: dict[str, str] = {}
@@ -148,26 +146,26 @@ class PaneGroup:
             self.history_from = self.retained_from if begun else None
         bound.covered = self.relevant(bound.reading).covered
         self.readers[name, number] = bound
-        self._kept.update(bound.stored.partials)
+        self._kept.add(bound.stored.partials)
         self._look_back(bound.reading.window)
 
     def relevant(self, reading: Reading) -> Relevant:
         """How a reading may be answered from what is stored for others."""
         load = replace(self.load, pane=self.length)
-        return relevant_set(reading, self._kept.keys(), load, self.settings.share_predicates)
+        return relevant_set(reading, self._kept, load, self.settings.share_predicates)
 
     def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
         """A reading bound to what is stored, as it is or put together; None where something is missing."""
         covered = None
         if any(partial not in self.synopsis.since for partial in reading.partials):
-            covered = relevant_set(reading, self._kept.keys(), self.load, self.settings.share_in_questions).covered
+            covered = relevant_set(reading, self._kept, self.load, self.settings.share_in_questions).covered
             if covered is None:
                 return None
         return BoundReading(reading, self, synopsis, covered=covered)
 
     def store_what_is_read(self) -> None:
         """After a restart: the readings have the covers that they had before."""
-        self._kept = Counter(partial for bound in self.readers.values() for partial in bound.stored.partials)
+        self._kept = StoredPartials(partial for bound in self.readers.values() for partial in bound.stored.partials)
         self.synopsis.release(set(self._kept))
         self.synopsis.require(list(self._kept), None)
 
@@ -228,7 +226,7 @@ class PaneGroup:
 
     def remove_readers(self, name: str) -> None:
         for key in [key for key in self.readers if key[0] == name]:
-            self._forget(self.readers.pop(key))
+            self._kept.remove(self.readers.pop(key).stored.partials)
         self.reach, self.keeps_history = 0, False
         for bound in self.readers.values():
             self._look_back(bound.reading.window)
@@ -244,18 +242,12 @@ class PaneGroup:
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
-            alone = [partial for partial in bound.stored.partials if self._kept[partial] == 1]
+            alone = [partial for partial in bound.stored.partials if self._kept.readings(partial) == 1]
             if len(alone) > len(bound.reading.partials):
                 self.synopsis.adopt(bound.reading.partials, bound.covered)
-                self._forget(bound)
+                self._kept.remove(bound.stored.partials)
                 bound.covered = None
-                self._kept.update(bound.reading.partials)
-
-    def _forget(self, bound: BoundReading) -> None:
-        for partial in bound.stored.partials:
-            self._kept[partial] -= 1
-            if not self._kept[partial]:
-                del self._kept[partial]
+                self._kept.add(bound.reading.partials)
 
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
