@@ -325,8 +325,8 @@ class ContinuousQueries:
 
     def _registered(self, handle: Query) -> RegisteredQuery:
         """A later query of the same name is another one."""
-        found = next((query for query in self._catalog.queries if query.serial == handle.serial), None)
-        if found is None:
+        found = self._catalog.query(handle.name) if self._catalog.has_query(handle.name) else None
+        if found is None or found.serial != handle.serial:
             raise SashError(f"query '{handle.name}' has been dropped: the answers that it had are still in answers()")
         return found
 

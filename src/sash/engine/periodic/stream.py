@@ -234,6 +234,10 @@ class StreamRuntime:
         """The groups in the order of their names: the same queries give the same pass, whatever came before."""
         return [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
 
+    def all_groups(self) -> list[PaneGroup]:
+        """The groups in the order in which they came."""
+        return list(self.groups.values())
+
     def tables(self, by_rows: bool = False) -> list[PaneTable]:
         """The pane tables of the next pass, over time or over counted tuples."""
         return [group.table for group in self.ordered() if group.name.by_rows == by_rows]
