@@ -20,6 +20,7 @@ from sash.engine.settings import Settings
 from sash.engine.timeline import EARLY, LATE, ON_TIME
 from sash.scheduling import POLICIES
 from sash.scheduling import policy as policy_named
+from sash.transactions import isolation
 from tests.engine.test_join_group import epochs, query_of
 from tests.engine.test_policies import Hurry, texts
 from tests.support.checks import check_answers
@@ -100,7 +101,7 @@ def test_predicted_costs(queries: list[Registered], parts: list[pa.Table]) -> No
     for part in parts:
         feed.push(part)
     running: Any = SimpleNamespace(stream=feed.declared, runtime=feed.runtime)
-    costs = schedule_report({"s": running}, [])["predicted_cost"]
+    costs = schedule_report({"s": running}, [], isolation("serial"))["predicted_cost"]
     assert list(costs) == list(POLICIES)
     slack = 1e-9 * costs["no-sharing"]
     assert costs["hybrid"] <= min(costs["conservative"], costs["aggressive"]) + slack
@@ -116,7 +117,7 @@ def test_identical_queries_are_counted_only_where_nothing_is_shared() -> None:
         feed.runtime.synchronise(compiled({f"q{s}": text.format(slide=s) for s in slides}, feed.declared))
         feed.push(seconds(20))
         (group,) = feed.runtime.groups.values()
-        costs.append([group.schedule.predicted(policy_named(name)) for name in ("no-sharing", "conservative")])
+        costs.append(group.schedule.predicted([policy_named("no-sharing"), policy_named("conservative")]))
     assert costs[0][1] == costs[1][1] and costs[0][0] < costs[1][0]
 
 

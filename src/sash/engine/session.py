@@ -441,18 +441,15 @@ class Session:
 
     def stats(self) -> dict[str, Any]:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
-        return self._isolation.reading(
-            lambda: {
-                **session_statistics(self._streams, self.queries, self._memory.forgotten, self.continuous),
-                "archives": self._archive_commands.statistics(),
-            }
-        )
+        continuous = self.continuous
+        return {
+            **session_statistics(self._streams, self.queries, self._memory.forgotten, continuous, self._isolation),
+            "archives": self._archive_commands.statistics(),
+        }
 
     def schedule(self) -> dict[str, Any]:
         """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
-        return self._isolation.reading(
-            lambda: {"policy": self.policy, **schedule_report(self._streams, self._plans.joins)}
-        )
+        return {"policy": self.policy, **schedule_report(self._streams, self._plans.joins, self._isolation)}
 
     def dashboard(self, port: int = 0) -> Dashboard:
         """The live page of this session, on this machine only; the same one when asked again. Needs sash[server]."""

@@ -73,17 +73,21 @@ class Timeline:
 
     def executed(self, group: Scheduled) -> Iterator[Executed]:
         """Oldest first. Only here the past is put into words: most of it is never asked for."""
+        # Most executions are of the same tasks as the one before.
+        answered: dict[tuple[str, ...], list[str]] = {}
         for executions, moment, seconds, awake in list(self._ran):
             dues = [due for execution in executions for due in execution.tasks]
-            turns = [_turn(due, executions[0].as_of, group, awake) for due in dues]
+            for members in {due.task.members for due in dues} - answered.keys():
+                answered[members] = group.answered_by(members)
+            turns = [_turn(due, executions[0].as_of, group, answered[due.task.members], awake) for due in dues]
             yield Executed(group.label, moment, seconds, tuple(turn for turn in turns if turn.queries))
 
 
-def _turn(due: Due, as_of: int, group: Scheduled, awake: frozenset[str]) -> Turn:
+def _turn(due: Due, as_of: int, group: Scheduled, answered: Sequence[str], awake: frozenset[str]) -> Turn:
     key, extent = due.task.key, str if group.by_rows else format_duration
-    queries = [name for name in group.answered_by(due.task.members) if name in awake]
     if not due.on_time:
         state = LATE
     else:
         state = ON_TIME if group.is_scheduled(key.slide, as_of) else EARLY
-    return Turn(key.group, extent(key.slide), extent(due.task.period), state, tuple(queries))
+    queries = tuple(name for name in answered if name in awake)
+    return Turn(key.group, extent(key.slide), extent(due.task.period), state, queries)

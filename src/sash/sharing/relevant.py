@@ -2,9 +2,6 @@
 
 It saves the space of a synopsis, and Spark the work of filling it; but an execution reads several instead of one.
 `auto` weighs the two per pane: an own synopsis is filled from every tuple, a cover's parts are read window by window.
-
-Predicates are found by their terms, so that looking for a cover takes as long as there are predicates with terms in
-common, however many queries there are.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from sash.plan.expressions import RowExpression
-from sash.plan.predicates import Conjunction, Disjunction
+from sash.plan.predicates import Conjunction
 from sash.sharing.choose import Load
 from sash.sharing.covers import Cover, find_cover
 from sash.synopses.covered import Covered, can_be_covered
@@ -27,24 +24,28 @@ _TUPLES_PER_ROW = 10.0
 
 
 class StoredPartials:
-    """The partials that a pane table stores, each for a number of readings."""
+    """The partials that a pane table stores, each for so many readings; their predicates are found by terms.
 
-    def __init__(self) -> None:
+    A cover is made of predicates that have terms in common, so whoever looks for one need not go through all.
+    """
+
+    def __init__(self, partials: Iterable[Partial] = ()) -> None:
         self._readings: Counter[Partial] = Counter()
+        # The predicates that a term is part of, each with its number of partials.
         self._by_term: dict[Conjunction, Counter[RowExpression]] = {}
+        self.add(partials)
 
-    def __contains__(self, partial: Partial) -> bool:
+    def __contains__(self, partial: object) -> bool:
         return partial in self._readings
 
     def __iter__(self) -> Iterator[Partial]:
         return iter(self._readings)
 
     def readings(self, partial: Partial) -> int:
-        """For how many readings a partial is stored."""
+        """How many readings a partial is stored for."""
         return self._readings[partial]
 
     def add(self, partials: Iterable[Partial]) -> None:
-        """A reading needs these."""
         for partial in partials:
             self._readings[partial] += 1
             if self._readings[partial] == 1 and partial.predicate is not None:
@@ -52,7 +53,6 @@ class StoredPartials:
                     self._by_term.setdefault(term, Counter())[partial.predicate] += 1
 
     def remove(self, partials: Iterable[Partial]) -> None:
-        """A reading does not need these any more; what none needs is gone."""
         for partial in partials:
             self._readings[partial] -= 1
             if not self._readings[partial]:
@@ -62,15 +62,16 @@ class StoredPartials:
 
     def _forget(self, predicate: RowExpression) -> None:
         for term in _terms(predicate):
-            self._by_term[term] -= Counter([predicate])
-            if not self._by_term[term]:
+            found = self._by_term[term]
+            found[predicate] -= 1
+            if not found[predicate]:
+                del found[predicate]
+            if not found:
                 del self._by_term[term]
 
-    def near(self, wanted: Disjunction) -> set[RowExpression]:
-        """The predicates that may be parts of a cover: each has a term of the wanted one, or is to be taken away."""
-        sharing = {each for term in wanted.terms for each in self._by_term.get(term, ())}
-        terms = {term for each in sharing for term in _terms(each)}
-        return {each for term in terms for each in self._by_term[term]}
+    def predicates_with(self, terms: Iterable[Conjunction]) -> set[RowExpression]:
+        """The predicates that have some of these terms."""
+        return {predicate for term in terms for predicate in self._by_term.get(term, ())}
 
 
 def _terms(predicate: RowExpression) -> tuple[Conjunction, ...]:
@@ -106,7 +107,7 @@ def _find(reading: Reading, stored: StoredPartials) -> Covered | None:
         return None
     if not all(map(can_be_covered, reading.partials)):
         return None
-    usable = _usable(reading, stored, stored.near(predicate.terms) - {predicate})
+    usable = _usable(reading, stored, predicate)
     cover = find_cover(
         predicate.terms,
         [each.terms for each in usable if each.terms is not None],
@@ -116,9 +117,14 @@ def _find(reading: Reading, stored: StoredPartials) -> Covered | None:
     return None if cover is None else _covered(cover, usable)
 
 
-def _usable(reading: Reading, stored: StoredPartials, near: Iterable[RowExpression]) -> list[RowExpression]:
-    """The predicates among these under which everything that the reading needs is stored."""
-    whole = [each for each in near if all(replace(partial, predicate=each) in stored for partial in reading.partials)]
+def _usable(reading: Reading, stored: StoredPartials, predicate: RowExpression) -> list[RowExpression]:
+    """The other predicates that may be a part of a cover and under which everything that the reading needs is stored.
+
+    What is added has a wanted term. What is taken back consists of terms that were added with it.
+    """
+    added = stored.predicates_with(_terms(predicate))
+    related = stored.predicates_with(term for each in added for term in _terms(each)) - {predicate}
+    whole = [e for e in related if all(replace(partial, predicate=e) in stored for partial in reading.partials)]
     return sorted(whole, key=lambda each: each.sql)
 
 

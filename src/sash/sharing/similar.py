@@ -23,12 +23,16 @@ def similar(label: str, reading: Reading, kind: str, related: Mapping[str, str])
 
 def families(readings: Iterable[Reading]) -> dict[str, str]:
     """Predicates whose synopses are read together, each with the first of all that belong together."""
-    first: dict[str, str] = {}
+    family_of: dict[str, set[str]] = {}
     for reading in readings:
         together = {partial.predicate.sql for partial in reading.partials if partial.predicate is not None}
-        if not together:
-            continue
-        known = {first[predicate] for predicate in together if predicate in first}
-        members = together | {predicate for predicate, one in first.items() if one in known}
-        first |= dict.fromkeys(members, min(members))
-    return first
+        known = {id(family): family for one in together if (family := family_of.get(one)) is not None}
+        # The largest family takes the others in: so nobody moves more than log2 of their number times.
+        largest, *others = sorted([together, *known.values()], key=len, reverse=True)
+        for family in others:
+            largest |= family
+            family_of |= dict.fromkeys(family, largest)
+        family_of |= dict.fromkeys(together, largest)
+    families = {id(family): family for family in family_of.values()}
+    firsts = {which: min(family) for which, family in families.items()}
+    return {predicate: firsts[id(family)] for predicate, family in family_of.items()}

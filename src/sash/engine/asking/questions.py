@@ -26,6 +26,7 @@ from sash.engine.explaining.explain_continuous import either, explain_continuous
 from sash.engine.explaining.explain_stored import explain_rows
 from sash.engine.periodic.onetime import look_up, stamped
 from sash.engine.periodic.pane_lookup import PaneLookup
+from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.records.tables import Tables
 from sash.engine.settings import Settings
 from sash.engine.stored.archive_feed import ArchiveFeed
@@ -41,6 +42,8 @@ from sash.language import (
     has_slide,
     is_continuous,
 )
+from sash.sharing.choose import Load
+from sash.synopses.readings import TableName
 from sash.transactions import Isolation
 
 if TYPE_CHECKING:
@@ -155,12 +158,19 @@ class Questions:
     def _explain_answers(self, select: Select, synopsis: str | None) -> str:
         with self._shared.lock:
             compiled = explaining.compile_for_explain(select, self._shared.catalog, synopsis)
-            registered = self._queries.at(compiled.stream)
-            neighbours = [query for query in registered if self._handles[query.name].failure is None]
             stream = self._shared.catalog.stream(compiled.stream)
             runtime = self._shared.streams[compiled.stream.lower()].runtime
-            loads = {name: group.load for name, group in runtime.groups.items()}
+        # Without that lock: micro-batches slide under this one, and may then want the other.
+        loads = self._isolation.reading(partial(_loads, compiled, runtime))
+        handles, registered = dict(self._handles), self._queries.at(compiled.stream)
+        neighbours = [query for query in registered if query.name in handles and handles[query.name].failure is None]
         return explaining.explain(compiled, neighbours, stream, self._settings(), runtime.unreduced, loads)
+
+
+def _loads(compiled: CompiledQuery, runtime: StreamRuntime) -> dict[TableName, Load]:
+    """Of the pane tables that a query would read and that are there already."""
+    names = {reading.table for reading in compiled.readings}
+    return {name: runtime.groups[name].load for name in names if name in runtime.groups}
 
 
 def _why_not_rows(compiled: CompiledQuery, running: RunningStream) -> str | None:

@@ -161,8 +161,9 @@ class ArchiveCommands:
         return feed
 
     def statistics(self) -> dict[str, dict[str, Any]]:
-        found = {feed.declared.name: {**feed.statistics(), "error": self._error(feed)} for feed in self._feeds.values()}
-        for name, why in self._closed.items():
+        feeds = list(self._feeds.values())
+        found = {feed.declared.name: {**feed.statistics(), "error": self._error(feed)} for feed in feeds}
+        for name, why in list(self._closed.items()):
             declared = self._shared.catalog.archive(name)
             found[declared.name] = {"name": declared.name, "from": declared.source, "key": declared.key, "error": why}
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import format_duration
@@ -108,7 +109,7 @@ class _Site:
         load, stored = replace(self.load, pane=self.pane), StoredPartials()
         for mate, reading in sorted(asking, key=lambda pair: _order(pair[0])):
             if mate is self.query:
-                self.kept |= set(stored)
+                self.kept.update(stored)
             mode = settings.share_in_questions if mate.slide is None else settings.share_predicates
             self._found[mate.name, reading] = relevant_set(reading, stored, load, mode)
             stored.add(self.stored(mate, reading).partials)
@@ -118,16 +119,16 @@ class _Site:
         covered = self._found[query.name, reading].covered
         return reading if covered is None else covered.reading(reading)
 
-    @property
+    @cached_property
     def mates(self) -> list[CompiledQuery]:
         """The registered queries that read this table."""
         return list({mate.name: mate for mate, _ in self.others}.values())
 
-    @property
+    @cached_property
     def readings(self) -> list[Reading]:
         return [*(other for _, other in self.others), *self.own]
 
-    @property
+    @cached_property
     def pane(self) -> int:
         """The pane's length; a query that reads several tables has them all cut alike."""
         if self.name.partition:
@@ -135,12 +136,12 @@ class _Site:
         asking = [self.query] if self.query.slide is not None else []
         return pane_length([window for query in [*self.mates, *asking] for window in query.windows])
 
-    @property
+    @cached_property
     def panes(self) -> int:
         windows = [reading.window for reading in self.readings]
         return max((window.reach // self.pane for window in windows if not window.unbounded), default=0)
 
-    @property
+    @cached_property
     def choice(self) -> Choice:
         if self.query.synopsis is not None and (self.name.keys or self.query.synopsis != CLUSTER_PANES):
             return Choice(self.query.synopsis, "the query insists on it")

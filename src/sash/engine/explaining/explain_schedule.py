@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from sash.core.window import Window
@@ -42,12 +42,12 @@ class Site(Protocol):
 def schedule_lines(site: Site, settings: Settings) -> list[str]:
     query, group = site.query, _group(site, site.query)
     assert query.slide is not None
-    everybody = [*site.mates, query] if settings.shares else []
-    similar_ones = [mate for mate in site.mates if _group(site, mate) == group and not _follows(mate, everybody)]
+    leaders = _leaders([*site.mates, query]) if settings.shares else {}
+    similar_ones = [mate for mate in site.mates if _group(site, mate) == group and not _follows(mate, leaders)]
     same = [mate for mate in similar_ones if (mate.slide, mate.exactly) == (query.slide, query.exactly)]
     company = f"with {names([mate.name for mate in same])}" if same else "alone in it"
     period = f"{'EXACTLY ' if query.exactly else ''}{site.extent(query.slide)}"
-    if (leader := _follows(query, everybody)) is not None:
+    if (leader := _follows(query, leaders)) is not None:
         assert leader.slide is not None
         answered = f"answered with {leader.name}, every {site.extent(leader.slide)} (CS8)"
         return [f"Schedule: policy {settings.policy}, {answered}; should that end, every {period}"]
@@ -63,10 +63,17 @@ def schedule_lines(site: Site, settings: Settings) -> list[str]:
     return lines
 
 
-def _follows(query: CompiledQuery, mates: Sequence[CompiledQuery]) -> CompiledQuery | None:
+def _leaders(queries: Iterable[CompiledQuery]) -> dict[Hashable, CompiledQuery]:
+    """Of identical queries the fastest."""
+    found: dict[Hashable, CompiledQuery] = {}
+    for query in sorted(queries, key=lambda each: (each.slide or 0, each.serial or math.inf)):
+        found.setdefault(identity_of(query), query)
+    return found
+
+
+def _follows(query: CompiledQuery, leaders: Mapping[Hashable, CompiledQuery]) -> CompiledQuery | None:
     """The identical query that is faster, if there is one."""
-    same = [mate for mate in mates if identity_of(mate) == identity_of(query)]
-    leader = min(same, key=lambda mate: (mate.slide or 0, mate.serial or math.inf), default=query)
+    leader = leaders.get(identity_of(query), query)
     return None if leader is query else leader
 
 

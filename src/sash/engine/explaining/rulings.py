@@ -110,10 +110,18 @@ class Synopses:
         return [replace(query, aggregate=aggregate) for aggregate in ("SUM", "COUNT")]
 
     def relevant_to(self, query: QueryDescription) -> list[SynopsisDescription]:
-        """Those that may answer a query: of its own predicate, or else of any."""
+        """Those that may answer a query: of its own predicate, or of one that shares terms with it, or else of any."""
         wanted = ("SUM", "COUNT") if query.aggregate == "AVG" else (query.data,)
         alike = [each for each in self._by_id.values() if each.data in wanted and each.argument == query.argument]
-        return [each for each in alike if each.where == query.where] or alike
+        return [each for each in alike if each.where == query.where] or _related(query, alike) or alike
+
+
+def _related(query: QueryDescription, synopses: Sequence[SynopsisDescription]) -> list[SynopsisDescription]:
+    """Those that may be part of a cover: with a term of the query's, or with a term that would come with such a one."""
+    terms = frozenset(query.where.terms)
+    added = [each for each in synopses if not terms.isdisjoint(each.where.terms)]
+    terms = terms.union(*(each.where.terms for each in added))
+    return [each for each in synopses if not terms.isdisjoint(each.where.terms)]
 
 
 def _own_data(query: QueryDescription) -> str:
@@ -149,7 +157,8 @@ def computation_ruling(query: CompiledQuery, synopses: Synopses) -> Decision | N
 
 def output_ruling(query: CompiledQuery, mates: Sequence[CompiledQuery]) -> Decision | None:
     """The identical query whose output a query would read (CS8), or which would read its."""
-    same = [mate for mate in mates if identity_of(mate) == identity_of(query)]
+    identity = identity_of(query)
+    same = [mate for mate in mates if identity_of(mate) == identity]
     asked = descriptions(query)
     if not same or not asked:
         return None

@@ -7,6 +7,7 @@ moved, neither themselves nor by a leader that would have to keep another's prom
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
@@ -20,31 +21,52 @@ class Outputs:
     """Who leads and who follows among some queries."""
 
     def __init__(self) -> None:
-        # Identical queries are one dictionary, found by what they ask and, on the path of every execution, by name.
-        self._by_identity: dict[Hashable, dict[str, ActiveQuery]] = {}
-        self._by_name: dict[str, dict[str, ActiveQuery]] = {}
+        # Identical queries are one object, found by what they ask and, on the path of every execution, by name.
+        self._by_identity: dict[Hashable, _Identical] = {}
+        self._by_name: dict[str, _Identical] = {}
 
     def add(self, active: ActiveQuery) -> None:
-        same = self._by_name[active.name] = self._by_identity.setdefault(identity_of(active.compiled), {})
-        same[active.name] = active
+        identity = identity_of(active.compiled)
+        same = self._by_name[active.name] = self._by_identity.setdefault(identity, _Identical(identity))
+        same.add(active)
 
     def remove(self, active: ActiveQuery) -> list[ActiveQuery]:
         """Forget a query; those that were identical to it."""
         same = self._by_name.pop(active.name)
-        del same[active.name]
-        if not same:
-            del self._by_identity[identity_of(active.compiled)]
-        return list(same.values())
+        same.remove(active)
+        if not same.queries:
+            del self._by_identity[same.identity]
+        return list(same.queries.values())
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
         """The query whose output a query reads: often itself."""
-        same = self._by_name[active.name]
-        return active if len(same) == 1 else min(same.values(), key=_speed)
+        return self._by_name[active.name].leader
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
-        same = self._by_name[leader.name]
+        same = self._by_name[leader.name].queries
         return [] if len(same) == 1 else [each for each in same.values() if each is not leader]
+
+
+class _Identical:
+    """Queries that ask the same, and their order by speed: whoever looks for a leader must not compare them all."""
+
+    def __init__(self, identity: Hashable) -> None:
+        self.identity = identity
+        self.queries: dict[str, ActiveQuery] = {}
+        self._by_speed: list[tuple[int, int, str]] = []
+
+    def add(self, active: ActiveQuery) -> None:
+        self.queries[active.name] = active
+        insort(self._by_speed, _speed(active))
+
+    def remove(self, active: ActiveQuery) -> None:
+        del self.queries[active.name]
+        del self._by_speed[bisect_left(self._by_speed, _speed(active))]
+
+    @property
+    def leader(self) -> ActiveQuery:
+        return self.queries[self._by_speed[0][2]]
 
 
 def _speed(active: ActiveQuery) -> tuple[int, int, str]:

@@ -6,7 +6,7 @@ scheduling groups and costs of queries follow the synopses that answer them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -140,13 +140,14 @@ class Schedule:
         places = [self._places[active.name] for active in queries if active.name in self._places]
         return max((place.access for place in places), default=0.0), sum(place.post for place in places)
 
-    def predicted(self, policy: Policy) -> float:
-        """What these queries would cost per unit of time under a policy, by the analytic model and the prices of now.
+    def predicted(self, policies: Sequence[Policy]) -> list[float]:
+        """What these queries would cost per unit of time under policies, by the analytic model and the prices of now.
 
         Identical queries are one where anything is shared.
         """
-        shares = policy.joint_until(0, 0) is not None
-        return predicted_cost((self._job(active) for active in self._leading(shares)), policy)
+        shares = [policy.joint_until(0, 0) is not None for policy in policies]
+        jobs = {sharing: [self._job(active) for active in self._leading(sharing)] for sharing in set(shares)}
+        return [predicted_cost(jobs[sharing], policy) for sharing, policy in zip(shares, policies, strict=True)]
 
     def _job(self, active: ActiveQuery) -> Job:
         place, compiled = self._place(active), active.compiled
@@ -157,9 +158,10 @@ class Schedule:
         """Those that would be scheduled if output were shared, or not, whatever it is now."""
         if not shares:
             return list(self.queries.values())
-        outputs = Outputs()
-        for active in self.queries.values():
-            outputs.add(active)
+        outputs = self._outputs if self._follows else Outputs()
+        if not self._follows:
+            for active in self.queries.values():
+                outputs.add(active)
         return [active for active in self.queries.values() if outputs.leader(active) is active]
 
     def reconsider(self, now: int) -> None:

@@ -245,6 +245,10 @@ class StreamRuntime:
             self._ordered = [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
         return self._ordered
 
+    def all_groups(self) -> list[PaneGroup]:
+        """The groups in the order in which they came."""
+        return list(self.groups.values())
+
     def tables(self, by_rows: bool = False) -> list[PaneTable]:
         """The pane tables of the next pass, over time or over counted tuples."""
         return [group.table for group in self.ordered() if group.name.by_rows == by_rows]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +15,12 @@ from sash.core.time import format_duration, to_datetime
 from sash.core.window import Window
 from sash.engine.answers.query import Query
 from sash.engine.continuous.queries import ContinuousQueries
+from sash.engine.periodic.active import ActiveQuery
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.statistics import GroupStatistics, ReadStatistics
 from sash.engine.streams.running import RunningStream
 from sash.language.types import spark_name
+from sash.transactions import Isolation
 
 
 def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
@@ -81,59 +85,94 @@ def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table
 
 
 def session_statistics(
-    streams: dict[str, RunningStream], queries: dict[str, Query], forgotten: int, continuous: ContinuousQueries
+    streams: dict[str, RunningStream],
+    queries: dict[str, Query],
+    forgotten: int,
+    continuous: ContinuousQueries,
+    isolation: Isolation,
 ) -> dict[str, Any]:
-    groups = [group.statistics for running in list(streams.values()) for group in running.runtime.groups.values()]
-    by_stream = {running.stream.name: _stream_statistics(running) for running in list(streams.values())}
+    """Every pane table, with the queries that are scheduled by it, is as of one moment.
+
+    The lock that micro-batches need is taken for one of them at a time: a micro-batch waits for no more.
+    """
+    by_stream: dict[str, dict[str, Any]] = {}
+    groups: list[_GroupReport] = []
+    for running in list(streams.values()):
+        facts, found = isolation.reading(partial(_stream_statistics, running))
+        mine = [_locked(partial(_group_report, running.stream.name, group), isolation) for group in found]
+        by_stream[running.stream.name] = {**facts, "pane_tables": [each.table for each in mine]}
+        groups += mine
+    # A query of a name that was dropped and given again may be in two streams for a moment: the first has it.
+    scheduled = {name: facts for each in reversed(groups) for name, facts in each.queries.items()}
     return {
         "tuples": sum(each["tuples"] for each in by_stream.values()),
         "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
         "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
         "jumped_tuples": sum(each["jumped_tuples"] for each in by_stream.values()),
-        **_execution_statistics(groups),
+        **_execution_statistics([each.statistics for each in groups]),
         "answers_forgotten": forgotten,
         "plans": continuous.plans,
         "streams": by_stream,
         "queries": {
-            query.name: {
-                "answers": query.answered,
-                "error": None if query.error is None else str(query.error),
-                "subscriber_errors": query.subscriber_errors,
-                "subscribers": query.subscribers(),
-                "sinks": query.sinks(),
-                "lateness": _lateness(query.name, streams) / max(1, query.answered),
-                **_scheduled(query.name, streams),
-                **continuous.statistics(query),
-            }
+            query.name: {**_query_statistics(query, scheduled.get(query.name, {})), **continuous.statistics(query)}
             for query in list(queries.values())
         },
     }
 
 
-def _lateness(name: str, streams: dict[str, RunningStream]) -> int:
-    """Updates beyond SLIDE, summed over the executions of a query (thesis 8.5.1)."""
-    found = [running.runtime.active.get(name) for running in list(streams.values())]
-    return sum(active.lateness for active in found if active is not None)
+@dataclass(frozen=True)
+class _GroupReport:
+    """A pane table and its queries as of one moment."""
+
+    table: dict[str, Any]
+    statistics: GroupStatistics
+    queries: dict[str, dict[str, Any]]
 
 
-def _scheduled(name: str, streams: dict[str, RunningStream]) -> dict[str, Any]:
-    """Its windows, how often it may be answered and how often it is; nothing for a query that no stream runs yet."""
-    for running in list(streams.values()):
-        active = running.runtime.active.get(name)
-        if active is not None:
-            extent = str if active.home.name.by_rows else format_duration
-            leader = active.home.schedule.leader(active).name
-            task = active.home.schedule.local.task_of(leader) if leader in active.home.schedule.leaders else None
-            return {
-                "stream": running.stream.name,
-                "windows": [_length(window, extent) for window in active.compiled.windows],
-                "slide": None if active.compiled.slide is None else extent(active.compiled.slide),
-                "exactly": active.compiled.exactly,
-                "pane_table": active.home.label,
-                "sub_group": None if task is None else task.group,
-                "period": None if task is None else extent(task.period),
-            }
-    return {}
+def _locked(read: Callable[[], _GroupReport], isolation: Isolation) -> _GroupReport:
+    """With the lock: whoever asks a schedule for its tasks may be the first, and then they are planned."""
+    with isolation.read():
+        return read()
+
+
+def _group_report(stream: str, group: PaneGroup) -> _GroupReport:
+    queries = {active.name: _scheduled(stream, group, active) for active in group.queries.values()}
+    return _GroupReport(_table_statistics(group), replace(group.statistics), queries)
+
+
+def _scheduled(stream: str, group: PaneGroup, active: ActiveQuery) -> dict[str, Any]:
+    """Its windows, how often it may be answered and how often it is; `lateness` is the sum of all executions."""
+    extent, schedule, compiled = _extent(group), group.schedule, active.compiled
+    leader = schedule.leader(active).name
+    task = schedule.local.task_of(leader) if leader in schedule.leaders else None
+    return {
+        "lateness": active.lateness,
+        "stream": stream,
+        "windows": [_length(window, extent) for window in compiled.windows],
+        "slide": None if compiled.slide is None else extent(compiled.slide),
+        "exactly": compiled.exactly,
+        "pane_table": group.label,
+        "sub_group": None if task is None else task.group,
+        "period": None if task is None else extent(task.period),
+    }
+
+
+def _query_statistics(query: Query, scheduled: dict[str, Any]) -> dict[str, Any]:
+    """`scheduled` is empty for a query that no stream runs yet. Lateness: updates beyond SLIDE (thesis 8.5.1)."""
+    answers, error = query.answered, query.error
+    return {
+        "answers": answers,
+        "error": None if error is None else str(error),
+        "subscriber_errors": query.subscriber_errors,
+        "subscribers": query.subscribers(),
+        "sinks": query.sinks(),
+        **scheduled,
+        "lateness": scheduled.get("lateness", 0) / max(1, answers),
+    }
+
+
+def _extent(group: PaneGroup) -> Callable[[int], str]:
+    return str if group.by_rows else format_duration
 
 
 def _length(window: Window, extent: Callable[[int], str]) -> str:
@@ -157,10 +196,11 @@ def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
     }
 
 
-def _stream_statistics(running: RunningStream) -> dict[str, Any]:
+def _stream_statistics(running: RunningStream) -> tuple[dict[str, Any], list[PaneGroup]]:
+    """A stream's own numbers, and its pane tables at this moment."""
     runtime, counted = running.runtime, running.runtime.statistics
     seconds = counted.seconds_in_spark + counted.seconds_in_sash
-    return {
+    facts = {
         **vars(counted),
         **(ReadStatistics() if running.kept is None else running.kept.reads).counts(),
         "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
@@ -169,26 +209,27 @@ def _stream_statistics(running: RunningStream) -> dict[str, Any]:
         "input_limit": None if running.input_limit is None else running.input_limit.most,
         "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
         "unreduced": dict(runtime.unreduced),
-        "pane_tables": [
-            {
-                "name": group.label,
-                "keys": [key.sql for key in group.name.keys],
-                "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
-                "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or group.kept_as,
-                "filters": {str(key): sorted(names) for key, names in group.filters.indexes.items()},
-                "panes": group.synopsis.panes,
-                "groups": group.synopsis.groups,
-                "rows": group.synopsis.rows,
-                "queries": sorted({name for name, _ in group.readers}),
-                "covered": _covered(group),
-                "executions": group.statistics.executions,
-                "joint_executions": group.statistics.joint_executions,
-                "joint_cost": group.statistics.joint_cost,
-                "separate_cost": group.statistics.separate_cost,
-                "tasks": _tasks(group),
-            }
-            for group in runtime.groups.values()
-        ],
+    }
+    return facts, runtime.all_groups()
+
+
+def _table_statistics(group: PaneGroup) -> dict[str, Any]:
+    return {
+        "name": group.label,
+        "keys": [key.sql for key in group.name.keys],
+        "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
+        "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or group.kept_as,
+        "filters": {str(key): sorted(names) for key, names in group.filters.indexes.items()},
+        "panes": group.synopsis.panes,
+        "groups": group.synopsis.groups,
+        "rows": group.synopsis.rows,
+        "queries": sorted({name for name, _ in group.readers}),
+        "covered": _covered(group),
+        "executions": group.statistics.executions,
+        "joint_executions": group.statistics.joint_executions,
+        "joint_cost": group.statistics.joint_cost,
+        "separate_cost": group.statistics.separate_cost,
+        "tasks": _tasks(group),
     }
 
 
@@ -200,7 +241,7 @@ def _covered(group: PaneGroup) -> dict[str, list[str]]:
 
 def _tasks(group: PaneGroup) -> list[dict[str, Any]]:
     """The schedule: what is executed together, how often, for whom."""
-    extent = str if group.name.by_rows else format_duration
+    extent = _extent(group)
     return [
         {
             "group": task.group,

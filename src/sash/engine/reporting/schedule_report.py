@@ -1,41 +1,63 @@
-"""The schedule as its user sees it: the price of other policies, and what was executed lately."""
+"""The schedule as its user sees it: the price of other policies, and what was executed lately.
+
+Every pane table is looked at by itself: a micro-batch waits for one of them at most, however many there are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from sash.core.time import SECOND
 from sash.engine.continuous.join_runtime import JoinRuntime
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.streams.running import RunningStream
 from sash.engine.timeline import Executed
-from sash.scheduling import POLICY_NAMES
+from sash.scheduling import POLICY_NAMES, Policy
 from sash.scheduling import policy as policy_named
+from sash.transactions import Isolation
 
 
-def schedule_report(streams: dict[str, RunningStream], joins: Sequence[JoinRuntime]) -> dict[str, Any]:
+class _Part(NamedTuple):
+    """Of one pane table or one join: what each policy would cost per second, and what was executed."""
+
+    costs: list[float]
+    executed: list[dict[str, Any]]
+
+
+def schedule_report(
+    streams: dict[str, RunningStream], joins: Sequence[JoinRuntime], isolation: Isolation
+) -> dict[str, Any]:
     """Costs are the model's, per second of the stream's time; of row-based windows, which know none, per tuple."""
-    groups = [
-        (running.stream.name, group) for running in list(streams.values()) for group in running.runtime.groups.values()
+    policies = [policy_named(name) for name in POLICY_NAMES]
+    parts = [_join_part(join, policies) for join in joins]
+    parts += [
+        isolation.reading(partial(_group_part, running.stream.name, group, policies))
+        for running in list(streams.values())
+        for group in isolation.reading(running.runtime.all_groups)
     ]
-    executed = [{"stream": stream, **asdict(each)} for stream, each in _executed(groups, joins)]
+    costs = [sum(part.costs[place] for part in parts) for place in range(len(policies))]
+    executed = [each for part in parts for each in part.executed]
     return {
-        "predicted_cost": {name: _predicted(name, groups, joins) for name in POLICY_NAMES},
+        "predicted_cost": dict(zip(POLICY_NAMES, costs, strict=True)),
         "executed": sorted(executed, key=lambda each: each["as_of"]),
     }
 
 
-def _executed(groups: Sequence[tuple[str, PaneGroup]], joins: Sequence[JoinRuntime]) -> Iterator[tuple[str, Executed]]:
-    for stream, group in groups:
-        yield from ((stream, each) for each in group.timeline.executed(group))
-    for join in joins:
-        names = ", ".join(stream.name for stream in join.streams.values())
-        yield from ((names, each) for each in join.executed())
+def _group_part(stream: str, group: PaneGroup, policies: Sequence[Policy]) -> _Part:
+    unit = 1 if group.by_rows else SECOND
+    costs = [cost * unit for cost in group.schedule.predicted(policies)]
+    return _Part(costs, _told(stream, group.timeline.executed(group)))
 
 
-def _predicted(policy: str, groups: Sequence[tuple[str, PaneGroup]], joins: Sequence[JoinRuntime]) -> float:
-    chosen = policy_named(policy)
-    of_panes = sum(group.schedule.predicted(chosen) * (1 if group.by_rows else SECOND) for _, group in groups)
-    return of_panes + sum(join.predicted(chosen) * SECOND for join in joins)
+def _join_part(join: JoinRuntime, policies: Sequence[Policy]) -> _Part:
+    names = ", ".join(stream.name for stream in join.streams.values())
+    return _Part([join.predicted(policy) * SECOND for policy in policies], _told(names, join.executed()))
+
+
+def _told(stream: str, executed: Iterable[Executed]) -> list[dict[str, Any]]:
+    # Not `asdict`, which copies every name: there are as many as the remembered executions gave answers.
+    return [
+        {"stream": stream, **vars(each), "turns": tuple(dict(vars(turn)) for turn in each.turns)} for each in executed
+    ]

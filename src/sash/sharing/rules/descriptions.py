@@ -37,6 +37,8 @@ SCANNED = frozenset({Kind.BASIC_INTERVAL, Kind.BIJ})
 _COUNTED = frozenset({"QUANTILE", "MEDIAN", "TOP K", "COUNT DISTINCT"})
 DUPLICATE_INSENSITIVE = frozenset({"MIN", "MAX"})
 SUBTRACTABLE = frozenset({"SUM", "COUNT"})
+# Nobody reads a sentence with more names than that.
+_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -119,5 +121,11 @@ def windows_text(query: QueryDescription) -> str:
 
 
 def listed(words: Iterable[str]) -> str:
+    """
+    >>> listed(["a"]), listed("ab"), listed("abcdefgh")
+    ('a', 'a and b', 'a, b, c, d, e and 3 more')
+    """
     *most, last = words
+    if len(most) > _LISTED:
+        most, last = most[:_LISTED], f"{len(most) + 1 - _LISTED} more"
     return f"{', '.join(most)} and {last}" if most else last
