@@ -47,34 +47,41 @@ ROWS = [
 ]
 
 
+CLUSTER = "STORED IN CLUSTER"
+# Streams that store the same in both places; the rest of a CREATE STREAM .. KEEP.
+PLACES = {"near": "", "far": CLUSTER}
+
+
 def data(directory: Path) -> pa.Table:
-    """Five tuples a second for twenty seconds, in files of four seconds; some have no timestamp."""
+    """Five tuples a second for twenty seconds, in two files; some have no timestamp."""
     rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(100)]
-    for part in range(5):
-        write(directory, part, [*rows[part * 20 : part * 20 + 20], (None, 0, -1)])
+    for part in range(2):
+        write(directory, part, [*rows[part * 50 : part * 50 + 50], (None, 0, -1)])
     stamps = [START + round((seconds or 0) * SECOND) for seconds, _, _ in rows]
     columns = {"_us": stamps, "k": [k for _, k, _ in rows], "v": [v for _, _, v in rows]}
     return pa.table(columns)
 
 
-# Where the window is stored; the rest of a CREATE STREAM .. KEEP.
-PLACES = ["", "STORED IN CLUSTER"]
+def declare(session: sash.Session, name: str, directory: Path, clauses: str) -> None:
+    session.sql(
+        f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet "
+        f"OPTIONS (path '{directory}', maxFilesPerTrigger '1') TIMESTAMP ts {clauses}"
+    )
 
 
-@pytest.fixture(params=PLACES, ids=["memory", "cluster"])
-def place(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module", params=PLACES, ids=["memory", "cluster"])
-def asked(
-    spark: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[tuple[sash.Session, Definition]]:
-    directory = tmp_path_factory.mktemp("data")
-    table = data(directory / "s")
+@pytest.fixture(scope="module")
+def asked(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[sash.Session, Definition]]:
+    """A session whose streams read the same files: `s` is asked most, the others store more, elsewhere, or nothing."""
+    directory = tmp_path_factory.mktemp("data") / "s"
+    table = data(directory)
     names = pa.table({"k": [0, 1, 2], "name": ["zero", "one", "two"]})
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, directory / "s", f"KEEP 12 sec {request.param}")
+        declare(session, "s", directory, "KEEP 12 sec")
+        declare(session, "near", directory, "KEEP 1 min")
+        declare(session, "far", directory, f"KEEP 1 min {CLUSTER}")
+        declare(session, "bare", directory, "")
+        session.register("SELECT k, SUM(v) AS t FROM near [WINDOW 8 sec SLIDE 2 sec] GROUP BY k", name="sums")
+        session.register("SELECT COUNT(*) AS n FROM bare [WINDOW 2 sec SLIDE 2 sec]", name="counts")
         session.sql("CREATE TABLE names (k INT PRIMARY KEY, name STRING)")
         session.sql("INSERT INTO names VALUES (0, 'zero'), (1, 'one'), (2, 'two')")
         session.run()
@@ -99,31 +106,25 @@ def test_equals_duckdb(asked: tuple[sash.Session, Definition], text: str) -> Non
         assert to_micros(told(answer)[0]) == START + 20 * SECOND
 
 
-def test_complete_says_whether_the_whole_window_is_there(spark: Any, tmp_path: Path, place: str) -> None:
-    data(tmp_path / "s")
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", f"KEEP 1 min {place}")
-        session.run()
-        assert told(session.query("SELECT v FROM s [WINDOW 20 sec]"))[1]
-        assert not told(session.query("SELECT v FROM s [WINDOW 21 sec]"))[1]
-        assert told(session.query("SELECT COUNT(*) AS n FROM s [WINDOW 20 sec]"))[1]
-        assert not told(session.query("SELECT COUNT(*) AS n FROM s [WINDOW 21 sec]"))[1]
-        assert told(session.query("SELECT v FROM s [ROWS 100]"))[1]
-        assert not told(session.query("SELECT v FROM s [ROWS 101]"))[1]
+@pytest.mark.parametrize("stream", ["near", "far"])
+def test_complete_says_whether_the_whole_window_is_there(asked: tuple[sash.Session, Definition], stream: str) -> None:
+    session, _ = asked
+    assert told(session.query(f"SELECT v FROM {stream} [WINDOW 20 sec]"))[1]
+    assert not told(session.query(f"SELECT v FROM {stream} [WINDOW 21 sec]"))[1]
+    assert told(session.query(f"SELECT COUNT(*) AS n FROM {stream} [WINDOW 20 sec]"))[1]
+    assert not told(session.query(f"SELECT COUNT(*) AS n FROM {stream} [WINDOW 21 sec]"))[1]
+    assert told(session.query(f"SELECT v FROM {stream} [ROWS 100]"))[1]
+    assert not told(session.query(f"SELECT v FROM {stream} [ROWS 101]"))[1]
 
 
-def test_a_synopsis_goes_first_and_agrees(spark: Any, tmp_path: Path) -> None:
-    data(tmp_path / "s")
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", "KEEP 12 sec")
-        query = session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 8 sec SLIDE 2 sec] GROUP BY k", name="q")
-        session.run()
-        latest = query.latest()
-        assert latest is not None
-        text = "SELECT k, SUM(v) AS t FROM s [WINDOW 8 sec] GROUP BY k"
-        assert rows_of(session.query(text)) == rows_of(latest.table)
-        finer = "SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec] GROUP BY k"
-        assert rows_of(session.query(finer)) == rows_of(session.query(f"SELECT k, t FROM ({finer}) x"))
+def test_a_synopsis_goes_first_and_agrees(asked: tuple[sash.Session, Definition]) -> None:
+    session, _ = asked
+    latest = session.queries["sums"].latest()
+    assert latest is not None
+    text = "SELECT k, SUM(v) AS t FROM near [WINDOW 8 sec] GROUP BY k"
+    assert rows_of(session.query(text)) == rows_of(latest.table)
+    finer = "SELECT k, SUM(v) AS t FROM near [WINDOW 3 sec] GROUP BY k"
+    assert rows_of(session.query(finer)) == rows_of(session.query(f"SELECT k, t FROM ({finer}) x"))
 
 
 @pytest.mark.parametrize(
@@ -146,15 +147,10 @@ def test_refusals_name_the_way_out(asked: tuple[sash.Session, Definition], text:
         asked[0].query(text)
 
 
-def test_without_keep_the_refusal_says_which_would_do(spark: Any, tmp_path: Path) -> None:
-    data(tmp_path / "s")
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s")
-        session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", name="q")
-        session.run()
-        for text in ("SELECT v FROM s [WINDOW 5 sec]", "SELECT SUM(v) AS t FROM s [WINDOW 5 sec]"):
-            with pytest.raises(sash.SashError, match=r"CREATE STREAM \.\. KEEP 5 sec would make it possible"):
-                session.query(text)
+@pytest.mark.parametrize("text", ["SELECT v FROM bare [WINDOW 5 sec]", "SELECT SUM(v) AS t FROM bare [WINDOW 5 sec]"])
+def test_without_keep_the_refusal_says_which_would_do(asked: tuple[sash.Session, Definition], text: str) -> None:
+    with pytest.raises(sash.SashError, match=r"CREATE STREAM \.\. KEEP 5 sec would make it possible"):
+        asked[0].query(text)
 
 
 def test_keep_is_checked(spark: Any, tmp_path: Path) -> None:
@@ -167,73 +163,83 @@ def test_keep_is_checked(spark: Any, tmp_path: Path) -> None:
             session.query("SELECT v FROM s [WINDOW 5 sec]")
 
 
-def test_rows_that_cannot_be_parsed_are_not_stored(spark: Any, tmp_path: Path, place: str) -> None:
+def test_rows_that_cannot_be_parsed_are_not_stored(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "a.csv").write_text(
         "2024-01-01 00:00:01,1\nnonsense\n2024-01-01 00:00:02,x\n2024-01-01 00:00:03,3\n"
     )
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        session.sql(
-            f"CREATE STREAM s (ts TIMESTAMP, v INT) FROM csv OPTIONS (path '{tmp_path / 's'}') "
-            f"TIMESTAMP ts KEEP 10 sec {place}"
-        )
+        for name, place in PLACES.items():
+            session.sql(
+                f"CREATE STREAM {name} (ts TIMESTAMP, v INT) FROM csv OPTIONS (path '{tmp_path / 's'}') "
+                f"TIMESTAMP ts KEEP 10 sec {place}"
+            )
         session.run()
-        assert rows_of(session.query("SELECT v FROM s [WINDOW 5 sec]")) == Counter([(1,), (3,)])
-        assert rows_of(session.query("SELECT SUM(v) AS t, MEDIAN(v) AS m FROM s [WINDOW 5 sec]")) == Counter([(4, 2.0)])
+        for name in PLACES:
+            assert rows_of(session.query(f"SELECT v FROM {name} [WINDOW 5 sec]")) == Counter([(1,), (3,)])
+            both = session.query(f"SELECT SUM(v) AS t, MEDIAN(v) AS m FROM {name} [WINDOW 5 sec]")
+            assert rows_of(both) == Counter([(4, 2.0)])
 
 
-def test_restart_before_every_micro_batch(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored survives, whether it is in a snapshot or came after it; files that are not needed go."""
     monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 2)
-    rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(160)]
-    for part in range(8):
+    rows: list[tuple[float | None, int, int]] = [(i / 5 + 0.05, i % 4, i) for i in range(100)]
+    for part in range(5):
         write(tmp_path / "s", part, rows[part * 20 : part * 20 + 20])
         with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
-            create(session, tmp_path / "s", f"KEEP 6 sec {place} DELAY 1 sec")
-            if part:
-                before = rows_of(session.query("SELECT v FROM s [WINDOW 6 sec]"))
-                assert before == Counter((v,) for v in range(max(0, part * 20 - 30), part * 20))
+            for name, place in PLACES.items():
+                declare(session, name, tmp_path / "s", f"KEEP 6 sec {place} DELAY 1 sec")
+                if part:
+                    before = rows_of(session.query(f"SELECT v FROM {name} [WINDOW 6 sec]"))
+                    assert before == Counter((v,) for v in range(max(0, part * 20 - 30), part * 20))
             session.start(trigger="0 seconds")
-            while session._streams["s"].runtime.statistics.tuples < 20 * (part + 1):
+            while any(each.runtime.statistics.tuples < 20 * (part + 1) for each in session._streams.values()):
                 assert not session.wait(0.05)
             session.stop()
-            session.advance("s", START + (part + 1) * 4 * SECOND + 1)
-            after = rows_of(session.query("SELECT v FROM s [WINDOW 6 sec]"))
-            assert after == Counter((v,) for v in range(max(0, part * 20 - 10), part * 20 + 20))
-    lasting = sorted((tmp_path / "c").rglob("entry-*-kept.arrow"))
-    assert 2 <= len(lasting) <= 4
-    panes = [path for path in (tmp_path / "c").rglob("_pane=*") if path.is_dir()]
-    assert len(panes) == (6 if place else 0), "all that are in the window, and none that has left it"
+            for name in PLACES:
+                session.advance(name, START + (part + 1) * 4 * SECOND + 1)
+                after = rows_of(session.query(f"SELECT v FROM {name} [WINDOW 6 sec]"))
+                assert after == Counter((v,) for v in range(max(0, part * 20 - 10), part * 20 + 20))
+    for name in PLACES:
+        (directory,) = (tmp_path / "c" / "streams").glob(f"*{name}*")
+        assert 2 <= len(list(directory.rglob("entry-*-kept.arrow"))) <= 4
+        panes = [path for path in directory.rglob("_pane=*") if path.is_dir()]
+        assert len(panes) == (6 if name == "far" else 0), "all that are in the window, and none that has left it"
 
 
-def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path, place: str) -> None:
+def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:
     """Every answer is a window as it was at its time: tuples of five to a second, none missing, none twice."""
-    for part in range(12):
+    for part in range(6):
         write(tmp_path / "s", part, [(part + i / 5 + 0.05, i % 4, part * 5 + i) for i in range(5)])
     problems: list[str] = []
     done = threading.Event()
 
-    def look(session: sash.Session) -> None:
-        while not done.is_set():
+    def look(session: sash.Session, name: str) -> None:
+        while True:
+            is_last = done.is_set()
             try:
-                answer = session.query("SELECT v FROM s [WINDOW 4 sec]")
+                answer = session.query(f"SELECT v FROM {name} [WINDOW 4 sec]")
             except sash.SashError as error:
-                if "closed yet" not in str(error):
+                if is_last or "closed yet" not in str(error):
                     problems.append(str(error))
-                continue
-            last = (to_micros(told(answer)[0]) - START) // SECOND * 5
-            if rows_of(answer) != Counter((v,) for v in range(max(0, last - 20), last)):
-                problems.append(f"as of {last}: {sorted(answer['v'].to_pylist())}")
+            else:
+                last = (to_micros(told(answer)[0]) - START) // SECOND * 5
+                if rows_of(answer) != Counter((v,) for v in range(max(0, last - 20), last)):
+                    problems.append(f"as of {last}: {sorted(answer['v'].to_pylist())}")
+            if is_last:
+                return
 
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", f"KEEP 5 sec {place}")
-        threads = [threading.Thread(target=look, args=(session,)) for _ in range(2)]
+        for name, place in PLACES.items():
+            declare(session, name, tmp_path / "s", f"KEEP 5 sec {place}")
+        threads = [threading.Thread(target=look, args=(session, name)) for name in PLACES]
         for thread in threads:
             thread.start()
-        session.run()
-        done.set()
+        try:
+            session.run()
+        finally:
+            done.set()
         for thread in threads:
             thread.join()
     assert problems == []
@@ -273,6 +279,14 @@ INDEXED = [
     "SELECT MEDIAN(v) AS m FROM s [WINDOW 11 sec]",
     "SELECT MEDIAN(v) AS m FROM s [WINDOW 12 sec] WHERE k = 1",
 ]
+# One for each way in which an index serves.
+WAYS = [
+    "SELECT v FROM s [WINDOW 12 sec] WHERE v IN (41, 90, 91, 7) ORDER BY v",
+    "SELECT a.v, b.k FROM s [ROWS 3] a LEFT JOIN s [WINDOW 12 sec] b ON a.v = b.v ORDER BY a.v",
+    "SELECT k, v FROM s [WINDOW 12 sec] ORDER BY v DESC LIMIT 3",
+    "SELECT k + v AS n, *, k AS kk FROM s [WINDOW 7 sec LAG 2 sec] WHERE v % 3 < 2 ORDER BY s.k, v DESC",
+    "SELECT QUANTILE(v, 0.9) AS q, MODE(v) AS m FROM s [WINDOW 12 sec]",
+]
 
 
 def test_with_and_without_indexes_and_after_a_restart(spark: Any, tmp_path: Path) -> None:
@@ -299,7 +313,7 @@ def test_with_and_without_indexes_and_after_a_restart(spark: Any, tmp_path: Path
         session.sql("CREATE INDEX ON s (v) USING db")
         with pytest.raises(sash.SashError, match="already"):
             session.sql("CREATE INDEX ON s (v) USING db")
-        assert [session.query(text) for text in INDEXED] == without
+        assert [session.query(text) for text in WAYS] == [without[INDEXED.index(text)] for text in WAYS]
 
 
 @pytest.mark.parametrize(
@@ -321,30 +335,29 @@ def lines(directory: Path, seconds: int) -> None:
     write(directory, 0, [(second + 0.5, second % 2, second) for second in range(seconds)])
 
 
-@pytest.mark.parametrize("places", [("", ""), ("", PLACES[1]), (PLACES[1], PLACES[1])])
-def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path, places: tuple[str, str]) -> None:
+def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path) -> None:
     """Two streams, one of which is behind: as of the least time while both go on, as of the greatest at the end."""
-    lines(tmp_path / "s", 20)
-    lines(tmp_path / "t", 12)
-    text = "SELECT a.v, b.v AS w FROM s [WINDOW 10 sec] a LEFT JOIN t [WINDOW 5 sec] b ON a.v = b.v"
+    lines(tmp_path / "long", 20)
+    lines(tmp_path / "short", 12)
+    text = "SELECT a.v, b.v AS w FROM {} [WINDOW 10 sec] a LEFT JOIN {} [WINDOW 5 sec] b ON a.v = b.v"
+    pairs = [("near_long", "near_short"), ("near_long", "far_short"), ("far_long", "far_short")]
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        for name, place in zip("st", places, strict=True):
-            session.sql(
-                f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet "
-                f"OPTIONS (path '{tmp_path / name}') TIMESTAMP ts KEEP 1 min {place}"
-            )
+        for name in {name for pair in pairs for name in pair}:
+            place, length = name.split("_")
+            declare(session, name, tmp_path / length, f"KEEP 1 min {PLACES[place]}")
         session.run()
-        ended = session.query(text)
-        assert told(ended) == (to_datetime(START + 20 * SECOND), True)
-        assert rows_of(ended) == Counter((v, None) for v in range(10, 20))
-        for name in "st":
-            kept = session._streams[name].kept
-            assert kept is not None
-            kept.has_ended = False
-        going = session.query(text)
-        assert told(going) == (to_datetime(START + 12 * SECOND), True)
-        assert rows_of(going) == Counter((v, v if v >= 7 else None) for v in range(2, 12))
-        assert len(session.query(f"{text} WHERE a.v = 8")) == 1
+        for pair in pairs:
+            ended = session.query(text.format(*pair))
+            assert told(ended) == (to_datetime(START + 20 * SECOND), True), pair
+            assert rows_of(ended) == Counter((v, None) for v in range(10, 20)), pair
+        for running in session._streams.values():
+            assert running.kept is not None
+            running.kept.has_ended = False
+        for pair in pairs:
+            going = session.query(text.format(*pair))
+            assert told(going) == (to_datetime(START + 12 * SECOND), True), pair
+            assert rows_of(going) == Counter((v, v if v >= 7 else None) for v in range(2, 12)), pair
+            assert len(session.query(f"{text.format(*pair)} WHERE a.v = 8")) == 1
 
 
 def test_names_of_a_window_may_be_given_anew(asked: tuple[sash.Session, Definition]) -> None:
@@ -353,18 +366,22 @@ def test_names_of_a_window_may_be_given_anew(asked: tuple[sash.Session, Definiti
     assert rows_of(asked[0].query(plain)) == rows_of(asked[0].query(renamed))
 
 
-def test_rows_that_are_stored_go_before_a_synopsis_that_came_later(spark: Any, tmp_path: Path, place: str) -> None:
+def test_rows_that_are_stored_go_before_a_synopsis_that_came_later(spark: Any, tmp_path: Path) -> None:
     lines(tmp_path / "s", 8)
-    text = "SELECT COUNT(*) AS n FROM s [WINDOW 8 sec]"
+    text = "SELECT COUNT(*) AS n FROM {} [WINDOW 8 sec]"
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "s", f"KEEP 1 min {place}")
+        for name, place in PLACES.items():
+            declare(session, name, tmp_path / "s", f"KEEP 1 min {place}")
         session.run()
-        assert (session.query(text)["n"].to_pylist(), told(session.query(text))[1]) == ([8], True)
-        session.register("SELECT COUNT(*) AS n FROM s [WINDOW 8 sec SLIDE 1 sec]", name="late")
+        for name in PLACES:
+            answer = session.query(text.format(name))
+            assert (answer["n"].to_pylist(), told(answer)[1]) == ([8], True)
+            session.register(f"SELECT COUNT(*) AS n FROM {name} [WINDOW 8 sec SLIDE 1 sec]", name=f"late_{name}")
         write(tmp_path / "s", 1, [(8.5, 0, 8), (9.5, 0, 9)])
         session.run()
-        answer = session.query(text)
-        assert (answer["n"].to_pylist(), told(answer)[1]) == ([8], True)
+        for name in PLACES:
+            answer = session.query(text.format(name))
+            assert (answer["n"].to_pylist(), told(answer)[1]) == ([8], True)
 
 
 def test_a_partition_is_never_complete(asked: tuple[sash.Session, Definition]) -> None:
@@ -384,14 +401,15 @@ def test_an_index_of_a_checkpoint_may_be_dropped_and_made_again(spark: Any, tmp_
         assert isinstance(shown, pa.Table) and shown["column"].to_pylist() == ["v"]
 
 
-@pytest.mark.parametrize("keep_in", ["memory", "cluster"])
-def test_timestamps_without_a_zone_stay_so(spark: Any, keep_in: str) -> None:
+def test_timestamps_without_a_zone_stay_so(spark: Any) -> None:
     frame = spark.sql("SELECT TIMESTAMP_NTZ'2024-01-01 00:00:00.5' AS ts, 1 AS v")
     with sash.connect(spark=spark, clock=ManualClock()) as session:
-        session.create_stream("n", frame, timestamp="ts", keep="5 sec", keep_in=keep_in)
+        for place in ("memory", "cluster"):
+            session.create_stream(f"in_{place}", frame, timestamp="ts", keep="5 sec", keep_in=place)
         session.run()
-        answer = session.query("SELECT ts FROM n [WINDOW 5 sec]")
-        assert answer.schema.field("ts").type == pa.timestamp("us") and len(answer) == 1
+        for place in ("memory", "cluster"):
+            answer = session.query(f"SELECT ts FROM in_{place} [WINDOW 5 sec]")
+            assert answer.schema.field("ts").type == pa.timestamp("us") and len(answer) == 1
 
 
 def test_rows_behind_an_empty_piece_get_to_spark(spark: Any) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from sqlglot import exp
 
 from sash.catalog import Stream
+from sash.core.errors import CqlError
 from sash.language import parse
 from sash.language.expressions.functions import FUNCTIONS
 from sash.language.expressions.scope import Scope, StreamColumns
@@ -177,41 +179,50 @@ def ours(text: str, scope: Scope) -> Term:
     return type_expression(tree.expressions[0], scope)
 
 
-def sparks(expressions: list[str], spark: Any) -> list[str]:
-    """One analysis for many expressions: each analysis by itself costs milliseconds."""
-    schema = spark.sql(
-        "SELECT " + ", ".join(f"{text} AS c{i}" for i, text in enumerate(expressions)) + " FROM v"
-    ).schema
-    return [field.dataType.simpleString().upper() for field in schema.fields]
+def typed(texts: list[str], scope: Scope) -> dict[str, Term]:
+    """What Sash takes: stricter than Spark is allowed, and tested elsewhere."""
+    found = {}
+    for text in texts:
+        with suppress(CqlError):
+            found[text] = ours(text, scope)
+    return found
 
 
-def mismatches(expressions: list[str], scope: Scope, spark: Any) -> list[str]:
-    from sash.core.errors import CqlError
+@pytest.fixture(scope="module")
+def terms(scope: Scope) -> dict[str, Term]:
+    return typed([*OPERATORS, *(text for name in FUNCTIONS for text in calls(name))], scope)
 
-    typed = []
-    for text in expressions:
-        try:
-            typed.append((text, ours(text, scope)))
-        except CqlError:
-            continue  # stricter than Spark is allowed, and tested elsewhere
-    found = sparks([render(term) for _, term in typed], spark)
+
+@pytest.fixture(scope="module")
+def sparks(view: Any, terms: dict[str, Term]) -> dict[str, str]:
+    """The types of Spark: an analysis for a thousand expressions, as each analysis by itself costs milliseconds."""
+    found, written = {}, list(terms.items())
+    for start in range(0, len(written), 1000):
+        part = written[start : start + 1000]
+        columns = ", ".join(f"{render(term)} AS c{place}" for place, (_, term) in enumerate(part))
+        fields = view.sql(f"SELECT {columns} FROM v").schema.fields
+        found |= {text: field.dataType.simpleString().upper() for (text, _), field in zip(part, fields, strict=True)}
+    return found
+
+
+def mismatches(texts: list[str], terms: dict[str, Term], sparks: dict[str, str]) -> list[str]:
     return [
-        f"{text}: ours {spark_name(term.type)}, Spark's {theirs}"
-        for (text, term), theirs in zip(typed, found, strict=True)
-        if spark_name(term.type) != theirs
+        f"{text}: ours {spark_name(terms[text].type)}, Spark's {sparks[text]}"
+        for text in texts
+        if text in terms and spark_name(terms[text].type) != sparks[text]
     ]
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_function(name: str, scope: Scope, view: Any) -> None:
+def test_function(name: str, terms: dict[str, Term], sparks: dict[str, str]) -> None:
     texts = calls(name)
-    assert any(ours(text, scope) for text in texts[:1])
-    assert mismatches(texts, scope, view) == []
+    assert texts[0] in terms
+    assert mismatches(texts, terms, sparks) == []
 
 
-@pytest.mark.parametrize("start", range(0, len(OPERATORS), 200))
-def test_operators(start: int, scope: Scope, view: Any) -> None:
-    assert mismatches(OPERATORS[start : start + 200], scope, view) == []
+def test_operators(terms: dict[str, Term], sparks: dict[str, str]) -> None:
+    assert len([text for text in OPERATORS if text in terms]) > 2000
+    assert mismatches(OPERATORS, terms, sparks) == []
 
 
 STRINGS = [
@@ -228,8 +239,9 @@ STRINGS = [
 ]
 
 
-@pytest.mark.parametrize("written", STRINGS)
-def test_strings_mean_what_they_mean_to_spark(written: str, scope: Scope, view: Any) -> None:
-    term = ours(written, scope)
-    row = view.sql(f"SELECT {written} AS a, {render(term)} AS b").first()
-    assert (row.a, row.b) == (term.value, term.value)
+def test_strings_mean_what_they_mean_to_spark(scope: Scope, view: Any) -> None:
+    terms = [ours(written, scope) for written in STRINGS]
+    columns = [column for written, term in zip(STRINGS, terms, strict=True) for column in (written, render(term))]
+    row = view.sql("SELECT " + ", ".join(f"{column} AS c{place}" for place, column in enumerate(columns))).first()
+    expected = [term.value for term in terms for _ in range(2)]
+    assert [(columns[place], row[place]) for place in range(len(columns))] == list(zip(columns, expected, strict=True))

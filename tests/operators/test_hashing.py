@@ -69,10 +69,16 @@ def test_bytes(values: list[bytes]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", CASES)
-def test_spark_has_the_same_hash(spark: Any, name: str) -> None:
-    type, values = CASES[name]
-    table = pa.table({"place": pa.array(range(len(values)), pa.int32()), "value": pa.array(values, type)})
-    frame = spark.createDataFrame(table).selectExpr("place", f"xxhash64(CAST(value AS {name})) AS hash")
-    expected = frame.orderBy("place").toArrow()["hash"].to_pylist()
-    assert hashes(table["value"]).tolist() == expected
+def test_spark_has_the_same_hash(spark: Any) -> None:
+    """All types side by side; where a column is shorter than the longest, NULL is hashed too."""
+    longest = max(len(values) for _, values in CASES.values())
+    padded = {
+        f"c{place}": pa.array([*values, *[None] * (longest - len(values))], type)
+        for place, (type, values) in enumerate(CASES.values())
+    }
+    frame = spark.createDataFrame(pa.table({"place": pa.array(range(longest), pa.int32()), **padded}))
+    hashed = [f"xxhash64(CAST(c{place} AS {name})) AS h{place}" for place, name in enumerate(CASES)]
+    found = frame.selectExpr("place", *hashed).orderBy("place").toArrow()
+    for place, name in enumerate(CASES):
+        ours = hashes(pa.chunked_array([padded[f"c{place}"]]))
+        assert ours.tolist() == found[f"h{place}"].to_pylist(), name
