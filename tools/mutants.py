@@ -8,8 +8,9 @@
 A mutant is tried in stages until a test fails, first with the tests without a JVM, then with the others:
 
     without a map                                           with a map, if tests execute the mutant's lines
-    direct       files that import the mutant's module      line    the nearest tests that execute the lines
-    transitive   files that reach it, nearest first         files   the rest of the files of all tests that do
+    nearest      a few of the files                         line    the nearest tests that execute the lines
+    direct       that import the mutant's module            files   the rest of the files of all tests that do
+    transitive   files that reach it, nearest first
     rest         all other files
 
 "files" is there because a fixture or a cache runs a line for one test and hands the value to the next. The map says
@@ -17,8 +18,6 @@ nothing about lines that run at import, in Numba's kernels, or in other processe
 
 Each mutant is written into a copy of the tree in a temporary folder; the tree itself is only read. A mutant that cannot
 change any behaviour has its reason in tools/equivalent_mutants.toml, and does not count.
-
-The module is also the plugin of the pytest processes that run the tests (`pytest_load_initial_conftests`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ import heapq
 import importlib.util
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -43,22 +41,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # for `python tools/mutants.py`, which looks for modules in tools/ only
 
+from tools.mutants_plugin import function_of  # noqa: E402
 from tools.mutations import PACKAGES, Mutant, choose  # noqa: E402
 
 KILLED, TIMED_OUT, EQUIVALENT = "killed", "killed by timeout", "equivalent"
 SURVIVED, UNDECIDED = "survived", "survived without spark"
-NOT_LONG = "not deep and not torture"
+LONG = ("deep", "torture")  # markers of tests that no mutant waits for
 NO_TESTS = 5  # pytest's exit code
+FEW_FILES = 8  # of the stage "nearest": pytest imports all files of a stage before it runs the first test
 MOST_TESTS = 200  # of the stage "line"
-MEMORY = 6 << 30  # bytes; a mutant that appends for ever must not take the machine down
 Lines = dict[str, dict[int, list[str]]]  # file: line: tests
 
 
@@ -74,16 +74,17 @@ class Suite:
         self.files = [path for path, text in self.texts.items() if is_test(path, text)]
         self.names = {module_name(path): path for path in self.texts}
         self.importers: dict[str, set[str]] = defaultdict(set)
+        imports = {path: set(self._imports(path)) for path in self.texts}
         for path in self.texts:
             folders = list(Path(path).parents)[:-2]  # tests/conftest.py belongs to every test, and orders none
             for source in (path, *(f"{folder}/conftest.py" for folder in folders)):
-                for imported in self._imports(source):
+                for imported in imports.get(source, ()):
                     self.importers[imported].add(path)
         self.distances = cache(self._distances)
 
     def _imports(self, path: str) -> Iterator[str]:
         """Files that a file imports, or whose module it names in a string, to import it later or in a process."""
-        for node in ast.walk(ast.parse(self.texts.get(path, ""))):
+        for node in ast.walk(ast.parse(self.texts[path])):
             match node:
                 case ast.Import(names=aliases):
                     names = [alias.name for alias in aliases]
@@ -126,11 +127,6 @@ def file_of(test: str) -> str:
     return test.partition("::")[0]
 
 
-def function_of(test: str) -> str:
-    """The id of a test without its parameters."""
-    return test.partition("[")[0]
-
-
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -157,6 +153,12 @@ class LineMap:
 
     def failed(self, half: str) -> tuple[str, ...]:
         return tuple(self.data.get(half, {}).get("failed", ()))
+
+    def passed(self) -> set[str]:
+        """Functions that pass without any mutant."""
+        halves = [half for half in ("plain", "spark") if half in self.data]
+        failed = {function_of(test) for half in halves for test in self.failed(half)}
+        return {test for half in halves for test in self.data[half]["tests"]} - failed
 
 
 def packed(parts: Iterable[Lines]) -> dict[str, Any]:
@@ -189,7 +191,7 @@ class Stage:
 def stages(mutant: Mutant, half: str, tests: Suite, known: LineMap) -> Iterator[Stage]:
     """The tests to run, in the order in which they are likely to fail."""
     distances, failed = tests.distances(mutant.path), known.failed(half)
-    files = {each for each in tests.files if half == "plain" or "spark" in tests.texts[each]}
+    files = {each for each in tests.files if half == "plain" or "mark.spark" in tests.texts[each]}
     near = files & distances.keys()
     direct = {each for each in near if distances[each] <= 1}
     if executing := known.executing(mutant, half):
@@ -200,8 +202,10 @@ def stages(mutant: Mutant, half: str, tests: Suite, known: LineMap) -> Iterator[
         more = near & known.changed | (direct if half == "spark" else set())
         yield Stage("files", half, tests.nearest(mutant.path, order.keys() | more), (*failed, *first))
     else:
-        for name, some in (("direct", direct), ("transitive", near - direct), ("rest", files - near)):
-            yield Stage(name, half, tests.nearest(mutant.path, some), failed)
+        by_distance = tests.nearest(mutant.path, files)
+        bounds = (0, min(FEW_FILES, len(direct)), len(direct), len(near), len(files))
+        for name, (start, end) in zip(("nearest", "direct", "transitive", "rest"), pairwise(bounds), strict=True):
+            yield Stage(name, half, by_distance[start:end], failed)
 
 
 # --- running them ----------------------------------------------------------------------------------------------------
@@ -210,9 +214,10 @@ def stages(mutant: Mutant, half: str, tests: Suite, known: LineMap) -> Iterator[
 class Copy:
     """A copy of the tree in a folder of its own, in which the tests run with one mutant at a time."""
 
-    def __init__(self, root: Path, folder: Path, options: argparse.Namespace) -> None:
+    def __init__(self, root: Path, folder: Path, options: argparse.Namespace, trusted: Iterable[str] = ()) -> None:
         self.root, self.folder, self.tree, self.options = root, folder, folder / "tree", options
         self.process: subprocess.Popen[bytes] | None = None
+        self.trusted = set(trusted)  # functions that pass without any mutant
         unwanted = shutil.ignore_patterns(".git", ".venv", "build", "dist", ".hypothesis", "*_cache", "out")
         shutil.copytree(root, self.tree, ignore=unwanted, symlinks=True)
         if (root.parent / "shared").exists():
@@ -231,14 +236,33 @@ class Copy:
         finally:
             shutil.copy2(original, target)
             cached.unlink(missing_ok=True)
-            shutil.rmtree(self.folder / "numba", ignore_errors=True)
+
+    def killer(self, mutant: Mutant, stage: Stage, own_numba: bool) -> str:
+        """The test that fails with the mutant, "" if there is none; a test that always fails does not count."""
+        while True:
+            with self.holding(mutant):
+                failed = self.run(stage, own_numba=own_numba)
+            if not failed or not self._fails_anyway(failed[0], stage):
+                return failed[0] if failed else ""
+            stage = replace(stage, skip=(*stage.skip, failed[0]))
+
+    def _fails_anyway(self, test: str, stage: Stage) -> bool:
+        if test.startswith("timeout") or function_of(test) in self.trusted:
+            return False
+        files = [file_of(test)] if (self.tree / file_of(test)).exists() else stage.files
+        failed = self.run(Stage("control", stage.half, files, only=[test]))
+        if failed and "::" not in test:
+            raise SystemExit(f"without any mutant: {failed[0]}")
+        if not failed:
+            self.trusted.add(function_of(test))
+        return bool(failed)
 
     def run(self, stage: Stage, stop: bool = True, before: Iterable[str] = (), own_numba: bool = False) -> list[str]:
         """Runs a stage, to the first failure if `stop`; the tests that failed, or why there is no result."""
         told, log = self.folder / "told.json", self.folder / "log.txt"
         told.write_text(json.dumps({"only": stage.only, "skip": stage.skip}))
-        command = [sys.executable, *before, "-m", "pytest", "-q", "-p", "tools.mutants", "-p", "no:cacheprovider"]
-        command += ["-m", f"{'' if stage.half == 'spark' else 'not '}spark and {NOT_LONG}", "--timeout=0"]
+        command = [sys.executable, *before, "-m", "pytest", "-q", "-p", "mutants_plugin", "-p", "no:cacheprovider"]
+        command += ["-m", self._selection(stage.half), "--timeout=0"]
         command += ["--hypothesis-seed=0", *(["-n0"] if importlib.util.find_spec("xdist") else [])]
         command += [*(["-x"] if stop else []), *stage.files]
         environment = self._environment(told, own_numba)
@@ -253,10 +277,18 @@ class Copy:
             raise SystemExit(f"pytest runs {result.get('package')}, not the copy:\n{log.read_text()[-2000:]}")
         if code is None:
             return [f"timeout: {result['running']}"]
-        return list(result["failed"]) or ([] if code in (0, NO_TESTS) else [f"pytest's exit code {code}"])
+        last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+        return list(result["failed"]) or ([] if code in (0, NO_TESTS) else [f"pytest's exit code {code}: {last}"])
+
+    def _selection(self, half: str) -> str:
+        """An expression for `-m`, in which pytest refuses markers that the project does not have."""
+        project = tomllib.loads((self.tree / "pyproject.toml").read_text(encoding="utf-8"))
+        known = {marker.partition(":")[0] for marker in project["tool"]["pytest"]["ini_options"]["markers"]}
+        return " and ".join(["spark" if half == "spark" else "not spark", *(f"not {x}" for x in LONG if x in known)])
 
     def _environment(self, told: Path, own_numba: bool) -> dict[str, str]:
-        paths = [str(self.tree / "src"), str(self.tree), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        # Not the tree itself: tests start processes in folders with a package `benchmarks` of their own.
+        paths = [str(self.tree / "src"), str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]
         more = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "MUTANTS": str(told)}
         if self.options.profile:
             more["HYPOTHESIS_PROFILE"] = self.options.profile
@@ -284,14 +316,15 @@ class Copy:
 class Copies:
     """A pool of threads, each with its own copy. Who leaves early ends the processes of all."""
 
-    def __init__(self, root: Path, options: argparse.Namespace) -> None:
-        self.root, self.options, self.own, self.all = root, options, threading.local(), list[Copy]()
+    def __init__(self, root: Path, options: argparse.Namespace, trusted: Iterable[str] = ()) -> None:
+        self.own, self.all, self.arguments = threading.local(), list[Copy](), (options, trusted)
+        self.root = root
         self.folder = tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True)
         self.pool = ThreadPoolExecutor(options.jobs, initializer=self._copy)
 
     def _copy(self) -> None:
-        name = str(threading.get_ident())
-        self.own.copy = Copy(self.root, Path(self.folder.name).resolve() / name, self.options)
+        folder = Path(self.folder.name).resolve() / str(threading.get_ident())
+        self.own.copy = Copy(self.root, folder, *self.arguments)
         self.all.append(self.own.copy)
 
     def __enter__(self) -> Copies:
@@ -313,19 +346,13 @@ def attempt(mutant: Mutant, halves: Iterable[str], copies: Copies, tests: Suite,
     result: dict[str, Any] = {"id": mutant.id, "package": mutant.package, "at": f"{mutant.path}:{mutant.line}"}
     outcome = SURVIVED if "spark" in halves else UNDECIDED if halves else EQUIVALENT
     result |= {"diff": mutant.diff(original), "outcome": outcome, "by": ""}
-    with copy.holding(mutant):
-        for stage in (stage for half in halves for stage in stages(mutant, half, tests, known) if stage.files):
-            if failed := copy.run(stage, own_numba=mutant.unseen or b"njit" in original):
-                killed = TIMED_OUT if failed[0].startswith("timeout") else KILLED
-                result |= {"outcome": killed, "by": failed[0], "stage": f"{stage.half} {stage.name}"}
-                break
+    for stage in (stage for half in halves for stage in stages(mutant, half, tests, known) if stage.files):
+        if by := copy.killer(mutant, stage, own_numba=mutant.unseen or b"njit" in original):
+            outcome = TIMED_OUT if by.startswith("timeout") else KILLED
+            result |= {"outcome": outcome, "by": by, "stage": f"{stage.half} {stage.name}"}
+            break
+    shutil.rmtree(copy.folder / "numba", ignore_errors=True)
     return result | {"seconds": round(time.monotonic() - began, 1)}
-
-
-def check_unchanged(mutant: Mutant, copies: Copies, tests: Suite, known: LineMap) -> None:
-    stage = Stage("control", "plain", tests.nearest(mutant.path, tests.files)[:1], known.failed("plain"))
-    if failed := copies.own.copy.run(stage):
-        raise SystemExit(f"{failed[0]} fails without any mutant: mend it, or make a map, which leaves it out")
 
 
 def to_try(options: argparse.Namespace, root: Path) -> Iterator[tuple[Mutant, tuple[str, ...]]]:
@@ -349,9 +376,7 @@ def run(options: argparse.Namespace, root: Path) -> None:
         print(f"{len(known.changed)} files have changed since the map was made; `mutants.py map` makes it anew.")
         print("Until then changed sources go without the map:", *sorted(known.changed)[:5])
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    with Copies(root, options) as copies, options.results.open("a") as output:
-        if todo:
-            copies.pool.submit(check_unchanged, todo[0][0], copies, tests, known).result()
+    with Copies(root, options, known.passed()) as copies, options.results.open("a") as output:
         waiting = [copies.pool.submit(attempt, *each, copies, tests, known) for each in todo]
         for done, future in enumerate(as_completed(waiting), 1):
             result = future.result()
@@ -427,57 +452,6 @@ def report(options: argparse.Namespace, root: Path) -> None:
 def show(options: argparse.Namespace, root: Path) -> None:
     for mutant in choose(root, options.packages, options.count, options.seed):
         print(f"{mutant.path}:{mutant.line}  {mutant.id}\n{mutant.diff((root / mutant.path).read_bytes())}")
-
-
-# --- the plugin of the processes that run the tests ------------------------------------------------------------------
-
-
-class Watch:
-    """Selects the tests that the parent process asks for, and tells it which test runs and which failed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, asked = path, json.loads(path.read_text())
-        self.only, self.skip = asked["only"], set(asked["skip"])
-        package = importlib.util.find_spec("sash")
-        self.package = str(Path(package.origin or "").parent) if package else None
-        self.failed: list[str] = []
-        self.tell("the collection")
-
-    def tell(self, running: str) -> None:
-        self.path.write_text(json.dumps({"package": self.package, "failed": self.failed, "running": running}))
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [item for item in items if not {item.nodeid, function_of(item.nodeid)} & self.skip]
-        if self.only is not None:
-            order = {test: index for index, test in enumerate(self.only)}
-            items[:] = [item for item in items if function_of(item.nodeid) in order]
-            items.sort(key=lambda item: order[function_of(item.nodeid)])
-
-    def pytest_collectreport(self, report: Any) -> None:
-        self.pytest_runtest_logreport(report)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed:
-            self.failed.append(report.nodeid)
-            self.tell(report.nodeid)
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.tell(nodeid)
-        switch_context(function_of(nodeid))
-
-    def pytest_runtest_logfinish(self) -> None:
-        switch_context("")
-
-
-def switch_context(name: str) -> None:
-    """Lines from here on belong to this test, if a map is being made."""
-    if (coverage := sys.modules.get("coverage")) and (current := coverage.Coverage.current()):
-        current.switch_context(name)
-
-
-def pytest_load_initial_conftests(early_config: Any) -> None:
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
-    early_config.pluginmanager.register(Watch(Path(os.environ["MUTANTS"])))
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

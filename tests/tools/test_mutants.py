@@ -156,7 +156,7 @@ def project(tmp_path: Path) -> Path:
     write(tmp_path, "tests/core/test_far.py", "from sash.core import far\n")
     write(tmp_path, "tests/core/test_another.py", "import sash.core.far\n")
     write(tmp_path, "tests/support/helper.py", "from sash.core.near import far\n")
-    write(tmp_path, "tests/core/test_near.py", "from tests.support.helper import far\npytestmark = 'spark'\n")
+    write(tmp_path, "tests/core/test_near.py", "from tests.support.helper import far\npytestmark = pytest.mark.spark\n")
     write(tmp_path, "tests/core/test_nothing.py", "import sash\n")
     return tmp_path
 
@@ -170,12 +170,13 @@ def test_without_a_map_imports_give_the_order(project: Path) -> None:
     tests = Suite(project)
     found = {stage.name: stage.files for stage in stages(mutant_of(project), "plain", tests, LineMap({}, tests))}
     assert found == {
-        "direct": ["tests/core/test_far.py", "src/sash/core/near.py", "tests/core/test_another.py"],
+        "nearest": ["tests/core/test_far.py", "src/sash/core/near.py", "tests/core/test_another.py"],
+        "direct": [],
         "transitive": ["tests/core/test_near.py"],
         "rest": ["tests/core/test_nothing.py"],
     }
     spark = [stage.files for stage in stages(mutant_of(project), "spark", tests, LineMap({}, tests))]
-    assert spark == [[], ["tests/core/test_near.py"], []]
+    assert spark == [[], [], ["tests/core/test_near.py"], []]
 
 
 def line_map(project: Path, tests: Suite) -> LineMap:
@@ -203,11 +204,12 @@ def test_a_map_of_other_sources_is_not_asked(project: Path) -> None:
     assert files.files[0] == "tests/core/test_far.py"
     write(project, "src/sash/core/far.py", "\ndef far(a):\n    return a < 1\n")
     tests = Suite(project)
-    assert next(stages(mutant_of(project), "plain", tests, LineMap(known.data, tests))).name == "direct"
+    assert next(stages(mutant_of(project), "plain", tests, LineMap(known.data, tests))).name == "nearest"
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Path:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:schemathesis")  # half of the time that pytest takes to start
     write(tmp_path, "pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["src"]\nmarkers = ["spark: a JVM"]\n')
     write(tmp_path, "src/sash/__init__.py", "")
     write(tmp_path, "src/sash/core/__init__.py", "")
@@ -246,9 +248,14 @@ def test_a_run_kills_and_resumes_and_reports(toy: Path, capsys: pytest.CaptureFi
     assert "all                  2           1       1     100.0" in printed
 
 
-def test_a_failure_without_any_mutant_ends_the_run(toy: Path) -> None:
-    write(toy, "tests/core/test_two.py", "from sash.core import two\n\n\ndef test_a():\n    assert two is None\n")
-    with pytest.raises(SystemExit, match=r"test_two\.py::test_a fails without any mutant: mend it, or make a map"):
+def test_a_test_that_always_fails_kills_nothing(toy: Path) -> None:
+    (toy / "tests/core/test_two.py").write_text(
+        "from sash.core import two\n\n\ndef test_a():\n    assert two is None\n"
+    )
+    main(["run", "core", "--count", "12", "--no-spark"], toy)
+    assert list(outcomes(toy).values()) == ["survived without spark"]
+    write(toy, "tests/core/test_two.py", "import sash.core.two\nimport sash.core.three\n")
+    with pytest.raises(SystemExit, match=r"without any mutant: tests/core/test_two\.py"):
         main(["run", "core", "--no-spark"], toy)
 
 
