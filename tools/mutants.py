@@ -5,16 +5,19 @@
     python tools/mutants.py run [PACKAGE ...]       tries the mutants, and goes on where an earlier run was stopped
     python tools/mutants.py report                  how many were killed, and the survivors
 
-A mutant is tried in stages until a test fails, first with the tests without a JVM, then with the others:
+A mutant is tried in stages until a test fails, first with the tests without a JVM, then with the others. Where the map
+has tests that execute the mutant's lines:
 
-    without a map                                           with a map, if tests execute the mutant's lines
-    nearest      a few of the files                         line    the nearest tests that execute the lines
-    direct       that import the mutant's module            files   the rest of the files of all tests that do
-    transitive   files that reach it, nearest first
+    line         the nearest of these tests
+    files        the rest of the files of all these tests, because a fixture or a cache may run a line for one test and
+                 hand the value to the next
+
+Elsewhere, and for lines that run at import, in Numba's kernels or in other processes, where the map sees no test:
+
+    nearest      a few files that import the mutant's module
+    direct       the others that import it
+    transitive   files that reach it through other modules, nearest first
     rest         all other files
-
-"files" is there because a fixture or a cache runs a line for one test and hands the value to the next. The map says
-nothing about lines that run at import, in Numba's kernels, or in other processes.
 
 Each mutant is written into a copy of the tree in a temporary folder; the tree itself is only read. A mutant that cannot
 change any behaviour has its reason in tools/equivalent_mutants.toml, and does not count.
@@ -194,8 +197,8 @@ def stages(mutant: Mutant, half: str, tests: Suite, known: LineMap) -> Iterator[
     files = {each for each in tests.files if half == "plain" or "mark.spark" in tests.texts[each]}
     near = files & distances.keys()
     direct = {each for each in near if distances[each] <= 1}
-    if executing := known.executing(mutant, half):
-        order = {file: index for index, file in enumerate(tests.nearest(mutant.path, map(file_of, executing)))}
+    if executing := {test for test in known.executing(mutant, half) if file_of(test) in files}:
+        order = {file: index for index, file in enumerate(tests.nearest(mutant.path, set(map(file_of, executing))))}
         first = sorted(executing, key=lambda test: (order[file_of(test)], test))[:MOST_TESTS]
         yield Stage("line", half, tests.nearest(mutant.path, set(map(file_of, first))), failed, first)
         # Spark's workers run lines that the map does not see.
@@ -217,6 +220,7 @@ class Copy:
     def __init__(self, root: Path, folder: Path, options: argparse.Namespace, trusted: Iterable[str] = ()) -> None:
         self.root, self.folder, self.tree, self.options = root, folder, folder / "tree", options
         self.process: subprocess.Popen[bytes] | None = None
+        self.stopped = False
         self.trusted = set(trusted)  # functions that pass without any mutant
         unwanted = shutil.ignore_patterns(".git", ".venv", "build", "dist", ".hypothesis", "*_cache", "out")
         shutil.copytree(root, self.tree, ignore=unwanted, symlinks=True)
@@ -272,6 +276,8 @@ class Copy:
             )
             code = self._wait(self.process, told)
             self.end()
+        if self.stopped:
+            raise SystemExit("stopped")
         result = json.loads(told.read_text())
         if result.get("package") != str(self.tree / "src" / "sash"):
             raise SystemExit(f"pytest runs {result.get('package')}, not the copy:\n{log.read_text()[-2000:]}")
@@ -328,14 +334,16 @@ class Copies:
         self.all.append(self.own.copy)
 
     def __enter__(self) -> Copies:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+        self.before = signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)
         for copy in self.all:
+            copy.stopped = True
             copy.end()
         self.pool.shutdown()
+        signal.signal(signal.SIGTERM, self.before)
         self.folder.cleanup()
 
 
@@ -395,6 +403,7 @@ def make_map(options: argparse.Namespace, root: Path) -> None:
     options.timeout = float("inf")  # a process that is killed leaves no lines behind
     with Copies(root, options) as copies:
         for half in ("plain", "spark") if options.spark else ("plain",):
+            print(f"{half}: running {len(tests.files)} files once under coverage ...", flush=True)
             began = time.monotonic()
             parts = [Stage(f"map{job}", half, tests.files[job :: options.jobs]) for job in range(options.jobs)]
             measured = list(copies.pool.map(lambda part: measure(copies.own.copy, part), parts))

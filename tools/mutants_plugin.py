@@ -32,7 +32,9 @@ class Watch:
         self.tell("the collection")
 
     def tell(self, running: str) -> None:
-        self.path.write_text(json.dumps({"package": self.package, "failed": self.failed, "running": running}))
+        draft = self.path.with_suffix(".new")  # whoever reads finds a whole file
+        draft.write_text(json.dumps({"package": self.package, "failed": self.failed, "running": running}))
+        draft.replace(self.path)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items[:] = [item for item in items if not {item.nodeid, function_of(item.nodeid)} & self.skip]
@@ -43,6 +45,7 @@ class Watch:
             items[:] = [items[index] for _, index in chosen]
 
     def pytest_collectreport(self, report: Any) -> None:
+        self.tell("the collection")
         self.pytest_runtest_logreport(report)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
