@@ -14,8 +14,8 @@ has tests that execute the mutant's lines:
 
 Elsewhere, and for lines that run at import, in Numba's kernels or in other processes, where the map sees no test:
 
-    nearest      a few files that import the mutant's module
-    direct       the others that import it
+    nearest      the first few files of what follows
+    direct       files that import the mutant's module
     transitive   files that reach it through other modules, nearest first
     rest         all other files
 
@@ -54,7 +54,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # for `python tools/mutants.py`, which looks for modules in tools/ only
 
 from tools.mutants_plugin import function_of  # noqa: E402
-from tools.mutations import PACKAGES, Mutant, choose  # noqa: E402
+from tools.mutations import PACKAGES, Mutant, choose, package_of  # noqa: E402
 
 KILLED, TIMED_OUT, EQUIVALENT = "killed", "killed by timeout", "equivalent"
 SURVIVED, UNDECIDED = "survived", "survived without spark"
@@ -113,9 +113,13 @@ class Suite:
         return found
 
     def nearest(self, path: str, files: Iterable[str]) -> list[str]:
-        """Files by their distance from the module at `path`; of equals the one first that is named like the module."""
-        distances, mirror = self.distances(path), f"test_{Path(path).name}"
-        return sorted(files, key=lambda each: (distances.get(each, 99), Path(each).name != mirror, each))
+        """Files by their distance from the module at `path`; of equals first those of its name, then of its package."""
+        distances, name, folder = self.distances(path), f"test_{Path(path).name}", f"tests/{package_of(path)}/"
+
+        def rank(file: str) -> tuple[int, bool, bool, str]:
+            return distances.get(file, 99), Path(file).name != name, not file.startswith(folder), file
+
+        return sorted(files, key=rank)
 
 
 def module_name(path: str) -> str:
@@ -206,7 +210,7 @@ def stages(mutant: Mutant, half: str, tests: Suite, known: LineMap) -> Iterator[
         yield Stage("files", half, tests.nearest(mutant.path, order.keys() | more), (*failed, *first))
     else:
         by_distance = tests.nearest(mutant.path, files)
-        bounds = (0, min(FEW_FILES, len(direct)), len(direct), len(near), len(files))
+        bounds = (0, FEW_FILES, max(FEW_FILES, len(direct)), max(FEW_FILES, len(near)), len(files))
         for name, (start, end) in zip(("nearest", "direct", "transitive", "rest"), pairwise(bounds), strict=True):
             yield Stage(name, half, by_distance[start:end], failed)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import mutants
 from tools.mutants import Copy, LineMap, Suite, digest, main, packed, stages
 from tools.mutations import KINDS, PACKAGES, Finder, Mutant, choose, differs
 
@@ -166,17 +167,18 @@ def mutant_of(project: Path) -> Mutant:
     return next(each for each in Finder((project / path).read_bytes(), path).mutants() if each.kind == "comparison")
 
 
-def test_without_a_map_imports_give_the_order(project: Path) -> None:
+def test_without_a_map_imports_give_the_order(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants, "FEW_FILES", 1)
     tests = Suite(project)
     found = {stage.name: stage.files for stage in stages(mutant_of(project), "plain", tests, LineMap({}, tests))}
     assert found == {
-        "nearest": ["tests/core/test_far.py", "src/sash/core/near.py", "tests/core/test_another.py"],
-        "direct": [],
+        "nearest": ["tests/core/test_far.py"],
+        "direct": ["tests/core/test_another.py", "src/sash/core/near.py"],
         "transitive": ["tests/core/test_near.py"],
         "rest": ["tests/core/test_nothing.py"],
     }
     spark = [stage.files for stage in stages(mutant_of(project), "spark", tests, LineMap({}, tests))]
-    assert spark == [[], [], ["tests/core/test_near.py"], []]
+    assert spark == [["tests/core/test_near.py"], [], [], []]
 
 
 def line_map(project: Path, tests: Suite) -> LineMap:
