@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -206,6 +207,12 @@ class PassProgram:
         return ["_rows", *(name for slot, name in self._slots.items() if slot.function in ("count", "sum"))]
 
     # -- back from the result ------------------------------------------------------------------------
+
+    @cached_property
+    def partial_columns(self) -> list[dict[Partial, list[str]]]:
+        """For each lane, the result's columns that hold its partials."""
+        lanes = enumerate(self.lanes)
+        return [{partial: self.value_columns(number, partial) for partial in lane.partials} for number, lane in lanes]
 
     def key_columns(self, lane: int) -> list[str]:
         return [name for name in self._lane_columns[lane] if name.startswith("_k")]

@@ -22,7 +22,7 @@ def split(program: PassProgram, result: pa.Table) -> BatchFacts:
         if lane.table < 0:
             continue
         mine = (number_of == number) & (panes > UNPARSABLE_PANE)
-        names = {p: program.value_columns(number, p) for p in lane.partials}
+        names = program.partial_columns[number]
         wanted = {*program.key_columns(number), *(name for columns in names.values() for name in columns)}
         rows = result if mine.all() else result.select(sorted(wanted)).filter(pa.array(mine))
         keys = [_column(rows, name) for name in program.key_columns(number)]

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 T = TypeVar("T")
-# The result of the pass; that of the pass over numbered tuples; and the tuples that wait for their numbers.
-Passed = tuple[pa.Table, pa.Table | None, pa.Table | None]
+# The result of the pass, and the same sorted out; that of the pass over numbered tuples; and the tuples that wait for
+# their numbers.
+Passed = tuple[pa.Table, BatchFacts, pa.Table | None, pa.Table | None]
 
 
 class Passes:
@@ -69,7 +70,7 @@ class Passes:
             self._cluster.write(found, epoch)
             facts = self.facts(table)
             self._cluster.check_written(facts)
-            return table, *self._count(rows, self._runtime.next_watermark(facts))
+            return table, facts, *self._count(rows, self._runtime.next_watermark(facts))
 
         return self._without_culprits(rows, passes)
 

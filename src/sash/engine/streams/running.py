@@ -271,10 +271,11 @@ class RunningStream:
         rows, jumped = without_jumps(rows, self.pipeline, self.runtime)
         one_in, before = self.keeps_one_in, self.runtime.statistics.tuples
         sample = rows if self.stream.shed is None else sampled(rows, one_in, epoch)
-        tuples, (table, counted, pending) = self._read(seen, sample, epoch)
+        tuples, (table, batch, counted, pending) = self._read(seen, sample, epoch)
         if one_in > 1:
             table = self.pipeline.scaled(table, self.runtime.tables(), one_in)
-        batch, missed = self._passes.facts(table), 0
+            batch = self._passes.facts(table)
+        missed = 0
         reached = self.runtime.next_watermark(batch)
         if self._plans is not None:
             self._last_rows = batch.rows
@@ -380,7 +381,7 @@ class RunningStream:
             scanned = self._plans.scan_ahead(seen, rows, epoch, self._last_rows)
             self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
             if scanned is not None:
-                return scanned[0], (scanned[1], None, None)
+                return scanned[0], (scanned[1], self._passes.facts(scanned[1]), None, None)
         return {}, self._passes.aggregate(rows, epoch)
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
