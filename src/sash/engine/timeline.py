@@ -89,5 +89,5 @@ def _turn(due: Due, as_of: int, group: Scheduled, answered: Sequence[str], awake
         state = LATE
     else:
         state = ON_TIME if group.is_scheduled(key.slide, as_of) else EARLY
-    queries = tuple(name for name in answered if name in awake)
+    queries = tuple(filter(awake.__contains__, answered))
     return Turn(key.group, extent(key.slide), extent(due.task.period), state, queries)

@@ -1,0 +1,252 @@
+"""What looking at a session costs: EXPLAIN, stats(), metrics(), schedule() and a refresh of the page.
+
+Counted are calls of Python functions within the package, at 100 and at 1,000 queries. Ten times as many queries may
+cost ten times as many calls and not more, and a query no more calls than the table below has. What looking may hold up
+is counted, too: the calls that are made while the lock of the micro-batches is held, for one pane table at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import sash
+from sash.scheduling.group import Group
+from sash.server.page import answer, queries, schedule, sharing
+from sash.server.watch import Watch
+from sash.transactions import ISOLATION_LEVELS, Optimistic, Serial
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import stream
+
+PACKAGE = str(Path(sash.__file__).parent)
+FEW, MANY = 100, 1_000
+# Ten times the queries: ten times the calls. What a look costs however few there are makes it less.
+RATIO = 10.1
+
+
+class PythonCalls:
+    """How often functions of the package were called inside of `with`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> PythonCalls:
+        sys.setprofile(self._see)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        sys.setprofile(None)
+
+    def _see(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            self.count += 1
+
+
+# -- populations: how the queries of a session are spread -----------------------------------------------
+# With five slides at 100 queries and at 1,000: what a plan of a policy costs depends on their number.
+
+KEYS = ["k", "g", "v", "w", "k, g", "k, v", "k, w", "g, v", "g, w", "v, w", "k, g, v", "k, g, w", "k, v, w", "g, v, w"]
+KEYS += ["k % 2", "k % 3", "v % 2", "v % 3", "w % 2", "w % 3"]
+AGGREGATES = ["SUM(v)", "COUNT(*)", "MAX(v)", "SUM(w)", "AVG(x)"]
+
+
+def over_tables(tables: int, number: int) -> str:
+    keys, number = KEYS[number % tables], number // tables
+    window = f"[WINDOW {5 + number} sec SLIDE {1 + number % 5} sec]"
+    return f"SELECT {keys}, SUM(v) AS a FROM s {window} GROUP BY {keys}"
+
+
+def over_twenty_tables(number: int) -> str:
+    return over_tables(len(KEYS), number)
+
+
+def over_one_table(number: int) -> str:
+    window = f"[WINDOW {1 + number // 5} sec SLIDE {1 + number // 5 % 5} sec]"
+    return f"SELECT k, {AGGREGATES[number % 5]} AS a FROM s {window} GROUP BY k"
+
+
+def identical(number: int) -> str:
+    return f"SELECT k, SUM(v) AS a FROM s [WINDOW 20 sec SLIDE {1 + number % 5} sec] GROUP BY k"
+
+
+def with_predicates(number: int) -> str:
+    """Half of them can be put together from the others."""
+    value = f"v = {number}" if number % 2 else f"v = {number + 1} OR v = {number + 3}"
+    return f"SELECT k, SUM(v) AS a FROM s [WINDOW 20 sec SLIDE {1 + number % 5} sec] WHERE {value} GROUP BY k"
+
+
+class CountedHoldings(Serial):
+    """The level `serial`, under which every read holds the lock; under the others one does that could not do without.
+
+    How many calls were made in each holding is counted while `calls` are; `between` is called after each.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = PythonCalls()
+        self.holdings: list[int] = []
+        self.between: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def read(self) -> Iterator[None]:
+        before = self.calls.count
+        with self.slide():
+            yield
+        self.holdings.append(self.calls.count - before)
+        self.between()
+
+
+def session_of(
+    population: Callable[[int], str], number: int, level: CountedHoldings | None = None, batches: int = 4
+) -> SparklessSession:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ISOLATION_LEVELS, "serial", lambda: level)
+        session = SparklessSession(isolation="ttu" if level is None else "serial")
+    session.declare(stream())
+    for each in range(number):
+        session.register(population(each), f"q{each}")
+    for each in range(batches):
+        push(session, each)
+    return session
+
+
+def push(session: SparklessSession, batch: int) -> None:
+    session.push("s", tuples(*((batch * 5 + each / 4, each % 4, each % 7) for each in range(20))))
+
+
+@functools.cache
+def cached(population: Callable[[int], str], number: int) -> SparklessSession:
+    return session_of(population, number, CountedHoldings(), batches=0 if population is with_predicates else 4)
+
+
+# -- looks -----------------------------------------------------------------------------------------------
+
+QUESTION = "SELECT k, SUM(v) AS a FROM s [WINDOW 9 sec] GROUP BY k"
+QUERY = QUESTION.replace("9 sec", "9 sec SLIDE 3 sec")
+COVERED = QUERY.replace("GROUP BY", "WHERE v = 5 OR v = 9 GROUP BY")
+
+
+def page(session: SparklessSession) -> None:
+    """What the watch, and all views that are open, ask for in one refresh."""
+    watch = Watch(session)
+    watch.look()
+    queries.rows(session, watch.stats)
+    sharing.summary(watch.stats)
+    sharing.picture(sharing.paths(watch.stats))
+    schedule.timeline(session.schedule()["executed"])
+    query = session.queries["q0"]
+    query.columns()
+    answer.natural_form(query, query.latest())
+
+
+Look = Callable[[SparklessSession], object]
+# With the most calls that one of 1,000 queries may cost, about a tenth more than it does.
+LOOKS: dict[str, tuple[Look, int]] = {
+    # Of every query of its pane table: what is stored for it, what it costs, whether it is identical, in which group.
+    "EXPLAIN": (lambda session: session.explain(QUERY), 165),
+    # What is stored for the others, and no schedule.
+    "EXPLAIN of a question": (lambda session: session.explain(QUESTION), 60),
+    # Of its handle answers, errors, sinks and subscribers; of its schedule windows, slide and period, put into words.
+    "stats": (lambda session: session.stats(), 42),
+    # The same, and ten numbers with their labels as lines of text.
+    "metrics": (lambda session: session.metrics(), 95),
+    # What it costs, with sharing and without, and which of the executions lately were its.
+    "schedule": (lambda session: session.schedule(), 145),
+    # stats() and schedule(), a row of the list of queries, and its way through the picture of what is shared.
+    "page": (page, 230),
+}
+# Besides: for every query the stored predicates that its own may be put together from.
+COVER: tuple[Look, int] = (lambda session: session.explain(COVERED), 370)
+
+
+def calls_of(look: Look, session: SparklessSession) -> int:
+    look(session)
+    with PythonCalls() as calls:
+        look(session)
+    return calls.count
+
+
+def check_linear(look: Look, population: Callable[[int], str], most: int) -> None:
+    few, many = (calls_of(look, cached(population, number)) for number in (FEW, MANY))
+    assert many <= RATIO * few, f"{few} calls at {FEW} queries, {many} at {MANY}"
+    assert many <= most * MANY, f"{many / MANY} calls a query"
+
+
+@pytest.mark.parametrize("population", [over_twenty_tables, over_one_table, identical], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("look", LOOKS)
+def test_ten_times_the_queries_cost_ten_times_the_calls(look: str, population: Callable[[int], str]) -> None:
+    check_linear(LOOKS[look][0], population, LOOKS[look][1])
+
+
+def test_covers_are_found_without_going_through_all_predicates() -> None:
+    check_linear(COVER[0], with_predicates, COVER[1])
+
+
+# -- the lock that a micro-batch needs -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_micro_batch_waits_for_one_pane_table_at_most(look: str) -> None:
+    """A twentieth of the queries is in each. Twice that share: tables differ in what there is to be told about them."""
+    session = cached(over_twenty_tables, MANY)
+    level = session._isolation
+    assert isinstance(level, CountedHoldings)
+    LOOKS[look][0](session)
+    level.holdings, level.calls.count = [], 0
+    with level.calls:
+        LOOKS[look][0](session)
+    assert max(level.holdings) <= 2 * level.calls.count / len(KEYS)
+
+
+def test_a_pane_table_and_its_queries_are_as_of_one_moment() -> None:
+    """Micro-batches come between any two holdings, with one more query in every pane table."""
+    tables, level = 4, CountedHoldings()
+    population = functools.partial(over_tables, tables)
+    session = session_of(population, 2 * tables, level)
+    come, epochs = itertools.count(2 * tables), itertools.count(4)
+
+    def slide() -> None:
+        level.between = lambda: None
+        for number in itertools.islice(come, tables):
+            session.register(population(number), f"q{number}")
+        push(session, next(epochs))
+        level.between = slide
+
+    level.between = slide
+    stats = session.stats()
+    level.between = lambda: None
+    found = stats["streams"]["s"]["pane_tables"]
+    sizes = [len(table["queries"]) for table in found]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1], "a table that was looked at later has more queries"
+    for table in found:
+        mine = {name for name, each in stats["queries"].items() if each.get("pane_table") == table["name"]}
+        planned = {name for task in table["tasks"] for name in task["queries"]}
+        assert mine == set(table["queries"]) == planned
+    session.close()
+
+
+def test_whoever_plans_holds_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look may be the first to ask for the tasks of a schedule that has changed, and then they are planned."""
+    session = session_of(over_one_table, 5)
+    level, plan, held = session._isolation, Group.plan, list[bool]()
+    assert isinstance(level, Optimistic)
+
+    def seen(group: Group, *arguments: Any) -> None:
+        held.append(level._serial._holder == threading.get_ident())
+        plan(group, *arguments)
+
+    monkeypatch.setattr(Group, "plan", seen)
+    (table,) = session._streams["s"].runtime.groups.values()
+    table.schedule.local.reprice(dict.fromkeys(table.schedule.leaders, (1e6, 1.0)), table.position)
+    session.stats()
+    assert held and all(held)
+    session.close()
