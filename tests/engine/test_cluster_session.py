@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sash
@@ -14,10 +16,10 @@ import sash.spark.panes
 import sash.spark.pipeline
 import sash.storage.epochs
 from sash.core.clock import ManualClock
-from sash.core.time import SECOND
+from sash.core.time import SECOND, to_micros
 from sash.storage.window_files import WindowFiles
 from tests.engine.test_session import create, write
-from tests.support.oracle import same_rows
+from tests.support.oracle import recompute, same_rows
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark
@@ -66,11 +68,18 @@ def range_names(table: pa.Table) -> list[str]:
     return [str(i) for i in range(table.num_columns)]
 
 
-def data(directory: Path, parts: range) -> None:
-    chance = random.Random(parts.start)
+def rows_of(parts: range) -> list[list[tuple[float | None, int, int]]]:
+    """Three seconds a part, some tuples in the second before."""
+    chance, found = random.Random(parts.start), []
     for part in parts:
         stamps = [part * 3 + chance.randrange(24) / 8 - (chance.random() < 0.1) for _ in range(200)]
-        write(directory, part, [(stamp, chance.randrange(40), chance.randrange(30)) for stamp in stamps])
+        found.append([(stamp, chance.randrange(40), chance.randrange(30)) for stamp in stamps])
+    return found
+
+
+def data(directory: Path, parts: range) -> None:
+    """A file, and so a micro-batch, of all parts."""
+    write(directory, parts.start, [row for rows in rows_of(parts) for row in rows])
 
 
 def files(directory: Path) -> list[Path]:
@@ -80,8 +89,9 @@ def files(directory: Path) -> list[Path]:
 def test_the_answers_of_panes_in_this_process(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Out of order within the delay and late; restarts, of which recovery asks nobody anything."""
     monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 3)
-    for round, parts in enumerate((range(2), range(2, 4))):
-        data(tmp_path / "data", parts)
+    for round, parts in enumerate((range(2), range(2, 3))):
+        for part, rows in zip(parts, rows_of(parts), strict=True):
+            write(tmp_path / "data", part, rows)
         with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
             if not round:
                 create(session, tmp_path / "data", "DELAY 1 sec")
@@ -102,21 +112,27 @@ def test_the_answers_of_panes_in_this_process(spark: Any, tmp_path: Path, monkey
 
 
 def test_a_table_that_has_become_large_goes_there(spark: Any, tmp_path: Path) -> None:
-    data(tmp_path / "data", range(4))
-    found = {}
-    for most in (10_000, 20):
-        with sash.connect(
-            spark=spark, checkpoint=tmp_path / f"c{most}", clock=ManualClock(), cluster_groups=most
-        ) as one:
-            create(one, tmp_path / "data", "DELAY 2 sec")
-            query = one.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k", name="q")
-            one.run()
-            found[most] = [(answer.as_of, sorted(map(repr, answer.table.to_pylist()))) for answer in query.answers()]
-            (stats,) = one.stats()["streams"].values()
-            assert [table["synopsis"] for table in stats["pane_tables"]] == ["cluster" if most == 20 else "basic"]
-        assert bool(files(tmp_path / f"c{most}")) == (most == 20)
-    assert found[20] == found[10_000]
-    with sash.connect(spark=spark, checkpoint=tmp_path / "c20", clock=ManualClock(), cluster_groups=20) as one:
+    """As tests/engine/test_cluster_panes.py has it, with real files, which a later session finds."""
+    for parts in (range(2), range(2, 4)):
+        data(tmp_path / "data", parts)
+    text = "SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k"
+    tuples = pq.read_table(tmp_path / "data")
+    tuples = tuples.append_column("_us", tuples["ts"].cast(pa.int64()))
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock(), cluster_groups=20) as one:
+        create(one, tmp_path / "data", "DELAY 2 sec")
+        query = one.register(text, name="q")
+        few = one.register(text.replace("SELECT k", "SELECT k % 10 AS k").replace("BY k", "BY k % 10"), name="few")
+        one.run()
+        (stats,) = one.stats()["streams"].values()
+        kinds = {table["name"]: table["synopsis"] for table in stats["pane_tables"]}
+        assert kinds.pop("(k)") == "cluster" and list(kinds.values()) == ["basic"]
+        for asked in (query, few):
+            assert len(asked.answers()) > 3
+            for answer in asked.answers():
+                expected = recompute(asked.text, tuples, to_micros(answer.as_of), 6 * SECOND)
+                assert same_rows(answer.table.to_pylist(), expected), (asked.name, answer.as_of)
+    assert files(tmp_path / "c")
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock(), cluster_groups=20) as one:
         assert one.query("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec] GROUP BY k").num_rows > 20
 
 
@@ -133,19 +149,6 @@ def test_a_dropped_query_leaves_no_file(spark: Any, tmp_path: Path) -> None:
         data(tmp_path / "data", range(2, 3))
         session.run()
         assert not files(tmp_path / "c")
-
-
-def test_an_expression_that_fails_in_the_pass_fails_its_query_alone(spark: Any, tmp_path: Path) -> None:
-    data(tmp_path / "data", range(2))
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "data")
-        bad = session.register("SELECT k, SUM(1 / (v - 5)) AS t FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k", "bad")
-        session.sql(
-            "REGISTER QUERY good AS SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k "
-            "PRIORITY 2 STORED IN CLUSTER"
-        )
-        session.run()
-        assert bad.error is not None and session.queries["good"].error is None and session.queries["good"].answers()
 
 
 def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
@@ -166,6 +169,20 @@ def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
         assert not files(tmp_path / "c")
 
 
+@pytest.fixture(scope="module")
+def idle(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sash.Session]:
+    """Nothing of it runs."""
+    path = tmp_path_factory.mktemp("idle")
+    data(path, range(1))
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        for name, clause in {"s": "", "shedding": "SHED RANDOM 0.5"}.items():
+            session.sql(
+                f"CREATE STREAM {name} (ts TIMESTAMP, k INT, v INT) FROM parquet "
+                f"OPTIONS (path '{path}') TIMESTAMP ts {clause}"
+            )
+        yield session
+
+
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
@@ -177,25 +194,15 @@ def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
             "SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k SYNOPSIS RUNNING STORED IN CLUSTER",
             "not both",
         ),
+        (
+            "SELECT k, COUNT(*) AS n FROM shedding [WINDOW 5 sec SLIDE 1 sec] GROUP BY k STORED IN CLUSTER",
+            "may SHED load",
+        ),
     ],
 )
-def test_refusals(spark: Any, tmp_path: Path, statement: str, why: str) -> None:
-    data(tmp_path / "data", range(1))
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "data")
-        with pytest.raises(sash.SashError, match=why):
-            session.sql(f"REGISTER QUERY q AS {statement}")
-
-
-def test_a_stream_that_sheds_load(spark: Any, tmp_path: Path) -> None:
-    data(tmp_path / "data", range(1))
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "data", "SHED RANDOM 0.5")
-        with pytest.raises(sash.SashError, match="may SHED load"):
-            session.sql(
-                "REGISTER QUERY q AS SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k "
-                "STORED IN CLUSTER"
-            )
+def test_refusals(idle: sash.Session, statement: str, why: str) -> None:
+    with pytest.raises(sash.SashError, match=why):
+        idle.sql(f"REGISTER QUERY q AS {statement}")
 
 
 def test_a_damaged_file_is_refused_by_its_name(spark: Any, tmp_path: Path) -> None:
@@ -218,21 +225,23 @@ def test_a_damaged_file_is_refused_by_its_name(spark: Any, tmp_path: Path) -> No
         sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock())
 
 
-def test_a_query_that_failed_there_has_failed_after_a_restart(spark: Any, tmp_path: Path) -> None:
-    """Recovery asks nobody: that it failed, and when, is in the log. Its neighbours go on."""
+def test_a_query_that_failed_has_failed_after_a_restart(spark: Any, tmp_path: Path) -> None:
+    """In the pass, or there. Recovery asks nobody: that it failed, and when, is in the log. Its neighbours go on."""
     data(tmp_path / "data", range(2))
     window = "FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY"
     with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
         create(session, tmp_path / "data")
         text = f"SELECT k + 1 AS j, SUM(9223372036854775807L - v) AS t {window} k + 1"
         bad = session.register(text, name="bad", synopsis="cluster")
-        session.register(f"SELECT k, SUM(v) AS t {window} k", name="good", synopsis="cluster")
+        worse = session.register(f"SELECT k, SUM(1 / (v - 5)) AS t {window} k", name="worse")
+        session.sql(f"REGISTER QUERY good AS SELECT k, SUM(v) AS t {window} k PRIORITY 2 STORED IN CLUSTER")
         session.run()
         assert bad.error is not None and "BIGINT" in str(bad.error)
+        assert worse.error is not None and "zero" in str(worse.error).lower()
         before = len(session.queries["good"].answers())
     data(tmp_path / "data", range(2, 4))
     with sash.connect(spark=spark, checkpoint=tmp_path / "c", clock=ManualClock()) as session:
-        assert session.queries["bad"].error is not None and session.queries["good"].error is None
+        assert {name for name, query in session.queries.items() if query.error is not None} == {"bad", "worse"}
         session.run()
         assert before and session.queries["good"].answers() and not session.queries["bad"].answers()
 
@@ -262,19 +271,17 @@ def test_an_inquiry_that_fails_is_asked_part_by_part(
         assert asked[:3] == [2, 1, 1] and set(asked[3:]) == {1}
 
 
-def test_windows_without_end_and_panes_in_the_cluster(spark: Any, tmp_path: Path) -> None:
-    data(tmp_path / "data", range(1))
+def test_windows_without_end_and_panes_in_the_cluster(idle: sash.Session) -> None:
     endless = "SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 1 sec] GROUP BY k"
     ended = "SELECT k, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 1 sec] GROUP BY k"
-    with sash.connect(spark=spark, clock=ManualClock()) as session:
-        create(session, tmp_path / "data")
-        first = session.register(ended, name="ended", synopsis="cluster")
-        with pytest.raises(sash.SashError, match=r"panes by \(k\).*stored in the cluster.*UNBOUNDED"):
-            session.register(endless, name="endless")
-        first.drop()
-        session.register(endless, name="endless")
-        with pytest.raises(sash.SashError, match=r"UNBOUNDED windows read the panes by \(k\)"):
-            session.register(ended, name="ended", synopsis="cluster")
+    first = idle.register(ended, name="ended", synopsis="cluster")
+    with pytest.raises(sash.SashError, match=r"panes by \(k\).*stored in the cluster.*UNBOUNDED"):
+        idle.register(endless, name="endless")
+    first.drop()
+    second = idle.register(endless, name="endless")
+    with pytest.raises(sash.SashError, match=r"UNBOUNDED windows read the panes by \(k\)"):
+        idle.register(ended, name="ended", synopsis="cluster")
+    second.drop()
 
 
 def test_executors_that_write_elsewhere(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
