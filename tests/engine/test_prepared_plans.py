@@ -12,7 +12,6 @@ from sash.catalog import Catalog, Stream
 from sash.engine.compiler import as_select
 from sash.engine.continuous import queries
 from sash.engine.continuous.queries import ContinuousQueries
-from sash.engine.records.history import CatalogHistory
 from sash.plan.choice import best_plans
 from sash.plan.continuous import Node
 from sash.plan.estimates import Statistics
@@ -30,9 +29,7 @@ class Session:
         self.statistics = Statistics()
         self.held: list[bool] = []
         self.create(pa.int32())
-        self.queries = ContinuousQueries(
-            self.catalog, CatalogHistory(), cast(Any, None), lambda streams: self.statistics
-        )
+        self.queries = ContinuousQueries(self.catalog, cast(Any, None), lambda streams: self.statistics)
         monkeypatch.setattr(queries, "best_plans", self._found)
         monkeypatch.setattr("sash.plan.choice.best_plans", self._found)
 

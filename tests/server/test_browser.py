@@ -18,10 +18,9 @@ playwright = pytest.importorskip(
     "playwright.sync_api", reason="Playwright is not installed; pip install 'sash[dev]' brings it"
 )
 CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine; tools/chromium.sh installs it on Debian"),
-]
+if CHROMIUM is None:
+    pytest.skip("no chromium on this machine; tools/chromium.sh installs it on Debian", allow_module_level=True)
+pytestmark = pytest.mark.ui
 # It must not look for anything outside this machine; root has no sandbox.
 FLAGS = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
          "disable-component-update", "disable-sync")  # fmt: skip
