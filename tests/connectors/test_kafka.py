@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.spark
+@pytest.mark.deep
 @pytest.mark.timeout(900)
 def test_kafka_in_and_out(tmp_path: Path) -> None:
     try:

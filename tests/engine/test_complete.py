@@ -41,17 +41,17 @@ def told(session: sash.Session) -> dict[str, dict[Any, bool]]:
 
 def test_there_is_one_rule(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of queries that come later, and after a restart."""
-    monkeypatch.setattr("sash.storage.epochs.SNAPSHOT_EVERY", 3)
+    monkeypatch.setattr("sash.storage.epochs.SNAPSHOT_EVERY", 2)
     found: dict[str, dict[Any, bool]] = {}
     feed(tmp_path, 0, 2)
-    with open_session(spark, tmp_path, policy="conservative") as session:
+    with open_session(spark, tmp_path, files=2, policy="conservative") as session:
         register(session, 4)
         session.run()
         register(session, 5)
         found |= told(session)
         before = {name: query.latest() for name, query in session.queries.items()}
     feed(tmp_path, 2, 6)
-    with open_session(spark, tmp_path, policy="conservative") as session:
+    with open_session(spark, tmp_path, files=2, policy="conservative") as session:
         for name, query in session.queries.items():
             if before[name] is not None and query.latest() is not None:
                 assert (query.latest().as_of, query.latest().complete) == (before[name].as_of, before[name].complete)
@@ -74,7 +74,7 @@ def test_there_is_one_rule(spark: Any, tmp_path: Path, monkeypatch: pytest.Monke
 def test_who_joins_a_group_later_is_complete_by_what_the_group_has(spark: Any, tmp_path: Path) -> None:
     text = over(3, 4, 1, "t.g, COUNT(*) AS n", "GROUP BY t.g")
     feed(tmp_path, 0, 4)
-    with open_session(spark, tmp_path, policy="conservative") as session:
+    with open_session(spark, tmp_path, files=2, policy="conservative") as session:
         session.register(text, name="first")
         session.run()
         later = session.register(text.replace("RANGE 3", "RANGE 2").replace("RANGE 4", "RANGE 3"), name="later")
@@ -93,7 +93,7 @@ def test_plans_without_panes_beside_them_know_when_the_data_began(spark: Any, tm
         name: -(-min(pc.min(part["ts"].cast(pa.int64())).as_py() for part in parts) // SECOND) * SECOND - SECOND
         for name, parts in PARTS.items()
     }
-    with open_session(spark, tmp_path, policy="conservative") as session:
+    with open_session(spark, tmp_path, files=3, policy="conservative") as session:
         session.register("SELECT DISTINCT v FROM s [RANGE 3 sec SLIDE 1 sec] WHERE v > 7", name="rows")
         session.register(over(2, 5, 1, "COUNT(*) AS n", where="s.k = t.k AND s.v > 3"), name="join")
         session.run()

@@ -93,7 +93,7 @@ def test_a_query_keeps_its_strategy_over_a_restart(spark: Any, tmp_path: Path) -
                 assert execution(session, "later") == "nt" and session.stats()["plans"] == 1
             shown = Counter(map(str, query.view().to_pylist()))
     with sash.connect(spark=spark, execution="upa") as session:
-        declare(session, tmp_path)
+        declare(session, tmp_path, files=3)
         whole = session.register(LARGE, name="large")
         session.run()
         assert Counter(map(str, whole.view().to_pylist())) == shown
@@ -103,7 +103,7 @@ def test_a_query_keeps_its_strategy_over_a_restart(spark: Any, tmp_path: Path) -
 
 def test_what_was_measured_is_kept_with_the_query(spark: Any, tmp_path: Path) -> None:
     for name, seed in (("s", 7), ("t", 8)):
-        write(tuples(seed, parts=4), tmp_path / name)
+        write(tuples(seed, parts=2), tmp_path / name)
     checkpoint = tmp_path / "checkpoint"
     with sash.connect(spark=spark, checkpoint=checkpoint) as session:
         declare(session, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -20,10 +19,11 @@ from sash.engine.stored.sub_windows import TIME
 from sash.synopses.row_folds import RowFold
 from tests.engine.test_stored_questions import told
 from tests.support.oracle import same_rows
-from tests.support.streams import START
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import START, stream
 from tests.support.threads import join, start
+from tests.support.without_spark import do_without_spark
 
-pytestmark = pytest.mark.spark
 COLUMNS = "ts TIMESTAMP, k INT, g STRING, w BIGINT, d DECIMAL(12, 2), x DOUBLE, f FLOAT, b BOOLEAN, day DATE"
 SCHEMA = pa.schema(
     [
@@ -90,18 +90,22 @@ def session(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sa
         yield session
 
 
-@pytest.mark.parametrize("window", ["[WINDOW 8 sec]", "[WINDOW 3 sec]"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_the_answer_of_a_pass(session: sash.Session, text: str, window: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = text.format(w=window)
+# Everything that is stored, and for some of them a part of it.
+ASKED = [text.format(w="[WINDOW 8 sec]") for text in TEXTS] + [text.format(w="[WINDOW 3 sec]") for text in TEXTS[::4]]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_answer_of_a_pass(session: sash.Session, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sub-window by sub-window over the stored rows" in session.explain(asked)
     folded = session.query(asked)
     monkeypatch.setattr(ask_stored, "why_not_folded", lambda query, stream: "as if it took Spark")
     by_pass = session.query(asked)
     assert folded.schema == by_pass.schema and told(folded) == told(by_pass)
-    assert same_rows(folded.to_pylist(), by_pass.to_pylist(), "ORDER BY" in text)
+    assert same_rows(folded.to_pylist(), by_pass.to_pylist(), "ORDER BY" in asked)
 
 
+@pytest.mark.spark
 def test_an_error_of_a_question_is_that_of_a_pass(session: sash.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("SELECT SUM(w) / COUNT(DISTINCT b) AS q FROM s [WINDOW 3 sec] WHERE b IS NULL",):
         errors = []
@@ -118,30 +122,24 @@ def test_an_error_of_a_question_is_that_of_a_pass(session: sash.Session, monkeyp
     ("aggregate", "is_reversible"), [("SUM(v)", True), ("COUNT(*)", True), ("MAX(v)", False), ("SUM(x)", False)]
 )
 def test_a_session_takes_back_what_has_left(
-    spark: Any, tmp_path: Path, isolation: str, aggregate: str, is_reversible: bool, monkeypatch: pytest.MonkeyPatch
+    isolation: str, aggregate: str, is_reversible: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six of eight sub-windows are folded when the stream goes on by seven seconds."""
-    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("v", pa.int64()), ("x", pa.float64())])
+    do_without_spark(monkeypatch)
 
-    def second(number: int) -> pa.Table:
-        at = START + number * SECOND + 1
-        return pa.table([[at] * 3, [0, 1, 1], [number] * 3, [number / 4] * 3], schema=schema)
+    def rows_of(numbers: range) -> pa.Table:
+        return tuples(*((number + 0.5, k, number) for number in numbers for k in (0, 1, 1)))
 
-    tmp_path.joinpath("s").mkdir()
-    pq.write_table(pa.concat_tables([second(number) for number in range(9)]), tmp_path / "s" / "part.parquet")
     folds, add = [0], RowFold.add
-    with sash.connect(spark=spark, clock=ManualClock(), isolation=isolation) as session:
-        session.sql(
-            "CREATE STREAM s (ts TIMESTAMP, k INT, v BIGINT, x DOUBLE) FROM parquet "
-            f"OPTIONS (path '{tmp_path / 's'}') TIMESTAMP ts KEEP 8 sec"
-        )
-        session.run()
+    with SparklessSession(clock=ManualClock(), isolation=isolation) as session:
+        session.declare(stream(keep=8 * SECOND))
+        session.push("s", rows_of(range(9)))
         kept = session._streams["s"].kept
         assert kept is not None
 
         def slide() -> None:
-            rows = pa.concat_tables([second(number) for number in range(9, 16)])
-            kept.take(rows.append_column(TIME, rows["ts"].cast(pa.int64())), START + 16 * SECOND + 1)
+            rows = rows_of(range(9, 16))
+            kept.take(rows.drop_columns(["_us"]).append_column(TIME, rows["_us"]), START + 16 * SECOND + 1)
 
         def watched(fold: RowFold, rows: pa.Table) -> None:
             add(fold, rows)

@@ -14,7 +14,7 @@ from tests.engine.test_hard_kill import write_data
 from tests.engine.test_lost_executor import by_time
 from tests.support.cluster import QUERIES, declare, line_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -140,6 +140,7 @@ def _killed_run(
     return run_victim(data, checkpoint, out, at, executor_rows=0 if far else NEAR)
 
 
+@pytest.mark.deep
 def test_three_kills(tmp_path: Path) -> None:
     check_kills(tmp_path, kills=3, seed=11)
 

@@ -55,9 +55,9 @@ def feed(directory: Path, first: int, last: int) -> None:
         write(parts[first:last], directory / name, first)
 
 
-def open_session(spark: Any, directory: Path, **options: Any) -> sash.Session:
+def open_session(spark: Any, directory: Path, files: int = 1, **options: Any) -> sash.Session:
     session = sash.connect(spark=spark, checkpoint=directory / "state", **options)
-    declare(session, directory, "st")
+    declare(session, directory, "st", files)
     return session
 
 
@@ -151,7 +151,7 @@ def test_the_sessions_policy_decides_who_is_answered_early(spark: Any, tmp_path:
     told: Answers = {}
     texts = {f"every_{n}": over(3, 3, n, "t.g, MAX(s.v) AS x", "GROUP BY t.g") for n in (2, 3)}
     with sash.connect(spark=spark, policy="aggressive") as session:
-        declare(session, tmp_path, "st")
+        declare(session, tmp_path, "st", files=3)
         register(session, texts, told)
         session.run()
         report = session.schedule()
@@ -178,7 +178,7 @@ def test_an_epoch_that_breaks_off_is_not_counted_twice(
         append(log, entry)
 
     monkeypatch.setattr(EpochLog, "append", fail_once)
-    with open_session(spark, tmp_path) as session:
+    with open_session(spark, tmp_path, files=2) as session:
         query = session.register(text, name="q")
         with pytest.raises(sash.SashError, match="stopped"):
             session.run()
@@ -192,7 +192,7 @@ def test_what_may_fail_is_not_shared_with_those_who_do_not_ask_for_it(spark: Any
     feed(tmp_path, 0, 6)
     good, large = QUERIES["equal"], "CAST(9000000000000000000 AS BIGINT)"
     sums = over(2, 2, 1, f"SUM({large} + s.v + t.v) AS x")
-    with open_session(spark, tmp_path) as session:
+    with open_session(spark, tmp_path, files=3) as session:
         query = session.register(good, name="good")
         session.register(sums, name="sums")
         session.register(over(3, 2, 1, f"SUM({large} + s.v + t.v) AS x, MAX(t.v) AS m"), name="too")
@@ -201,7 +201,7 @@ def test_what_may_fail_is_not_shared_with_those_who_do_not_ask_for_it(spark: Any
         assert session.queries["sums"].error is not None and "does not fit" in str(session.queries["sums"].error)
         assert query.error is None and query.answers()
         failed = str(session.queries["sums"].error)
-    with open_session(spark, tmp_path) as session:
+    with open_session(spark, tmp_path, files=3) as session:
         session.run()
         assert str(session.queries["sums"].error) == failed and session.queries["good"].error is None
 
@@ -247,14 +247,14 @@ def test_a_founder_that_is_dropped_before_anything_came_has_founded_nothing(spar
     kept, mine = over(2, 3, 1, "COUNT(*) AS n"), "2 sec and 3 sec"
     long = over(9, 9, 1, "t.g, COUNT(*) AS n", "GROUP BY t.g")
     told: Answers = {}
-    with open_session(spark, tmp_path, policy="conservative") as session:
+    with open_session(spark, tmp_path, files=3, policy="conservative") as session:
         register(session, {"q": kept}, told)
         session.register(long, name="long")
         assert "One join over windows of 9 sec and 9 sec: shared with q, long" in session.explain(kept)
         session.sql("DROP QUERY long")
         assert f"One join over windows of {mine}: shared with q" in session.explain(kept)
         session.register(long, name="longer")
-    with open_session(spark, tmp_path, policy="conservative") as session:
+    with open_session(spark, tmp_path, files=3, policy="conservative") as session:
         session.sql("DROP QUERY longer")
         register(session, {"q": kept}, told)
         assert f"One join over windows of {mine}: shared with q" in session.explain(kept)

@@ -18,8 +18,8 @@ from sash.core.time import SECOND, to_datetime
 from sash.engine.answers.outlet import NotKeptError
 from sash.engine.periodic.jumped import Jumped, warn_of_jumps
 from sash.spark.session import check_borrowed
-from tests.engine.test_live_scheduling import SlowMachine, live
-from tests.engine.test_session import create, ten_files, write
+from tests.engine.test_live_scheduling import FILES, SlowMachine, four_files, live
+from tests.engine.test_session import create, write
 from tests.support.log import events
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import START, stream
@@ -71,7 +71,8 @@ def plain_calls(source: str) -> Iterator[str]:
     """The methods that a module calls of its loggers, or of `logging`, to log something."""
     levels = {"debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log"}
     tree = ast.parse(source)
-    made = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and "getLogger" in ast.unparse(node.value)]
+    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
+    made = [node for node in assigned if "getLogger" in ast.unparse(node.value)]
     loggers = {"logger", "logging", *(ast.unparse(target) for node in made for target in node.targets)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in levels:
@@ -152,10 +153,13 @@ def test_an_archive_that_cannot_be_opened(caplog: pytest.LogCaptureFixture, tmp_
 
 
 @pytest.mark.spark
-def test_the_life_of_a_session(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_life_of_a_session(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sash.storage.epochs.SNAPSHOT_EVERY", 4)
     data = tmp_path / "data"
-    ten_files(data)
-    write(data, 10, [(1.0, 0, 0), (44.0, 0, 0)])
+    four_files(data)
+    write(data, FILES, [(1.0, 0, 0), (20.0, 0, 0)])
     with caplog.at_level(logging.INFO, "sash"):
         with sash.connect(spark=spark, checkpoint=tmp_path / "c") as session:
             create(session, data)
@@ -167,7 +171,7 @@ def test_the_life_of_a_session(spark: Any, tmp_path: Path, caplog: pytest.LogCap
             session.run()
             session.queries["q"].drop()
             session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]", name="later")
-            for number in range(11, 30):
+            for number in (FILES + 1, FILES + 2):
                 write(data, number, [(number * 4.0 + 4, 0, 0)])
             session.run()
         with sash.connect(spark=spark, checkpoint=tmp_path / "c"):
@@ -181,19 +185,19 @@ def test_the_life_of_a_session(spark: Any, tmp_path: Path, caplog: pytest.LogCap
     for event in found:
         assert event.keys() - {"event"} == documented()[event["event"]], event
     (recovered,) = (event for event in found if event["event"] == "stream.recovered")
-    assert recovered["stream"] == "s" and recovered["epoch"] == 29 and recovered["entries"] < 16
+    assert recovered["stream"] == "s" and recovered["epoch"] == FILES + 2 and recovered["entries"] < 4
 
 
 @pytest.mark.spark
 def test_a_stream_that_is_too_slow_says_so(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ten_files(tmp_path / "data")
+    four_files(tmp_path / "data")
     with (
         caplog.at_level(logging.INFO, "sash"),
         sash.connect(spark=spark, clock=SlowMachine(step=5.0)) as session,
     ):
         create(session, tmp_path / "data")
         session.register(QUERY, name="q")
-        live(session, 80)
+        live(session, 8 * FILES)
         stats = session.stats()["streams"]["s"]
         assert stats["overloaded"] and stats["slow_batches"] >= 3
         assert 'sash_stream_overloaded{stream="s"} 1\n' in session.metrics()
@@ -207,20 +211,21 @@ def test_a_stream_that_has_nothing_to_do_is_not_overloaded(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = SlowMachine(step=5.0)
-    ten_files(tmp_path / "data")
+    four_files(tmp_path / "data")
     with caplog.at_level(logging.INFO, "sash"), sash.connect(spark=spark, clock=clock) as session:
         create(session, tmp_path / "data")
         session.register(QUERY, name="q")
         statistics = session._streams["s"].runtime.statistics
         session.start(trigger="100 ms")
-        while statistics.tuples < 80:
+        while statistics.tuples < 8 * FILES:
             assert not session.wait(0.05)
         # Nothing comes any more, and whoever asks moves the clock.
         while session.stats()["streams"]["s"]["overloaded"]:
             assert not session.wait(0.05)
-        write(tmp_path / "drafts", 10, [(44.0, 0, 0)])
-        (tmp_path / "drafts" / "part-010.parquet").rename(tmp_path / "data" / "part-010.parquet")
-        while statistics.tuples < 81:
+        write(tmp_path / "drafts", FILES, [(20.0, 0, 0)])
+        (draft,) = (tmp_path / "drafts").iterdir()
+        draft.rename(tmp_path / "data" / draft.name)
+        while statistics.tuples < 8 * FILES + 1:
             assert not session.wait(0.05)
         session.stop()
     names = [event["event"] for event in events(caplog)]
@@ -229,8 +234,8 @@ def test_a_stream_that_has_nothing_to_do_is_not_overloaded(
 
 @pytest.mark.spark
 def test_a_micro_batch_that_fails_says_so(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    ten_files(tmp_path / "data")
-    (tmp_path / "data" / "part-003.parquet").write_text("no parquet")
+    four_files(tmp_path / "data")
+    (tmp_path / "data" / "part-001.parquet").write_text("no parquet")
     with sash.connect(spark=spark) as session:
         create(session, tmp_path / "data")
         session.register(QUERY, name="q")

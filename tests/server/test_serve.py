@@ -141,6 +141,7 @@ def test_live_from_the_first_answer_to_a_stream_that_fails(script: Path, packets
         assert code == 1 and "third.parquet" in said and "The server goes on" in said
 
 
+@pytest.mark.deep
 def test_what_has_been_read_can_be_asked_when_the_streams_have_ended(script: Path, tmp_path: Path) -> None:
     options = ["--until-drained", "--token", "secret", "--checkpoint", str(tmp_path / "state")]
     with serving(script, *options) as (process, client):
