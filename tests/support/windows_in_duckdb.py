@@ -22,7 +22,8 @@ class Definition:
     """Streams as tables with `_us`, their timestamps as numbers."""
 
     def __init__(self, streams: Mapping[str, pa.Table]) -> None:
-        self._connection = duckdb.connect()
+        # One thread: tables are small, and other processes have the cores.
+        self._connection = duckdb.connect(config={"threads": 1})
         for name, table in streams.items():
             self._connection.register(name, table)
 
