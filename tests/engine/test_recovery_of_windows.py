@@ -28,7 +28,7 @@ from tests.support.streams import START, stream, to_table
 pytestmark = pytest.mark.spark
 
 DELAY = 2 * SECOND
-FILES, PER_FILE = 18, 16
+FILES, PER_FILE = 8, 36
 SEVERAL = (
     "SELECT k, a.d, COALESCE(b.m, -1) AS m "
     "FROM (SELECT k, COUNT(DISTINCT v) AS d FROM s [WINDOW 12 sec SLIDE 2 sec] GROUP BY k) a "
@@ -80,11 +80,11 @@ LATER = {
     "rows": "SELECT g, COUNT(*) AS n, MEDIAN(v) AS m FROM s [ROWS 15 SLIDE 5] GROUP BY g",
     "others": "SELECT SUM(v) AS t FROM s [ROWS 12 SLIDE 4]",
 }
-BREAKS = (6, 17)
+BREAKS, SNAPSHOT_EVERY = (3, 7), 4
 
 
 def files() -> list[pa.Table]:
-    """About 1.6 seconds a file, a second out of order at most, with ties."""
+    """3.6 seconds a file, a second out of order at most, with ties."""
     chance = random.Random(11)
     parts = []
     for part in range(FILES):
@@ -156,9 +156,10 @@ def change(session: sash.Session) -> None:
         session.register(text, name)
 
 
-def test_closed_twice_in_the_middle(spark: Any, tmp_path: Path) -> None:
+def test_closed_twice_in_the_middle(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """First with entries of the log alone, then with a snapshot before them; tuples wait each time."""
-    assert BREAKS[0] < sash.storage.epochs.SNAPSHOT_EVERY < BREAKS[1]
+    assert BREAKS[0] < SNAPSHOT_EVERY < BREAKS[1] < 2 * SNAPSHOT_EVERY
+    monkeypatch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", SNAPSHOT_EVERY)
     parts, told = files(), dict[str, Any]()
     write(parts, tmp_path / "data")
     to_come = hide(tmp_path / "data", 0)

@@ -16,38 +16,51 @@ pytestmark = pytest.mark.spark
 TEXT = "SELECT DISTINCT k FROM s [RANGE 1 sec]"
 
 
-@pytest.mark.parametrize(("queue", "when_full"), [(1_000, "drop_newest"), (1, "drop_oldest"), (1, "drop_newest")])
-def test_a_slow_subscriber_holds_nobody_up(spark: Any, tmp_path: Path, queue: int, when_full: str) -> None:
+class Told:
+    """What two subscribers of a query are told; the slow one waits until the other has had five answers."""
+
+    def __init__(self, query: sash.Query, queue: int, when_full: str) -> None:
+        self.query, self.queue, self.when_full = query, queue, when_full
+        self.prompt: list[sash.Answer] = []
+        self.slow: list[sash.Answer] = []
+        self._all_told = threading.Event()
+        query.subscribe(self._wait_for_the_other, queue=queue, when_full=when_full)
+        query.subscribe(self._note)
+
+    def _wait_for_the_other(self, answer: sash.Answer) -> None:
+        """If the stream waited for this one, the other would never be told."""
+        assert self._all_told.wait(PATIENCE)
+        self.slow.append(answer)
+
+    def _note(self, answer: sash.Answer) -> None:
+        self.prompt.append(answer)
+        if len(self.prompt) == 5:
+            self._all_told.set()
+
+
+def test_slow_subscribers_hold_nobody_up(spark: Any, tmp_path: Path) -> None:
     write(tuples(9, parts=6), tmp_path / "s")
     with sash.connect(spark=spark) as session:
         declare(session, tmp_path, "s")
-        query = session.register(TEXT, name="q")
-        prompt: list[sash.Answer] = []
-        slow: list[sash.Answer] = []
-        all_told = threading.Event()
-
-        def wait_for_the_others(answer: sash.Answer) -> None:
-            """If the stream waited for this one, the others would never be told."""
-            assert all_told.wait(PATIENCE)
-            slow.append(answer)
-
-        def note(answer: sash.Answer) -> None:
-            prompt.append(answer)
-            if len(prompt) == 5:
-                all_told.set()
-
-        query.subscribe(wait_for_the_others, queue=queue, when_full=when_full)
-        query.subscribe(note)
+        cases = [
+            Told(session.register(TEXT, name=f"q{number}"), queue, when_full)
+            for number, (queue, when_full) in enumerate(
+                [(1_000, "drop_newest"), (1, "drop_oldest"), (1, "drop_newest")]
+            )
+        ]
         session.run()
-        (counted,) = session.stats()["queries"]["q"]["subscribers"]
-        assert query.subscribers() == [counted]
-        assert counted["when_full"] == when_full and counted["waiting"] == 0
-        assert len(slow) == counted["delivered"] and len(slow) + counted["dropped"] == len(prompt)
-        assert query.subscriber_errors == 0
-        if queue > 1:
-            assert [answer.as_of for answer in slow] == [answer.as_of for answer in prompt]
-        else:
-            assert counted["dropped"] > 0 and {a.as_of for a in slow} < {a.as_of for a in prompt}
+        for told in cases:
+            (counted,) = session.stats()["queries"][told.query.name]["subscribers"]
+            assert told.query.subscribers() == [counted]
+            assert counted["when_full"] == told.when_full and counted["waiting"] == 0
+            assert len(told.slow) == counted["delivered"]
+            assert len(told.slow) + counted["dropped"] == len(told.prompt)
+            assert told.query.subscriber_errors == 0
+            if told.queue > 1:
+                assert [answer.as_of for answer in told.slow] == [answer.as_of for answer in told.prompt]
+            else:
+                assert counted["dropped"] > 0
+                assert {answer.as_of for answer in told.slow} < {answer.as_of for answer in told.prompt}
 
 
 def test_a_policy_that_is_no_word(spark: Any, tmp_path: Path) -> None:

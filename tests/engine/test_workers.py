@@ -15,7 +15,7 @@ from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.engine.periodic.stream import Progress, StreamRuntime
 from sash.engine.settings import Settings
-from tests.engine.test_session import create, ten_files
+from tests.engine.test_session import create, files
 from tests.support.duck_pass import aggregate
 from tests.support.examples import examples
 from tests.support.feed import compiled
@@ -113,7 +113,7 @@ def test_no_workers_are_too_few() -> None:
 
 @pytest.mark.spark
 def test_recovery_with_another_number_of_workers(spark: Any, tmp_path: Path) -> None:
-    ten_files(tmp_path / "data")
+    files(tmp_path / "data", 3)
 
     def answers(session: sash.Session) -> dict[str, list[tuple[Any, ...]]]:
         return {
