@@ -1,0 +1,33 @@
+"""What an answer of the common workload costs: SELECT src, SUM(length), COUNT(*) over N windows, each with its SLIDE."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.engines import texts_of
+from benchmarks.run_multi_query import workload
+from tests.work.counting import calls
+from tests.work.packets import PacketSession
+
+# Queries, micro-batches of five seconds, and the calls per answer that were counted. Of many queries more are due at
+# once: they share a scan, and what a micro-batch costs by itself.
+COUNTED = [(10, 12, 294.9), (1_000, 4, 85.6)]
+# What may be added before somebody has to look: five in a hundred.
+MARGIN = 1.05
+
+
+@pytest.mark.parametrize(("queries", "micro_batches", "per_answer"), COUNTED)
+def test_calls_per_answer(queries: int, micro_batches: int, per_answer: float) -> None:
+    with PacketSession() as session:
+        for number, text in enumerate(texts_of("W1", workload(None)[:queries])):
+            session.register(text, f"q{number}")
+        # The longest windows have a hundred seconds.
+        for _ in range(20):
+            session.go_on(5)
+        before = session.answers
+        with calls() as called:
+            for _ in range(micro_batches):
+                session.go_on(5)
+        answers = session.answers - before
+        assert answers > 2 * queries
+        assert called.total <= MARGIN * per_answer * answers, f"{answers} answers: {called.dearest()}"
