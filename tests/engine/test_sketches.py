@@ -319,9 +319,9 @@ def test_empty_windows_and_nothing_but_nulls(answers: dict[str, list[Answer]]) -
     assert all(a.table.to_pylist() == [{"n": 0, "q": None}] for a in answers["nowhere"])
 
 
-@pytest.mark.parametrize("column", ["s", "d", "t", "b"])
-def test_quantiles_are_of_numbers(spark: Any, column: str) -> None:
+def test_quantiles_are_of_numbers(spark: Any) -> None:
     with sash.connect(spark=spark) as session:
         session.create_stream("s", frame_of(spark, data().slice(0, 1)), timestamp="ts")
-        with pytest.raises(sash.SashError, match="APPROX_QUANTILE"):
-            session.register(f"SELECT APPROX_QUANTILE({column}, 0.5) AS q FROM s [WINDOW 8 sec SLIDE 4 sec]", "q")
+        for column in ("s", "d", "t", "b"):
+            with pytest.raises(sash.SashError, match="APPROX_QUANTILE"):
+                session.register(f"SELECT APPROX_QUANTILE({column}, 0.5) AS q FROM s [WINDOW 8 sec SLIDE 4 sec]", "q")

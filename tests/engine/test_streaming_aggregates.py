@@ -106,29 +106,57 @@ def test_holistic_aggregates_of_every_type(spark: Any) -> None:
         session.register(f"SELECT k, {scalars} FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k", f"by{i}")
         session.register(f"SELECT k, TOP(3, c{i}) FROM s [WINDOW 10 sec SLIDE 5 sec] GROUP BY k", f"top{i}")
     session.run()
+    expected = {"all": _scalars(spark, ""), "by": _scalars(spark, "k")}
+    top = _top(spark)
     for i in range(len(TYPES)):
-        for name, keys in (("all", ""), ("by", "k")):
+        for name, theirs in expected.items():
             ours = session.queries[f"{name}{i}"].latest()
             assert ours is not None
-            assert same_rows(ours.table.to_pylist(), _scalars(spark, f"c{i}", keys)), TYPES[i]
+            assert same_rows(ours.table.to_pylist(), theirs[i]), TYPES[i]
         ours = session.queries[f"top{i}"].latest()
         assert ours is not None
-        theirs = spark.sql(
-            f"SELECT k, c, n FROM (SELECT k, c{i} AS c, count(*) AS n, row_number() OVER (PARTITION BY k ORDER BY "
-            f"count(*) DESC, c{i}) AS place FROM holistic_types WHERE c{i} IS NOT NULL GROUP BY k, c{i}) "
-            f"WHERE place <= 3"
-        ).toArrow()
-        assert same_rows(ours.table.to_pylist(), theirs.to_pylist()), TYPES[i]
+        assert same_rows(ours.table.to_pylist(), top[i]), TYPES[i]
     session.close()
 
 
-def _scalars(spark: Any, column: str, keys: str) -> list[dict[str, Any]]:
-    """COUNT DISTINCT, the 0.3 quantile and the mode by sorted lists, as the definitions say."""
-    select, group = (f"{keys}, ", f"GROUP BY {keys}") if keys else ("", "")
-    counts = f"(SELECT {select}{column} AS c, count(*) AS n FROM holistic_types GROUP BY {select}{column})"
-    mode = "element_at(array_sort(collect_list(IF(c IS NULL, NULL, struct(-n AS a, c AS b)))), 1).b"
-    nth = f"element_at(array_sort(collect_list({column})), CAST(greatest(1, count({column}) * 3 DIV 10) AS INT))"
-    modes = spark.sql(f"SELECT {select}{mode} AS m FROM {counts} {group}").toArrow().to_pylist()
-    rest = spark.sql(f"SELECT {select}count(DISTINCT {column}) AS d, {nth} AS q FROM holistic_types {group}").toArrow()
-    by_key = {row.get("k"): row["m"] for row in modes}
-    return [{**row, "m": by_key[row.get("k")]} for row in rest.to_pylist()]
+def _counts(keys: str) -> str:
+    """How often there is a value, for all columns at once: `absent3` is 0 where a row is about column 3."""
+    columns = ", ".join(f"c{i}, grouping(c{i}) AS absent{i}" for i in range(len(TYPES)))
+    sets = ", ".join(f"({keys}c{i})" for i in range(len(TYPES)))
+    return f"(SELECT {keys}{columns}, count(*) AS n FROM holistic_types GROUP BY GROUPING SETS ({sets}))"
+
+
+def _scalars(spark: Any, key: str) -> list[list[dict[str, Any]]]:
+    """COUNT DISTINCT, the 0.3 quantile and the mode of each column by sorted lists, as the definitions say."""
+    select, group = (f"{key}, ", f"GROUP BY {key}") if key else ("", "")
+    modes, rest = [], []
+    for i in range(len(TYPES)):
+        modes.append(f"min(IF(absent{i} = 1 OR c{i} IS NULL, NULL, struct(-n AS a, c{i} AS b))).b AS m{i}")
+        nth = f"element_at(array_sort(collect_list(c{i})), CAST(greatest(1, count(c{i}) * 3 DIV 10) AS INT))"
+        rest.append(f"count(DISTINCT c{i}) AS d{i}, {nth} AS q{i}")
+    found = spark.sql(f"SELECT {select}{', '.join(modes)} FROM {_counts(select)} {group}").toArrow().to_pylist()
+    by_key = {row.get("k"): row for row in found}
+    rows = spark.sql(f"SELECT {select}{', '.join(rest)} FROM holistic_types {group}").toArrow().to_pylist()
+    for row in rows:
+        row |= by_key[row.get("k")]
+    names = ["k"] if key else []
+    return [
+        [{name: row[name] for name in (*names, f"d{i}", f"q{i}", f"m{i}")} for row in rows] for i in range(len(TYPES))
+    ]
+
+
+def _top(spark: Any) -> list[list[dict[str, Any]]]:
+    """The three most frequent values of each column by group."""
+    places = ", ".join(
+        f"row_number() OVER (PARTITION BY k, absent{i}, c{i} IS NULL ORDER BY n DESC, c{i}) AS place{i}"
+        for i in range(len(TYPES))
+    )
+    rows = spark.sql(f"SELECT *, {places} FROM {_counts('k, ')}").toArrow().to_pylist()
+    return [
+        [
+            {"k": row["k"], "c": row[f"c{i}"], "n": row["n"]}
+            for row in rows
+            if row[f"absent{i}"] == 0 and row[f"c{i}"] is not None and row[f"place{i}"] <= 3
+        ]
+        for i in range(len(TYPES))
+    ]
