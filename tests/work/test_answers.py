@@ -1,4 +1,4 @@
-"""What an answer of the common workload costs: SELECT src, SUM(length), COUNT(*) over N windows, each with its SLIDE."""
+"""What an answer of the common workload costs: SELECT src, SUM(length), COUNT(*) over N windows with their SLIDEs."""
 
 from __future__ import annotations
 
