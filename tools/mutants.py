@@ -280,8 +280,8 @@ class Copy:
             )
             code = self._wait(self.process, told)
             self.end()
-        if self.stopped:
-            raise SystemExit("stopped")
+        if self.stopped or code == -signal.SIGTERM:  # no mutant does that, somebody outside did
+            raise SystemExit("stopped: the same command goes on from here")
         result = json.loads(told.read_text())
         if result.get("package") != str(self.tree / "src" / "sash"):
             raise SystemExit(f"pytest runs {result.get('package')}, not the copy:\n{log.read_text()[-2000:]}")
@@ -338,7 +338,7 @@ class Copies:
         self.all.append(self.own.copy)
 
     def __enter__(self) -> Copies:
-        self.before = signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+        self.before = signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped: the same command goes on from here"))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -412,6 +412,8 @@ def make_map(options: argparse.Namespace, root: Path) -> None:
             parts = [Stage(f"map{job}", half, tests.files[job :: options.jobs]) for job in range(options.jobs)]
             measured = list(copies.pool.map(lambda part: measure(copies.own.copy, part), parts))
             failed = [test for some, _ in measured for test in some]
+            if broken := [test for test in failed if test.startswith("pytest's exit code")]:
+                raise SystemExit(f"no map, because the tests did not come to their end: {broken[0]}")
             data[half] = packed(lines for _, lines in measured) | {"failed": failed}
             print(f"{half}: {len(data[half]['tests'])} test functions, {time.monotonic() - began:.0f} s")
             print("failed without any mutant, and are left out of runs:", *failed or ["none"], flush=True)

@@ -270,6 +270,14 @@ def test_a_process_in_which_no_test_begins_is_ended(toy: Path, tmp_path_factory:
     assert copy.process.returncode == -signal.SIGKILL
 
 
+def test_a_process_that_was_ended_from_outside_is_no_result(toy: Path) -> None:
+    imports = "import os, signal\nfrom sash.core.two import known\n\n\n"
+    write(toy, "tests/core/test_two.py", imports + "def test_a():\n    os.kill(os.getpid(), signal.SIGTERM)\n")
+    with pytest.raises(SystemExit, match="the same command goes on from here"):
+        main(["run", "core", "--count", "12", "--no-spark"], toy)
+    assert outcomes(toy) == {}
+
+
 def test_a_map_is_made_and_used(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("coverage")
     write(toy, "tests/core/test_broken.py", "def test_broken():\n    assert not 'now'\n")
