@@ -1,0 +1,41 @@
+"""A stream of packets without Spark, second by second, for runs in which work is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.packet_panes import PACKETS, START, Traffic
+from sash.core.time import SECOND
+from sash.engine.settings import DEFAULT_POLICY
+from tests.support.numpy_pass import Columns, NumpyPipeline
+from tests.support.sparkless_session import SparklessSession
+
+_TRAFFIC = Traffic(rate=50, addresses=10, ports=5)
+# The same packets in each second: what is counted does not depend on them.
+_PACKETS = _TRAFFIC.packets(np.random.default_rng(1))
+
+
+class PacketSession(SparklessSession):
+    """Time is in seconds since the beginning of the stream; windows and slides begin at multiples of 100 s."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"policy": DEFAULT_POLICY, **settings})
+        self.declare(PACKETS, NumpyPipeline)
+        self.seconds = 0
+
+    def go_on(self, seconds: int = 1) -> None:
+        """One micro-batch of so many seconds."""
+        self.push(PACKETS.name, packets(self.seconds, seconds))
+        self.seconds += seconds
+
+    @property
+    def answers(self) -> int:
+        return sum(query.answered for query in self.queries.values())
+
+
+def packets(first: int, seconds: int) -> Columns:
+    offsets = 1 + np.arange(_TRAFFIC.rate) * SECOND // _TRAFFIC.rate
+    stamps = [START + (first + second) * SECOND + offsets for second in range(seconds)]
+    return {**{name: np.tile(column, seconds) for name, column in _PACKETS.items()}, "_us": np.concatenate(stamps)}

@@ -1,0 +1,33 @@
+"""What an answer costs where N queries ask for sums by source, each over a window of its own: the workload W1."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.engines import texts_of
+from benchmarks.run_multi_query import workload
+from tests.work.counting import calls
+from tests.work.packets import PacketSession
+
+# Queries, micro-batches of five seconds, and the calls per answer that were counted. Of many queries more are due at
+# once: they share a scan, and what a micro-batch costs by itself.
+COUNTED = [(10, 12, 293.9), (1_000, 4, 87.0)]
+# What may be added before somebody has to look: five in a hundred.
+MARGIN = 1.05
+
+
+@pytest.mark.parametrize(("queries", "micro_batches", "per_answer"), COUNTED)
+def test_calls_per_answer(queries: int, micro_batches: int, per_answer: float) -> None:
+    with PacketSession() as session:
+        for number, text in enumerate(texts_of("W1", workload(None)[:queries])):
+            session.register(text, f"q{number}")
+        # The longest windows have a hundred seconds.
+        for _ in range(20):
+            session.go_on(5)
+        before = session.answers
+        with calls() as called:
+            for _ in range(micro_batches):
+                session.go_on(5)
+        answers = session.answers - before
+        assert answers > 2 * queries
+        assert called.total <= MARGIN * per_answer * answers, f"{answers} answers: {called.dearest()}"
