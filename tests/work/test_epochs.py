@@ -60,9 +60,9 @@ def test_the_last_hundred_of_a_thousand_epochs_cost_what_the_first_cost(
         # One in a hundred: numbers of epochs and of tuples get more digits.
         assert last_steps.bytes <= 1.01 * first_steps.bytes
 
-        # Each micro-batch writes its intent, its entry and the manifest. With a snapshot come a file for each pane
-        # table, what may be gone back to, and the manifest once more. Each file is written, synced and renamed, and its
-        # name is synced. What the snapshot makes superfluous is removed: the entries, and what was gone back to before.
+        # Each micro-batch writes its intent, its entry and the manifest. A snapshot adds a file for each pane table, a
+        # file of what to go back to, and the manifest once more. Each file is written, synced and renamed, and its name
+        # is synced. A snapshot removes the entries before the last snapshot, that one's tables, and what to go back to.
         written = 3 * COUNTED + (TABLES + 2) * COUNTED // SNAPSHOT_EVERY
         removed = COUNTED + (TABLES + 1) * COUNTED // SNAPSHOT_EVERY
         steps = {"write": written, "sync": 2 * written, "rename": written, "remove": removed}
