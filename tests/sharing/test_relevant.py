@@ -1,81 +1,83 @@
-"""The relevant set of a reading: found by terms, it is the one that a search of all stored predicates finds."""
+"""What is stored is found by the terms of predicates: as many covers are found as by going through everything."""
 
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import event, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.core.time import SECOND
 from sash.core.window import TimeWindow
 from sash.plan.expressions import RowExpression
-from sash.plan.predicates import Atom, disjunction
+from sash.plan.predicates import Atom, Conjunction, disjunction
 from sash.sharing.choose import Load
 from sash.sharing.covers import find_cover
 from sash.sharing.relevant import StoredPartials, relevant_set
+from sash.synopses.covered import Covered
 from sash.synopses.partials import Partial
 from sash.synopses.readings import Reading, TableName
 
-LENGTH = RowExpression("length", pa.int32(), ("length",))
-# Protocols exclude each other; a port and a protocol may be those of one packet.
-ATOMS = [*(Atom("protocol", "=", number) for number in range(5)), Atom("port", "=", 80), Atom("port", "=", 443)]
-TERMS = st.sets(st.sets(st.sampled_from(ATOMS), min_size=1, max_size=2).map(frozenset), min_size=1, max_size=3)
-KINDS = st.sampled_from([("rows", "sum"), ("rows", "max"), ("rows", "count", "max")])
+V = RowExpression("v", pa.int32(), ("v",))
 
 
-def predicate(terms: set[frozenset[Atom]]) -> RowExpression:
-    found = disjunction(terms)
-    return RowExpression(str(found), pa.bool_(), ("protocol", "port"), terms=found)
+def where(*values: int) -> RowExpression:
+    """v is one of some values."""
+    made = disjunction(frozenset({Atom("v", "=", value)}) for value in values)
+    return RowExpression(str(made), pa.bool_(), ("v",), made)
 
 
-def partials(kinds: tuple[str, ...], where: RowExpression) -> tuple[Partial, ...]:
-    return tuple(Partial(kind, None if kind == "rows" else LENGTH, where) for kind in kinds)
+def terms(predicate: RowExpression) -> set[Conjunction]:
+    assert predicate.terms is not None
+    return set(predicate.terms.terms)
 
 
-@given(
-    kinds=KINDS,
-    wanted=TERMS.map(predicate),
-    others=st.lists(st.tuples(KINDS, TERMS.map(predicate)), max_size=14),
-    gone=st.lists(st.integers(0, 13), unique=True, max_size=6),
-)
-def test_nothing_is_missed_by_looking_at_common_terms(
-    kinds: tuple[str, ...],
-    wanted: RowExpression,
-    others: list[tuple[tuple[str, ...], RowExpression]],
-    gone: list[int],
+def partials(predicate: RowExpression) -> list[Partial]:
+    return [Partial("rows", None, predicate), Partial("sum", V, predicate)]
+
+
+def reading(predicate: RowExpression) -> Reading:
+    return Reading(TableName(()), TimeWindow(10, 2), tuple(partials(predicate)))
+
+
+def covered(wanted: RowExpression, stored: StoredPartials) -> Covered | None:
+    return relevant_set(reading(wanted), stored, Load(1), "always").covered
+
+
+predicates = st.sets(st.integers(0, 5), min_size=1, max_size=4).map(lambda values: where(*sorted(values)))
+
+
+@given(predicates, st.lists(predicates, max_size=12))
+def test_the_terms_find_what_a_search_through_everything_finds(
+    wanted: RowExpression, known: list[RowExpression]
 ) -> None:
-    stored = StoredPartials()
-    for each in others:
-        stored.add(partials(*each))
-    for place in gone:
-        if place < len(others):
-            stored.remove(partials(*others[place]))
-    left = [each for place, each in enumerate(others) if place not in gone]
-    every = {partial for each in left for partial in partials(*each)}
-    assert set(stored) == every
-
-    reading = Reading(
-        TableName(()), TimeWindow(10 * SECOND, 5 * SECOND), partials(kinds, wanted), sensitive="sum" in kinds
-    )
-    found = relevant_set(reading, stored, Load(SECOND), "always")
-    if all(partial in every for partial in reading.partials):
-        assert found.covered is None
-        return
-    usable = sorted(
-        {where for _, where in left if where != wanted and set(partials(kinds, where)) <= every},
-        key=lambda each: each.sql,
-    )
+    stored = StoredPartials(partial for predicate in known for partial in partials(predicate))
+    others = sorted({each for each in known if each != wanted}, key=lambda each: each.sql)
+    all_terms = [each.terms for each in others if each.terms is not None]
     assert wanted.terms is not None
-    cover = find_cover(
-        wanted.terms,
-        [each.terms for each in usable if each.terms is not None],
-        sensitive=reading.sensitive,
-        subtractable=all(partial.subtractable for partial in reading.partials),
-    )
-    event("covered" if cover is not None else "not covered")
-    if cover is None:
-        assert found.covered is None
-    else:
-        assert found.covered is not None
-        assert found.covered.added == tuple(usable[place] for place in cover.added)
-        assert found.covered.subtracted == tuple(usable[place] for place in cover.subtracted)
+    found = None if wanted in known else find_cover(wanted.terms, all_terms, sensitive=True, subtractable=True)
+    cover = covered(wanted, stored)
+    assert (cover is None) == (found is None)
+    if found is not None:
+        assert cover == Covered(
+            tuple(others[place] for place in found.added), tuple(others[place] for place in found.subtracted)
+        )
+
+
+@given(st.lists(predicates, max_size=8), st.data())
+def test_what_goes_is_forgotten(known: list[RowExpression], data: st.DataObject) -> None:
+    """As many readings as came: a predicate stays as long as one of them is left."""
+    stored = StoredPartials(partial for predicate in known for partial in partials(predicate))
+    left = list(known)
+    for predicate in data.draw(st.permutations(known)):
+        stored.remove(partials(predicate))
+        left.remove(predicate)
+        assert set(stored) == {partial for each in left for partial in partials(each)}
+        assert all(stored.readings(partial) == left.count(predicate) for partial in partials(predicate))
+        related = stored.predicates_with(terms(predicate))
+        assert related == {each for each in left if not terms(each).isdisjoint(terms(predicate))}
+
+
+def test_everything_that_a_reading_needs_is_stored() -> None:
+    stored = StoredPartials([*partials(where(1)), Partial("rows", None, where(2))])
+    assert covered(where(1, 2), stored) is None
+    stored.add(partials(where(2)))
+    assert covered(where(1, 2), stored) == Covered((where(1), where(2)), ())
