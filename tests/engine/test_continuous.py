@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ import pytest
 
 import sash
 from sash.core.time import SECOND, to_micros
+from tests.support.files import placed
 from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition, answer_of_changes
 
@@ -69,9 +69,8 @@ def tuples(seed: int, parts: int = 5, per_part: int = 14) -> list[pa.Table]:
 def write(parts: list[pa.Table], directory: Path, first: int = 0) -> None:
     directory.mkdir(exist_ok=True)
     for i, part in enumerate(parts, first):
-        path = directory / f"part-{i:03d}.parquet"
-        pq.write_table(part, path)
-        os.utime(path, (1_600_000_000 + i, 1_600_000_000 + i))
+        with placed(directory / f"part-{i:03d}.parquet", i) as path:
+            pq.write_table(part, path)
 
 
 def declare(session: sash.Session, directory: Path, names: str = "st", files: int = 1) -> None:

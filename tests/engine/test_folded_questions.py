@@ -22,7 +22,6 @@ from tests.support.oracle import same_rows
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import START, stream
 from tests.support.threads import join, start
-from tests.support.without_spark import do_without_spark
 
 COLUMNS = "ts TIMESTAMP, k INT, g STRING, w BIGINT, d DECIMAL(12, 2), x DOUBLE, f FLOAT, b BOOLEAN, day DATE"
 SCHEMA = pa.schema(
@@ -125,7 +124,6 @@ def test_a_session_takes_back_what_has_left(
     isolation: str, aggregate: str, is_reversible: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six of eight sub-windows are folded when the stream goes on by seven seconds."""
-    do_without_spark(monkeypatch)
 
     def rows_of(numbers: range) -> pa.Table:
         return tuples(*((number + 0.5, k, number) for number in numbers for k in (0, 1, 1)))

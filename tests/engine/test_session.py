@@ -20,6 +20,7 @@ import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_datetime, to_micros
 from sash.engine.streams.live import IdleWatch
+from tests.support.files import placed
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark
@@ -31,8 +32,8 @@ def write(directory: Path, number: int, rows: list[tuple[float | None, int, int]
     directory.mkdir(exist_ok=True)
     stamps = [None if seconds is None else START + round(seconds * SECOND) for seconds, _, _ in rows]
     table = pa.table([pa.array(stamps, SCHEMA[0].type), [k for _, k, _ in rows], [v for _, _, v in rows]], SCHEMA)
-    pq.write_table(table, directory / f"part-{number:03d}.parquet")
-    os.utime(directory / f"part-{number:03d}.parquet", (1_600_000_000 + number,) * 2)
+    with placed(directory / f"part-{number:03d}.parquet", number) as path:
+        pq.write_table(table, path)
 
 
 def create(session: sash.Session, directory: Path, clauses: str = "") -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.spark
 ROWS = 200_000
 # Minutes of work, all pairs of the rows. A task looks up between two rows of `a`, or between two batches of a file.
 LONG = "SELECT COUNT(*) AS n FROM s [RANGE 1 min] a JOIN s [RANGE 1 min] b ON a.v <> b.v - 1000000"
+_BATCH = "spark.sql.parquet.columnarReaderBatchSize"
 EASY = "SELECT v FROM s [RANGE 1 min] ORDER BY v"
 
 
@@ -29,7 +30,10 @@ def session(spark: Any, request: pytest.FixtureRequest) -> Iterator[sash.Session
     with sash.connect(spark=spark) as made:
         made.create_stream("s", frame, timestamp="ts", keep="1 min", keep_in=request.param)
         made.run()
+        # A task sees that it is to end between two batches of a file: with small ones, however slow the machine is.
+        spark.conf.set(_BATCH, "64")
         yield made
+        spark.conf.unset(_BATCH)
 
 
 def jobs(session: sash.Session) -> list[int]:
