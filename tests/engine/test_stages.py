@@ -44,7 +44,8 @@ PLACES = {"here": (HERE, HERE), "there": (THERE, THERE), "both": (THERE, HERE)}
 PARTS = {name: tuples(seed, parts=4) for seed, name in enumerate(STREAMS, 11)}
 
 
-@pytest.fixture(scope="module", params=PLACES)
+# Executors alone cost most of the time, and "both" has their operators and what they leave in the checkpoint.
+@pytest.fixture(scope="module", params=["here", "both", pytest.param("there", marks=pytest.mark.deep)])
 def changes(request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the queries give, with a restart from the checkpoint after two micro-batches."""
     directory = tmp_path_factory.mktemp(request.param)
