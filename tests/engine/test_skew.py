@@ -103,6 +103,8 @@ def test_the_definitions_answer(expected: dict[str, pa.Table]) -> None:
             assert answer_of_changes(expected[name], now) == definition.answer(text, now), (name, now)
 
 
+# All queries on executors take long; the test below has one of them, tests/operators/test_shares.py all without Spark.
+@pytest.mark.deep
 def test_divided_buckets_give_the_same_changes(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, expected: dict[str, pa.Table]
 ) -> None:
