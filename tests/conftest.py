@@ -13,7 +13,7 @@ from tests.support.examples import load_profile
 
 load_profile()
 # For JVMs that live minutes: the optimising compiler would take half of their processor time and give it back later.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC")
 NO_JAVA = workers.why_no_java()
 
 
