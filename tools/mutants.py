@@ -417,8 +417,8 @@ def make_map(options: argparse.Namespace, root: Path) -> None:
             data[half] = packed(lines for _, lines in measured) | {"failed": failed}
             print(f"{half}: {len(data[half]['tests'])} test functions, {time.monotonic() - began:.0f} s")
             print("failed without any mutant, and are left out of runs:", *failed or ["none"], flush=True)
-    options.map.parent.mkdir(parents=True, exist_ok=True)
-    options.map.write_text(json.dumps(data))
+            options.map.parent.mkdir(parents=True, exist_ok=True)
+            options.map.write_text(json.dumps(data))  # runs may begin with the first half
 
 
 def measure(copy: Copy, stage: Stage) -> tuple[list[str], Lines]:

@@ -259,6 +259,10 @@ ERRORS = [
     ("SELECT a.src FROM packets [NOW] a JOIN packets [NOW] b ON a.src = «c».src, packets [NOW] c", "unknown stream or"),
     ("SELECT a.src FROM packets [NOW] a JOIN trades [NOW] b USING («src»)", "unknown column 'src'"),
     (
+        "SELECT a.src FROM packets [NOW] a JOIN (SELECT ts AS port FROM packets [NOW]) b USING («port»)",
+        "= cannot compare INT with TIMESTAMP",
+    ),
+    (
         "SELECT a.src FROM packets [NOW] a JOIN packets [NOW] b ON «a.ok = b.ts»",
         "cannot compare BOOLEAN with",
     ),

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sash.language import CreateStream, parse
+from sash.language.expressions.coercion import common_type
 from sash.language.types import identifier, spark_name, spark_schema
 
 TYPES = [
@@ -40,6 +41,22 @@ def test_both_ways(name: str, type: pa.DataType) -> None:
 def test_a_type_that_spark_has_not() -> None:
     with pytest.raises(ValueError, match="uint8"):
         spark_name(pa.uint8())
+
+
+@pytest.mark.parametrize(
+    ("other", "common"),
+    [
+        (pa.int8(), pa.int64()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(5, 2), pa.float64()),
+        (pa.bool_(), pa.bool_()),
+        (pa.binary(), pa.binary()),
+        (pa.date32(), pa.date32()),
+        (pa.list_(pa.int32()), None),
+    ],
+)
+def test_what_a_string_is_compared_as(other: pa.DataType, common: pa.DataType | None) -> None:
+    assert common_type(pa.string(), other) == common_type(other, pa.string()) == common
 
 
 def test_identifiers() -> None:

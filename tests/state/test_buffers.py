@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from sash.core.changes import NEVER, Changes
 from sash.core.errors import CheckpointError
 from sash.core.pattern import UpdatePattern
 from sash.state import Buffer, CalendarQueue, Chunk, Fifo, Hashed, State, buffer_for, files
+from sash.state.buffers import MOST_CHUNKS
 
 SCHEMA = pa.schema([("v", pa.int64())])
 GOLDEN = Path(__file__).parents[1] / "golden" / "update_patterns.json"
@@ -117,6 +119,15 @@ def test_many_small_chunks_become_few(kind: str) -> None:
     assert len(buffer.chunks) < 60
 
 
+def test_a_partition_keeps_eight_chunks_and_no_more() -> None:
+    buffer = Hashed(slots=1)
+    for i in range(MOST_CHUNKS):
+        buffer.add(tuples((i, i + 1_000, i)))
+    assert len(buffer.chunks) == MOST_CHUNKS == 8
+    buffer.add(tuples((8, 1_008, 8)))
+    assert len(buffer.chunks) == 1 and held(buffer, 0) == list(range(9))
+
+
 def test_the_pattern_chooses_the_buffer() -> None:
     kinds = {pattern: type(buffer_for(pattern, span=10)) for pattern in UpdatePattern}
     assert kinds == {
@@ -143,6 +154,16 @@ def test_an_epoch_writes_only_the_chunks_that_it_made(tmp_path: Path) -> None:
     assert again.counters == {"left": 2} and again.tuples == 2
     same, unchanged = files.store(tmp_path, 0, "3.arrow", again, durable=True)
     assert unchanged == after and same.tuples == 2 and not (tmp_path / "3.arrow").exists()
+
+
+def test_what_a_task_has_added_is_read_once_per_process(tmp_path: Path) -> None:
+    state, manifest = files.store(tmp_path, 0, "1.arrow", State({"left": (Chunk(tuples((0, 9, 0))),)}), durable=False)
+    added = replace(state, own={"left": (Chunk(tuples((1, 9, 1))),)})
+    files.extend(manifest, files.store_own(tmp_path, 0, "2.arrow", added, durable=False))
+    for file in files.files_of(manifest):
+        (tmp_path / file).unlink()
+    again = files.load(tmp_path, 0, manifest)
+    assert [int(chunk.tuples.ids[0, 0]) for chunk in again.chunks("left")] == [0, 1]
 
 
 def test_a_damaged_state_file_is_refused(tmp_path: Path) -> None:

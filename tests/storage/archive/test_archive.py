@@ -45,6 +45,7 @@ def created(directory: Path, **changed: Any) -> Archive:
         ({"g": None, "e": None, "strategy": "rebuild"}, "PARTITION AUTO chooses"),
         ({"bucket_bytes": 0}, "holds nothing"),
         ({"schema": pa.schema({"customer": pa.list_(pa.int64())})}, "have no order"),
+        ({"schema": pa.schema({"customer": pa.month_day_nano_interval()})}, "have no order"),
         ({"schema": pa.schema({"customer": pa.int64(), "_sash_expires": pa.int64()})}, "the archive's own"),
         ({"schema": pa.schema([("customer", pa.int64()), ("a", pa.int64()), ("a", pa.int8())])}, "two columns"),
         ({"schema": pa.schema({"customer": pa.int64(), "u": pa.month_day_nano_interval()})}, "Parquet cannot hold"),
