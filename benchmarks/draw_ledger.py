@@ -29,7 +29,11 @@ PANELS = {("%",): "linear", ("times",): "log", ("s", "ms", "µs"): "log"}
 
 
 def measured_at(row: Row) -> str:
+    tuples = dict(each.split(" ") for each in row["tuples"].split("; "))
+    packets = {use: f"{int(tuples[use]):,}" for use in ("w1_5s", "w1_20s", "native_1", "native_40", "rescan")}
     return (
+        f"Packets: Sash {packets['w1_5s']} (5 s) and {packets['w1_20s']} (20 s), native Spark {packets['native_1']} "
+        f"(N = 1) and {packets['native_40']} (N = 40), DuckDB {packets['rescan']}; the rate counts. "
         f"Commit {row['commit']}, {row['date'].partition('T')[0]}, {row['cores']} cores, "
         f"Spark {row['spark']}, Python {row['python']}, load average {row['load']} at the start."
     )

@@ -58,7 +58,6 @@ from tools.mutations import PACKAGES, Mutant, choose, package_of  # noqa: E402
 
 KILLED, TIMED_OUT, EQUIVALENT = "killed", "killed by timeout", "equivalent"
 SURVIVED, UNDECIDED = "survived", "survived without spark"
-LONG = ("deep", "torture")  # markers of tests that no mutant waits for
 NO_TESTS = 5  # pytest's exit code
 FEW_FILES = 8  # of the stage "nearest": pytest imports all files of a stage before it runs the first test
 MOST_TESTS = 200  # of the stage "line"
@@ -74,7 +73,7 @@ class Suite:
     def __init__(self, root: Path) -> None:
         paths = [path for folder in ("src", "tests", "benchmarks", "tools") for path in (root / folder).rglob("*.py")]
         self.texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in sorted(paths)}
-        self.files = [path for path, text in self.texts.items() if is_test(path, text)]
+        self.files = [path for path in self.texts if Path(path).name.startswith("test_")]
         self.names = {module_name(path): path for path in self.texts}
         self.importers: dict[str, set[str]] = defaultdict(set)
         imports = {path: set(self._imports(path)) for path in self.texts}
@@ -124,10 +123,6 @@ class Suite:
 
 def module_name(path: str) -> str:
     return path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def is_test(path: str, text: str) -> bool:
-    return Path(path).name.startswith("test_") or (path.startswith("src/") and ">>> " in text)
 
 
 def file_of(test: str) -> str:
@@ -257,7 +252,7 @@ class Copy:
     def _fails_anyway(self, test: str, stage: Stage) -> bool:
         if test.startswith("timeout") or function_of(test) in self.trusted:
             return False
-        files = [file_of(test)] if (self.tree / file_of(test)).exists() else stage.files
+        files = [file_of(test)] if file_of(test) in stage.files else stage.files  # a crash has no file
         failed = self.run(Stage("control", stage.half, files, only=[test]))
         if failed and "::" not in test:
             raise SystemExit(f"without any mutant: {failed[0]}")
@@ -270,9 +265,9 @@ class Copy:
         told, log = self.folder / "told.json", self.folder / "log.txt"
         told.write_text(json.dumps({"only": stage.only, "skip": stage.skip}))
         command = [sys.executable, *before, "-m", "pytest", "-q", "-p", "mutants_plugin", "-p", "no:cacheprovider"]
-        command += ["-m", self._selection(stage.half), "--timeout=0"]
-        command += ["--hypothesis-seed=0", *(["-n0"] if importlib.util.find_spec("xdist") else [])]
-        command += [*(["-x"] if stop else []), *stage.files]
+        selection = f"{'spark' if stage.half == 'spark' else 'not spark'} and not deep"
+        command += ["-m", selection, "--timeout=0", "--hypothesis-seed=0", "-n0", *(["-x"] if stop else [])]
+        command += stage.files
         environment = self._environment(told, own_numba)
         with log.open("w") as out:
             self.process = subprocess.Popen(
@@ -289,12 +284,6 @@ class Copy:
             return [f"timeout: {result['running']}"]
         last = log.read_text(errors="replace").strip().rpartition("\n")[2]
         return list(result["failed"]) or ([] if code in (0, NO_TESTS) else [f"pytest's exit code {code}: {last}"])
-
-    def _selection(self, half: str) -> str:
-        """An expression for `-m`, in which pytest refuses markers that the project does not have."""
-        project = tomllib.loads((self.tree / "pyproject.toml").read_text(encoding="utf-8"))
-        known = {marker.partition(":")[0] for marker in project["tool"]["pytest"]["ini_options"]["markers"]}
-        return " and ".join(["spark" if half == "spark" else "not spark", *(f"not {x}" for x in LONG if x in known)])
 
     def _environment(self, told: Path, own_numba: bool) -> dict[str, str]:
         # Not the tree itself: tests start processes in folders with a package `benchmarks` of their own.
@@ -370,11 +359,13 @@ def attempt(mutant: Mutant, halves: Iterable[str], copies: Copies, tests: Suite,
 def to_try(options: argparse.Namespace, root: Path) -> Iterator[tuple[Mutant, tuple[str, ...]]]:
     """The mutants that have no result yet, with the halves of the tests that remain."""
     results, equivalent = read_results(options.results), read_equivalent(root)
+    halves = ("plain",) if options.no_spark else ("plain", "spark")
     for mutant in choose(root, options.packages, options.count, options.seed):
         before = results.get(mutant.id, {})
         if before.get("diff") != mutant.diff((root / mutant.path).read_bytes()):
-            halves = ("plain",) if options.no_spark else ("plain", "spark")
             yield mutant, () if mutant.id in equivalent else halves
+        elif before["outcome"] in (SURVIVED, UNDECIDED) and options.survivors:
+            yield mutant, halves
         elif before["outcome"] == UNDECIDED and not options.no_spark:
             yield mutant, ("spark",)
 
@@ -496,6 +487,7 @@ def parser(root: Path) -> argparse.ArgumentParser:
         each.add_argument("--profile", help="HYPOTHESIS_PROFILE of the tests")
     added["map"].add_argument("--spark", action="store_true", help="also for the tests with a JVM")
     added["run"].add_argument("--no-spark", action="store_true", help="leave the tests with a JVM to a later run")
+    added["run"].add_argument("--survivors", action="store_true", help="try survivors again: there are new tests")
     added["run"].add_argument("--timeout", type=float, default=300, help="seconds for one test (%(default)s)")
     return top
 

@@ -15,7 +15,7 @@ from tests.engine.test_session import write
 from tests.support.streams import START
 from tests.support.window_victim import STEPS, store_window
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,7 +24,7 @@ def run_victim(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("step", [STEPS[0], *(pytest.param(step, marks=pytest.mark.deep) for step in STEPS[1:])])
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.usefixtures("spark")
 def test_killed_and_continued(tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str) -> None:
     """Before an epoch is committed its files are there already; after it, those that it made leave are there still.
@@ -61,7 +61,6 @@ def written(directory: Path) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.deep
 def test_panes_in_the_cluster(tmp_path: Path) -> None:
     """Killed after files were written, after an epoch was committed, after files were let go; continued each time."""
     for part in range(6):

@@ -14,6 +14,8 @@ import os
 from hypothesis import HealthCheck, settings
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+if PROFILE not in ("quick", "ci", "deep"):
+    raise ValueError(f"HYPOTHESIS_PROFILE is quick, ci or deep, not {PROFILE!r}")
 
 
 def examples(deep: int) -> int:

@@ -153,7 +153,7 @@ def project(tmp_path: Path) -> Path:
     write(tmp_path, "src/sash/__init__.py", "")
     write(tmp_path, "src/sash/core/__init__.py", "")
     write(tmp_path, "src/sash/core/far.py", "def far(a):\n    return a < 1\n")
-    write(tmp_path, "src/sash/core/near.py", 'from sash.core.far import far\n"""\n>>> 1\n"""\n')
+    write(tmp_path, "src/sash/core/near.py", "from sash.core.far import far\n")
     write(tmp_path, "tests/core/test_far.py", "from sash.core import far\n")
     write(tmp_path, "tests/core/test_another.py", "import sash.core.far\n")
     write(tmp_path, "tests/support/helper.py", "from sash.core.near import far\n")
@@ -173,7 +173,7 @@ def test_without_a_map_imports_give_the_order(project: Path, monkeypatch: pytest
     found = {stage.name: stage.files for stage in stages(mutant_of(project), "plain", tests, LineMap({}, tests))}
     assert found == {
         "nearest": ["tests/core/test_far.py"],
-        "direct": ["tests/core/test_another.py", "src/sash/core/near.py"],
+        "direct": ["tests/core/test_another.py"],
         "transitive": ["tests/core/test_near.py"],
         "rest": ["tests/core/test_nothing.py"],
     }
@@ -212,7 +212,11 @@ def test_a_map_of_other_sources_is_not_asked(project: Path) -> None:
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:schemathesis")  # half of the time that pytest takes to start
-    write(tmp_path, "pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["src"]\nmarkers = ["spark: a JVM"]\n')
+    write(
+        tmp_path,
+        "pyproject.toml",
+        '[tool.pytest.ini_options]\npythonpath = ["src"]\nmarkers = ["spark: a JVM", "deep: hours"]\n',
+    )
     write(tmp_path, "src/sash/__init__.py", "")
     write(tmp_path, "src/sash/core/__init__.py", "")
     two = "def known(a):\n    return a in ()\n\n\ndef unknown(a):\n    return a is a\n"
@@ -248,6 +252,17 @@ def test_a_run_kills_and_resumes_and_reports(toy: Path, capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert "equivalent: nobody calls it" in printed
     assert "all                  2           1       1     100.0" in printed
+
+
+def test_a_survivor_is_tried_again_when_it_has_a_test(toy: Path) -> None:
+    main(["run", "core", "--no-spark"], toy)
+    (toy / "tests/core/test_new.py").write_text(
+        "from sash.core.two import unknown\n\n\ndef test_it():\n    assert unknown(1)\n"
+    )
+    main(["run", "core", "--no-spark"], toy)
+    assert outcomes(toy)[SURVIVOR] == "survived without spark"
+    main(["run", "core", "--no-spark", "--survivors"], toy)
+    assert mutants.read_results(toy / "build" / "mutants" / "1.jsonl")[SURVIVOR]["outcome"] == "killed"
 
 
 def test_a_test_that_always_fails_kills_nothing(toy: Path) -> None:

@@ -33,7 +33,7 @@ class Calls:
     @property
     def by_function(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for code, number in self._every.items():
+        for code, number in self._every.copy().items():  # functions may still be counted
             if code.co_filename.startswith(_PACKAGE):
                 place = code.co_filename.removeprefix(_PACKAGE)
                 found[f"{place[1:]}:{code.co_firstlineno} {code.co_qualname}"] += number

@@ -9,46 +9,24 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-import sash
 from sash.scheduling.group import Group
 from sash.server.page import answer, queries, schedule, sharing
 from sash.server.watch import Watch
 from sash.transactions import ISOLATION_LEVELS, Optimistic, Serial
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
+from tests.work.counting import Calls, calls
 
-PACKAGE = str(Path(sash.__file__).parent)
 FEW, MANY = 100, 1_000
 # Ten times the queries: ten times the calls. What a look costs however few there are makes it less.
 RATIO = 10.1
-
-
-class PythonCalls:
-    """How often functions of the package were called inside of `with`."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> PythonCalls:
-        sys.setprofile(self._see)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        sys.setprofile(None)
-
-    def _see(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            self.count += 1
 
 
 # -- populations: how the queries of a session are spread -----------------------------------------------
@@ -87,21 +65,21 @@ def with_predicates(number: int) -> str:
 class CountedHoldings(Serial):
     """The level `serial`, under which every read holds the lock; under the others one does that could not do without.
 
-    How many calls were made in each holding is counted while `calls` are; `between` is called after each.
+    `holdings` are how many of `calls` were made in each; `between` is called after each.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = PythonCalls()
+        self.calls = Calls()
         self.holdings: list[int] = []
         self.between: Callable[[], None] = lambda: None
 
     @contextmanager
     def read(self) -> Iterator[None]:
-        before = self.calls.count
+        before = self.calls.total
         with self.slide():
             yield
-        self.holdings.append(self.calls.count - before)
+        self.holdings.append(self.calls.total - before)
         self.between()
 
 
@@ -170,9 +148,9 @@ COVER: tuple[Look, int] = (lambda session: session.explain(COVERED), 370)
 
 def calls_of(look: Look, session: SparklessSession) -> int:
     look(session)
-    with PythonCalls() as calls:
+    with calls() as called:
         look(session)
-    return calls.count
+    return called.total
 
 
 def check_linear(look: Look, population: Callable[[int], str], most: int) -> None:
@@ -201,10 +179,10 @@ def test_a_micro_batch_waits_for_one_pane_table_at_most(look: str) -> None:
     level = session._isolation
     assert isinstance(level, CountedHoldings)
     LOOKS[look][0](session)
-    level.holdings, level.calls.count = [], 0
-    with level.calls:
+    level.holdings.clear()
+    with calls() as level.calls:
         LOOKS[look][0](session)
-    assert max(level.holdings) <= 2 * level.calls.count / len(KEYS)
+    assert max(level.holdings) <= 2 * level.calls.total / len(KEYS)
 
 
 def test_a_pane_table_and_its_queries_are_as_of_one_moment() -> None:

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 class SparkPass(Protocol):
     """The passes over one micro-batch. What `aggregate` returns goes to the log, and comes back from there."""
 
+    @property
+    def is_streaming(self) -> bool:
+        """Micro-batches come, and not one batch that is all there is."""
+
+    @property
+    def is_local(self) -> bool:
+        """Executors see the files of this machine."""
+
     def aggregate(self, batch: DataFrame, tables: list[PaneTable]) -> pa.Table:
         """The partials that some pane tables want of a micro-batch."""
 
@@ -55,14 +63,6 @@ class SparkPass(Protocol):
 
 class SparkPipeline(SparkPass, Protocol):
     """A stream's Spark query, and what only some streams, or a failed pass, ask of it."""
-
-    @property
-    def is_streaming(self) -> bool:
-        """Micro-batches come, and not one batch that is all there is."""
-
-    @property
-    def is_local(self) -> bool:
-        """Executors see the files of this machine."""
 
     @property
     def session(self) -> SparkSession: ...

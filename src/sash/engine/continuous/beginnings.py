@@ -54,7 +54,7 @@ class PlanPanes:
         missed = None if seen.before is None else self._end(seen.before)
         if seen.earliest is None or seen.late is None or seen.earliest >= seen.late:
             return self.noted(Beginning(None, missed), seen, None)
-        # Where the first tuple is that was not too late, nobody says: not behind the last one.
+        # Late tuples hide where the others begin, which is no later than `latest`.
         if seen.latest is None or seen.latest < seen.late:
             return Beginning(None, missed)
         return Beginning(self._end(seen.latest) - self.length, missed)

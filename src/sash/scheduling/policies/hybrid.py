@@ -11,7 +11,7 @@ from sash.scheduling.planning import plan_periods
 from sash.scheduling.policies.conservative import Conservative
 
 # So many groups of sub-groups are remembered with their plans.
-_REMEMBERED = 4_096
+_REMEMBERED = 64
 
 
 class Hybrid(Conservative):
