@@ -141,6 +141,7 @@ def test_one_time_query_and_lag() -> None:
 
 
 ERRORS = [
+    ("SELECT «length» IS TRUE AS t, COUNT(*) FROM packets [WINDOW 1 min SLIDE 1 min] GROUP BY 1", "IS needs"),
     ("SELECT COUNT(*) FROM «packts» [WINDOW 1 min SLIDE 1 min]", "unknown stream 'packts'; did you mean 'packets'?"),
     ("SELECT COUNT(*) FROM «packets»", "write packets [WINDOW 10 min SLIDE 2 min]"),
     ("SELECT COUNT(*) FROM packets [WINDOW «1500 ms» SLIDE 1 sec]", "nearest: 1 sec or 2 sec"),

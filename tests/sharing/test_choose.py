@@ -20,6 +20,7 @@ from sash.core.window import FOREVER
 from sash.engine.answers.answer import Answer
 from sash.sharing import choose as module
 from sash.sharing.choose import Choice, Load, check_synopsis, choose
+from sash.sharing.prices import access_cost
 from sash.synopses import basic_interval
 from sash.synopses.readings import Reading
 from tests.support.examples import examples
@@ -46,6 +47,16 @@ def windows(count: int, longest: int, aggregate: str = "SUM(v)", slide: int = 1)
 
 
 PANE = Load(SECOND)
+
+
+def test_a_window_without_end_is_one_pane_that_grows() -> None:
+    """Its values are read, whatever the synopsis, and no others."""
+    grown = readings("SELECT k, SUM(v) AS a FROM s [UNBOUNDED SLIDE 1 sec] GROUP BY k")
+    components = sum(len(partial.dtypes) for reading in grown for partial in reading.partials)
+    for kind in ("basic", "interval"):
+        costs = [access_cost(grown, kind, Load(SECOND, groups=groups, rows_per_pane=groups)) for groups in (10, 110)]
+        assert costs[1] - costs[0] == 100 * components
+
 
 # -- by cost -----------------------------------------------------------------------------------------------
 

@@ -166,6 +166,18 @@ def test_what_a_task_has_added_is_read_once_per_process(tmp_path: Path) -> None:
     assert [int(chunk.tuples.ids[0, 0]) for chunk in again.chunks("left")] == [0, 1]
 
 
+def test_what_was_not_used_for_long_is_forgotten(tmp_path: Path) -> None:
+    state = State({"left": (Chunk(tuples((0, 9, 0))),)})
+    manifests = [files.store(tmp_path, bucket, f"{bucket}.arrow", state, durable=False)[1] for bucket in range(64)]
+    files.load(tmp_path, 0, manifests[0])
+    files.store(tmp_path, 64, "64.arrow", state, durable=False)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert files.load(tmp_path, 0, manifests[0]).tuples == 1
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        files.load(tmp_path, 1, manifests[1])
+
+
 def test_a_damaged_state_file_is_refused(tmp_path: Path) -> None:
     _, manifest = files.store(tmp_path, 0, "1.arrow", State({"left": (Chunk(tuples((0, 9, 0))),)}), durable=True)
     files.forget(tmp_path)

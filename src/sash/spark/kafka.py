@@ -38,7 +38,7 @@ def connector(spark: str) -> str:
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
     """
     installed = _numbers(spark)
-    release = max((each for each in _RELEASES if _numbers(each) <= installed), key=_numbers, default=_RELEASES[0])
+    release = max((each for each in _RELEASES if _numbers(each) <= installed), key=_numbers)
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{release}"
 
 

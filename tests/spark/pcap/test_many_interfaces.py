@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from sash.spark.pcap import capture, pcapng
 from sash.spark.pcap.capture import read_capture
 from sash.spark.pcap.pcapng import MOST_INTERFACES, Blocks
 from tests.spark.pcap.test_captures import PACKET, read
-from tests.support.captures import ETHERNET, RAW, enhanced, interface, rows_of, section, simple
+from tests.support.captures import ETHERNET, RAW, block, enhanced, interface, rows_of, section, simple
 
 TENS = [None, 0, 3, 9]
 # Times in powers of two are made exact one by one.
@@ -68,6 +69,14 @@ def test_the_interfaces_of_a_section_are_forgotten_with_it() -> None:
         blocks.take(np.frombuffer(sections(500, interfaces=7), np.uint8))
         assert len(blocks._interfaces) == 7
         assert blocks._interfaces.links.base is None, "a part of an array keeps the whole"
+
+
+def test_an_option_that_goes_past_its_block_is_left_out(tmp_path: Path) -> None:
+    """It says that it has eight bytes, and its block ends after four."""
+    cut = block("<", 1, struct.pack("<HHIHHI", ETHERNET, 0, 0, 14, 8, 77))
+    (tmp_path / "cut").write_bytes(section("<") + cut + enhanced("<", 0, 3_000, PACKET))
+    (tmp_path / "without").write_bytes(section("<") + interface("<", ETHERNET) + enhanced("<", 0, 3_000, PACKET))
+    assert read(tmp_path / "cut") == read(tmp_path / "without")
 
 
 @pytest.mark.parametrize("piece", [512, 10_000, 2**24])
