@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import struct
 import os
 from collections.abc import Iterator
 from itertools import pairwise
@@ -225,7 +226,8 @@ def broken() -> Iterator[tuple[bytes, int, str]]:
     yield b"what is this", 0, "neither pcap nor pcapng"
     yield good + b"\xff" * 16, len(good), "a packet of 4294967295 captured bytes"
     start = section() + interface("<", RAW)
-    yield start + b"\x06\0\0\0\x07\0\0\0" + bytes(8), len(start), "a block whose length is none"
+    for length in (7, 18, 2**28):  # less than any, no multiple of four, more than any
+        yield start + struct.pack("<II", 6, length) + bytes(12), len(start), "a block whose length is none"
     yield start + enhanced("<", 0, 1, PACKET)[:-4] + bytes(4), len(start), "two lengths differ"
     yield start + enhanced("<", 1, 1, PACKET), len(start), "an interface that its section does not have"
     yield section() + simple("<", PACKET), 28, "an interface that its section does not have"
