@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import struct
 import os
+import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
