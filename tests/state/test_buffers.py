@@ -136,6 +136,9 @@ def test_the_pattern_chooses_the_buffer() -> None:
         UpdatePattern.WEAK: CalendarQueue,
         UpdatePattern.STRICT: Hashed,
     }
+    # Its days, four of them, cover the lifetime.
+    queue = buffer_for(UpdatePattern.WEAK, span=10, partitions=4)
+    assert isinstance(queue, CalendarQueue) and (queue.span, queue.partitions) == (3, 4)
 
 
 # -- files ------------------------------------------------------------------------------------------------------
