@@ -128,6 +128,16 @@ def test_a_partition_keeps_eight_chunks_and_no_more() -> None:
     assert len(buffer.chunks) == 1 and held(buffer, 0) == list(range(9))
 
 
+def test_first_in_first_out_keeps_four_times_as_many() -> None:
+    """Two neighbours are merged when there is one more."""
+    buffer = Fifo()
+    for i in range(4 * MOST_CHUNKS):
+        buffer.add(tuples((i, i + 1_000, i)))
+    assert list(map(len, buffer.chunks)) == [1] * 32
+    buffer.add(tuples((32, 1_032, 32)))
+    assert sorted(map(len, buffer.chunks)) == [1] * 31 + [2] and held(buffer, 0) == list(range(33))
+
+
 def test_the_pattern_chooses_the_buffer() -> None:
     kinds = {pattern: type(buffer_for(pattern, span=10)) for pattern in UpdatePattern}
     assert kinds == {
