@@ -239,7 +239,7 @@ ROUNDING = [
     case("CEIL(a)", "DECIMAL(3,1)", (D("-1.5"), D(-1)), (D("1.5"), D(2)), (D("99.9"), D(100)), (None, None)),
     case("CEIL(a)", "DECIMAL(38,0)", (NINES, NINES)),
     case("FLOOR(a)", "DOUBLE", (2.9, 2), (-2.1, -3), (-INF, ERROR), (-1e300, ERROR), (NAN, 0)),
-    case("FLOOR(a)", "BIGINT", (I64, I64)),
+    case("FLOOR(a)", "BIGINT", (I64, I64), (2**53 + 1, 2**53 + 1)),
     case("FLOOR(a)", "DECIMAL(3,1)", (D("-1.5"), D(-2)), (D("1.5"), D(1))),
 ]
 

@@ -96,10 +96,11 @@ class Part:
 
 
 class Known:
-    """`shown`, `spare` and `spare_exp` are the kernel's, by value; `of` are the tuples that it was made of."""
+    """`shown`, `spare` and `spare_exp` are the kernel's, by value; `of` are the tuples that an epoch leaves it with."""
+
+    of: list[Changes]
 
     def __init__(self, schema: pa.Schema, shown: Sequence[Changes], spare: Sequence[Changes], low: int) -> None:
-        self.of = [*shown, *spare]
         self.parts: list[Part] = []
         self._schema = schema
         self._numbering = Numbering(schema)
