@@ -107,3 +107,6 @@ def test_too_many_terms_have_no_normal_form() -> None:
     assert any_of([many[0], None]) is None and all_of([many[0], None]) is None
     eight = [any_of([only(Atom(name, "=", value)) for value in range(8)]) for name in "xy"]
     assert all_of(eight) is None
+    four = any_of([only(Atom("z", "=", value)) for value in range(4)])
+    product = all_of([eight[0], four])
+    assert product is not None and len(product.terms) == MOST_TERMS == 32

@@ -122,6 +122,15 @@ def test_an_exactly_task_that_is_late_goes_with_its_query() -> None:
     assert members(scheduler, 15) == [(5, ("a",)), (10, ("a",)), (15, ("b", "a"))]
 
 
+def test_an_exactly_task_that_is_due_now_owes_nothing() -> None:
+    """Others go before the next multiple that it owes, not before one that is due."""
+    scheduler = LocalScheduler(policy("no-sharing"))
+    scheduler.add("a", "G1", 5, exactly=True, priority=1, now=0)
+    scheduler.add("b", "G1", 10, now=0)
+    assert members(scheduler, 10) == [(5, ("a",)), (10, ("a",)), (10, ("b",))]
+    assert members(scheduler, 25) == [(15, ("a",)), (25, ("b",)), (20, ("a",)), (25, ("a",))]
+
+
 def test_a_query_removed_and_added_again_while_it_runs_is_new() -> None:
     for exactly in (False, True):
         scheduler = scheduler_of(("a", 5), exactly=exactly)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -163,16 +163,20 @@ def test_a_file_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again._seals._known == {again.path(names(found)[1])}
 
 
-def test_a_window_is_dropped_when_nobody_reads_it(tmp_path: Path) -> None:
+def test_a_window_is_dropped_when_nobody_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = WindowFiles(tmp_path / "w")
     files.hold(names(write(files, 1, {10: 1})))
-    began, may_end, gone = threading.Event(), threading.Event(), threading.Event()
+    began, may_end, waits, gone = (threading.Event() for _ in range(4))
+    wait_for = files._nobody_reads.wait_for
+
+    def noted(condition: Callable[[], bool]) -> bool:
+        waits.set()
+        return wait_for(condition)
 
     def read() -> None:
         with files.reading():
             began.set()
             may_end.wait(60)
-            assert len(on_disk(tmp_path)) == 1 and not gone.is_set()
 
     def drop() -> None:
         files.drop()
@@ -181,7 +185,10 @@ def test_a_window_is_dropped_when_nobody_reads_it(tmp_path: Path) -> None:
     reader, dropper = threading.Thread(target=read), threading.Thread(target=drop)
     reader.start()
     assert began.wait(60)
+    monkeypatch.setattr(files._nobody_reads, "wait_for", noted)
     dropper.start()
+    assert waits.wait(60)
+    assert len(on_disk(tmp_path)) == 1 and not gone.is_set()
     may_end.set()
     reader.join()
     assert gone.wait(60)
