@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sash.core.changes import NEVER, Changes
 from sash.core.errors import CheckpointError
 from sash.core.pattern import UpdatePattern
-from sash.state import Buffer, CalendarQueue, Chunk, Fifo, Hashed, State, buffer_for, files
+from sash.state import Buffer, CalendarQueue, Chunk, Fifo, Hashed, State, Working, buffer_for, files
 from sash.state.buffers import MOST_CHUNKS
 
 SCHEMA = pa.schema([("v", pa.int64())])
@@ -149,6 +149,12 @@ def test_the_pattern_chooses_the_buffer() -> None:
     # Its days, four of them, cover the lifetime.
     queue = buffer_for(UpdatePattern.WEAK, span=10, partitions=4)
     assert isinstance(queue, CalendarQueue) and (queue.span, queue.partitions) == (3, 4)
+
+
+def test_an_epoch_that_does_nothing_leaves_the_state_as_it_was() -> None:
+    state = State({"left": (Chunk(tuples((0, 9, 0))),)}, {"left": 1})
+    after = Working(state).finished()
+    assert after == state and after.results == 0
 
 
 # -- files ------------------------------------------------------------------------------------------------------
