@@ -1,6 +1,6 @@
 """Writes docs/reference/ from the tests of the language: what is accepted, what is refused and with which words.
 
-    python tools/make_reference.py
+    python -m tools.make_reference
 
 A chapter is a module of tests/language: its lists of statements, which its tests parse and bind, are its examples.
 Messages are those that the parser or the binder gives now. tests/docs/test_reference_pages.py compares the pages with

@@ -10,7 +10,7 @@ from tools.make_reference import CHAPTERS, PAGES, pages
 @pytest.mark.parametrize("name", ["README.md", *(f"{name}.md" for name in CHAPTERS)])
 def test_a_page_is_what_the_tests_of_the_language_make_of_it(name: str) -> None:
     written = (PAGES / name).read_text(encoding="utf-8")
-    assert written == pages()[name], "run: python tools/make_reference.py"
+    assert written == pages()[name], "run: python -m tools.make_reference"
 
 
 def test_no_page_is_left_over() -> None:
