@@ -301,12 +301,14 @@ def test_what_is_refused(empty: sash.Session, text: str, reason: str) -> None:
 def test_what_an_archive_reads_stays(session: sash.Session, tmp_path: Path) -> None:
     write_parts(tmp_path / "s", 0)
     create(session, tmp_path / "s")
-    session.register("SELECT k FROM s [RANGE 3 sec]", name="q")
+    query = session.register("SELECT k FROM s [RANGE 3 sec]", name="q")
     session.sql(CREATE)
     session.sql(CREATE.replace("ARCHIVE old FROM s", "ARCHIVE older FROM q"))
     with pytest.raises(CatalogError, match="fills the archive older"):
         session.drop_query("q")
+    assert [each["sink"] for each in query.sinks()] == ["archive older"]
     session.sql("DROP ARCHIVE older")
+    assert query.sinks() == []
     session.drop_query("q")
     with pytest.raises(CatalogError, match="fills the archive old;"):
         session.drop_stream("s")
