@@ -22,7 +22,8 @@ _BATCH = "spark.sql.parquet.columnarReaderBatchSize"
 EASY = "SELECT v FROM s [RANGE 1 min] ORDER BY v"
 
 
-@pytest.fixture(scope="module", params=["memory", "cluster"])
+# In the cluster a cancelled task may go on for a minute before it looks up: its cores are not free until then.
+@pytest.fixture(scope="module", params=["memory", pytest.param("cluster", marks=pytest.mark.deep)])
 def session(spark: Any, request: pytest.FixtureRequest) -> Iterator[sash.Session]:
     frame = spark.range(ROWS).selectExpr(
         f"timestamp_micros({START} + id * {10 * SECOND // ROWS}) AS ts", "CAST(id AS INT) AS v"
