@@ -18,6 +18,7 @@ ROW = {
     "spark": "4.3.0",
     "python": "3.11.2",
     "seconds": "600",
+    "tuples": "w1_5s 12000000; w1_20s 24000000; native_1 4000000; native_40 1000000; rescan 6000000",
 }
 
 
