@@ -66,7 +66,7 @@ def main() -> int:
     finally:
         for name in PARTS:
             print(f"{name:11} {outcome(*ran[name]) if name in ran else 'not run'}")
-    return int(any(code for code, _ in ran.values()))  # a part that a signal ends has a negative one
+    return int(any(code for code, _ in ran.values()))  # the code of a part that a signal ends is negative
 
 
 if __name__ == "__main__":

@@ -200,15 +200,10 @@ class QueryCommands:
     # -- for the streams -------------------------------------------------------------------------------
 
     def at(self, stream: str) -> list[CompiledQuery]:
-        """A stream's periodic queries. Micro-batches want the lock, too: they wait for one query at most."""
+        """A stream's periodic queries."""
         with self._shared.lock:
-            registered = list(self._shared.catalog.queries)
-        mine = (query for query in registered if _is_periodic(stream, query))
-        return [self._compiled.get(query) or self._compile_now(query) for query in mine]
-
-    def _compile_now(self, query: RegisteredQuery) -> CompiledQuery:
-        with self._shared.lock:
-            return self._compile(query)
+            mine = [query for query in self._shared.catalog.queries if _is_periodic(stream, query)]
+            return [self._compile(query) for query in mine]
 
     def _compile(self, query: RegisteredQuery) -> CompiledQuery:
         if query not in self._compiled:
