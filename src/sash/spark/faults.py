@@ -54,6 +54,11 @@ def file_of(error: BaseException) -> str:
     return "" if found is None else f" (file {found[1]})"
 
 
+def never_called_back(error: BaseException | None) -> bool:
+    """Whether a Python process that Spark had started took too long to connect to it."""
+    return error is not None and "Python worker failed to connect back" in str(error)
+
+
 def raised_in_worker(text: str) -> str | None:
     """What a Python worker raised, as its traceback ends."""
     lines = text.splitlines()

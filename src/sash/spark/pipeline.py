@@ -6,6 +6,7 @@ each pane table in the cluster one that writes its files.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sash.catalog import Stream
 from sash.core.errors import SourceError
@@ -21,7 +23,7 @@ from sash.core.time import Micros
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
-from sash.spark.faults import file_of, first_line
+from sash.spark.faults import file_of, first_line, never_called_back
 from sash.spark.jumps import Jumps, jumps
 from sash.spark.kept import is_local, rows_to_keep
 from sash.spark.lanes import PassProgram, quoted
@@ -36,6 +38,24 @@ from sash.synopses.aggregates import HOLISTIC
 from sash.synopses.pane_rows import BatchFacts
 from sash.synopses.partials import Lifted, Partial
 from sash.synopses.readers import aggregate_of
+
+_TRIES = 5
+
+
+def start_python_source(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query whose source is planned by a Python process.
+
+    Spark gives that process ten seconds to call back, which cannot be configured and which a busy machine may need.
+    Until it has called back no tuple was read, so the query is started again.
+    """
+    query = writer.start()
+    for _ in range(_TRIES - 1):
+        while query.isActive and query.status["message"] == "Initializing sources":
+            time.sleep(0.02)
+        if not never_called_back(query.exception()):
+            break
+        query = writer.start()
+    return query
 
 
 class Pipeline:
@@ -91,7 +111,8 @@ class Pipeline:
         try:
             # The thread that Spark starts for the stream inherits the pool.
             with in_pool(self._frame.sparkSession, STREAM):
-                self._query = writer.start()
+                is_python = self._stream.source is not None and self._stream.source.format.lower() == "pcap"
+                self._query = start_python_source(writer) if is_python else writer.start()
         except Exception as error:
             raise SourceError(f"stream '{self._stream.name}' cannot start: {first_line(error)}") from error
         return self._query
