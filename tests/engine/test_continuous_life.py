@@ -13,6 +13,7 @@ import pytest
 
 import sash
 from sash.core.time import SECOND, to_micros
+from sash.engine.answers.query import deliver
 from tests.engine.test_continuous import COLUMNS, QUERIES, declare, tuples, with_numbers, write
 from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition, answer_of_changes
@@ -169,7 +170,7 @@ def test_answers_and_changes_go_to_spark_sinks(spark: Any, tmp_path: Path) -> No
             assert query.dataframe().count() == sum(expected.values()) and query.subscriber_errors == 0
         # An answer that comes again replaces itself.
         again = changing.answers()[0]
-        changing._deliver(again)
+        deliver([(changing, again)])
         assert spark.read.parquet(str(tmp_path / "changing")).count() == changing.changes().num_rows
 
 

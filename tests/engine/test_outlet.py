@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from sash.core.faults import listening
 from sash.core.time import SECOND, to_datetime
 from sash.engine.answers import outlet as outlets
 from sash.engine.answers.answer import Answer
-from sash.engine.answers.outlet import Outlet
+from sash.engine.answers.outlet import Channel, Outlet
 from tests.support.faults import DAMAGES, FullDisk, Killed, dying
 from tests.support.streams import START
 from tests.support.threads import PATIENCE, join, start
@@ -28,18 +30,20 @@ class Moody:
     """A sink that takes what it is given while it is `well`."""
 
     name = "moody"
+    channel: str | None = None
 
     def __init__(self) -> None:
         self.well = True
         self.tries = 0
         self.has: list[int] = []
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+    def write(self, answers: Sequence[Answer]) -> None:
         self.tries += 1
         if not self.well:
             raise OSError("not today")
-        assert rows == table["n"][0].as_py() and as_of == moment(rows)
-        self.has.append(rows)
+        for each in answers:
+            assert each.rows == each.table["n"][0].as_py() and each.as_of == moment(each.rows)
+            self.has.append(each.rows)
 
 
 def moment(number: int) -> datetime:
@@ -54,6 +58,14 @@ def opened(sink: Moody, directory: Path | None = None) -> Outlet:
     return Outlet("q", sink, directory, str)
 
 
+def take(outlet: Outlet, *answers: Answer) -> None:
+    """As a micro-batch does it."""
+    for each in answers:
+        channel = outlet.add(each)
+    channel.begin()
+    channel.wait_a_moment()
+
+
 @given(steps=st.lists(st.sampled_from(["answer", "answer", "well", "ill", "flush", "restart"]), max_size=40))
 def test_a_sink_has_all_answers_up_to_one_and_in_the_end_all(steps: list[str]) -> None:
     directory = Path(tempfile.mkdtemp()) / "waiting"
@@ -61,7 +73,7 @@ def test_a_sink_has_all_answers_up_to_one_and_in_the_end_all(steps: list[str]) -
     outlet = opened(sink, directory)
     for step in steps:
         if step == "answer":
-            outlet.take(answer(given_))
+            take(outlet, answer(given_))
             given_ += 1
         elif step == "flush":
             outlet.flush()
@@ -82,17 +94,16 @@ def test_a_sink_has_all_answers_up_to_one_and_in_the_end_all(steps: list[str]) -
 def test_what_fails_is_shown_until_it_is_written() -> None:
     sink = Moody()
     outlet = opened(sink)
-    outlet.take(answer(0))
+    take(outlet, answer(0))
     sink.well = False
     for number in (1, 2):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     said = "query 'q' cannot write to moody: not today (2 answers wait and are tried again)"
     assert str(outlet.error) == said
     assert outlet.statistics() == {"sink": "moody", "written": 1, "waiting": 2, "error": said}
-    # The oldest is tried, not all that wait.
     assert sink.tries == 3
     sink.well = True
-    outlet.take(answer(3))
+    take(outlet, answer(3))
     assert outlet.error is None and sink.has == [0, 1, 2, 3]
 
 
@@ -100,12 +111,12 @@ def test_a_sink_that_stays_away_is_given_up_without_a_hole(tmp_path: Path, monke
     monkeypatch.setattr(outlets, "WAITING_ANSWERS", 5)
     sink = Moody()
     outlet = opened(sink, tmp_path / "waiting")
-    outlet.take(answer(0))
+    take(outlet, answer(0))
     sink.well = False
     for number in range(1, 7):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     sink.well = True
-    outlet.take(answer(7))
+    take(outlet, answer(7))
     outlet.flush()
     assert sink.has == [0] and not (tmp_path / "waiting").exists()
     assert "given up after 1 answers, which are there without a hole; call write_to again" in str(outlet.error)
@@ -117,7 +128,7 @@ def test_bytes_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     sink.well = False
     outlet = opened(sink)
     for number in range(3):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     assert "given up" in str(outlet.error)
 
 
@@ -128,9 +139,9 @@ class Slow(Moody):
         super().__init__()
         self.gate = threading.Semaphore(0)
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+    def write(self, answers: Sequence[Answer]) -> None:
         assert self.gate.acquire(timeout=PATIENCE)
-        super().write(as_of, table, rows)
+        super().write(answers)
 
 
 def test_a_slow_sink_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,10 +149,10 @@ def test_a_slow_sink_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
     sink = Slow()
     outlet = opened(sink, tmp_path / "waiting")
-    outlet.take(answer(0))
+    take(outlet, answer(0))
     monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 10 * PATIENCE)
     for number in range(1, 5):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     assert sink.has == [] and outlet.statistics()["waiting"] == 5
     assert outlet.error is None
     assert len(list((tmp_path / "waiting").iterdir())) == 5
@@ -153,7 +164,7 @@ def test_a_slow_sink_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert sink.has == [0, 1, 2, 3, 4] and not list((tmp_path / "waiting").iterdir())
     # It has caught up: it is waited for again.
     sink.gate.release()
-    outlet.take(answer(5))
+    take(outlet, answer(5))
     assert sink.has == [0, 1, 2, 3, 4, 5]
 
 
@@ -161,14 +172,14 @@ def test_a_sink_that_is_slow_to_fail_is_not_waited_for_again(monkeypatch: pytest
     monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
     sink = Slow()
     outlet = opened(sink)
-    outlet.take(answer(0))
+    take(outlet, answer(0))
     monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 10 * PATIENCE)
     sink.well = False
     sink.gate.release()
     outlet.flush()
     assert outlet.error is not None
     # It is tried again, and has not caught up: nobody waits for it.
-    outlet.take(answer(1))
+    take(outlet, answer(1))
     assert sink.has == [] and outlet.statistics()["waiting"] == 2
     sink.well = True
     sink.gate.release(2)
@@ -181,9 +192,9 @@ def test_waiting_for_a_sink_uses_up_patience_which_comes_back(monkeypatch: pytes
     now = 0.0
 
     class Turning(Slow):
-        def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        def write(self, answers: Sequence[Answer]) -> None:
             nonlocal now
-            super().write(as_of, table, rows)
+            super().write(answers)
             now += 4.0
 
     monkeypatch.setattr(outlets.time, "monotonic", lambda: now)
@@ -192,16 +203,16 @@ def test_waiting_for_a_sink_uses_up_patience_which_comes_back(monkeypatch: pytes
     outlet = opened(sink)
     sink.gate.release(3)
     for number in range(3):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     assert sink.has == [0, 1, 2]
     # Twelve seconds were waited, of which a tenth is back. The gate is closed, and nobody stands before it.
-    outlet.take(answer(3))
+    take(outlet, answer(3))
     assert sink.has == [0, 1, 2] and outlet.statistics()["waiting"] == 1
     sink.gate.release()
     outlet.flush()
     now += 200
     sink.gate.release()
-    outlet.take(answer(4))
+    take(outlet, answer(4))
     assert sink.has == [0, 1, 2, 3, 4]
 
 
@@ -209,13 +220,13 @@ def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path, monkeypatch
     sink = Moody()
     sink.well = False
     outlet = opened(sink, tmp_path / "waiting")
-    outlet.take(answer(0))
+    take(outlet, answer(0))
     sink.well = True
     with monkeypatch.context() as broken:
         broken.setattr(outlets, "remove", lambda path: (_ for _ in ()).throw(OSError("broken disk")))
-        outlet.take(answer(1))
-    assert sink.has == [0] and "broken disk" in str(outlet.error)
-    outlet.take(answer(2))
+        take(outlet, answer(1))
+    assert sink.has == [0, 1] and "broken disk" in str(outlet.error)
+    take(outlet, answer(2))
     assert sink.has == [0, 1, 2] and outlet.error is None
 
 
@@ -227,7 +238,7 @@ def test_a_sink_that_hangs_is_not_waited_for_in_the_end(
     sink = Slow()
     outlet = opened(sink, tmp_path / "waiting")
     for number in range(3):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     outlet.flush()
     assert "waits no longer for moody" in caplog.text
     assert opened(Moody(), tmp_path / "waiting").statistics()["waiting"] == 3
@@ -240,7 +251,7 @@ def test_a_slow_sink_is_given_up_when_too_much_waits(monkeypatch: pytest.MonkeyP
     sink = Slow()
     outlet = opened(sink)
     for number in range(5):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     sink.gate.release(5)
     outlet.flush()
     # The one that was on its way arrives, and none after it.
@@ -253,8 +264,8 @@ def test_what_can_neither_be_written_nor_stored_stops_the_micro_batch(tmp_path: 
     sink.well = False
     outlet = opened(sink, tmp_path / "waiting")
     with listening(FullDisk(1)), pytest.raises(outlets.NotKeptError, match="No space left on device"):
-        outlet.take(answer(0))
-    outlet.take(answer(1))
+        take(outlet, answer(0))
+    take(outlet, answer(1))
     sink.well = True
     outlet.flush()
     assert sink.has == [0, 1]
@@ -266,7 +277,7 @@ def test_a_damaged_answer_is_refused_by_its_name(tmp_path: Path, damage: str) ->
     sink.well = False
     outlet = opened(sink, tmp_path)
     for number in range(2):
-        outlet.take(answer(number))
+        take(outlet, answer(number))
     path = max(tmp_path.iterdir())
     DAMAGES[damage](path)
     with pytest.raises(CheckpointError, match=f"{path.name} is damaged"):
@@ -284,13 +295,98 @@ def test_a_death_while_answers_are_stored(tmp_path: Path, half: bool) -> None:
             with dying(at, half):
                 outlet = opened(sink, directory)
                 for _ in range(3):
-                    outlet.take(answer(given_))
+                    take(outlet, answer(given_))
                     given_ += 1
         except (Killed, outlets.NotKeptError):
             pass
         sink.well = True
         outlet = opened(sink, directory)
         for number in range(given_, 3):
-            outlet.take(answer(number))
+            take(outlet, answer(number))
         outlet.flush()
         assert sorted(set(sink.has)) == [0, 1, 2] and sink.has == sorted(sink.has)
+
+
+# -- several queries, one sink ----------------------------------------------------------------------------
+
+
+class Picky(Moody):
+    """A sink that several queries share, and that takes nothing with an answer of those it `hates`."""
+
+    channel = "picky"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hates: set[str] = set()
+        self.by_query: dict[str, list[int]] = {query: [] for query in "abc"}
+
+    def write(self, answers: Sequence[Answer]) -> None:
+        self.tries += 1
+        if not self.well or self.hates & {each.query for each in answers}:
+            raise OSError("not today")
+        for each in answers:
+            assert each.rows is not None
+            self.by_query[each.query].append(each.rows)
+
+
+def shared(sink: Picky) -> dict[str, Outlet]:
+    channels: dict[str, Channel] = {}
+    return {query: Outlet(query, sink, None, str, channels=channels) for query in "abc"}
+
+
+def micro_batch(lines: dict[str, Outlet], number: int) -> None:
+    """Two answers of each query."""
+    channels = {
+        line.add(replace(answer(each), query=query)) for query, line in lines.items() for each in (number, number + 1)
+    }
+    (channel,) = channels
+    channel.begin()
+    channel.wait_a_moment()
+
+
+def test_all_answers_of_a_micro_batch_are_one_write() -> None:
+    sink = Picky()
+    lines = shared(sink)
+    for number in (0, 2):
+        micro_batch(lines, number)
+    assert sink.tries == 2 and sink.by_query == {query: [0, 1, 2, 3] for query in "abc"}
+
+
+def test_a_query_whose_answers_are_not_taken_keeps_no_other_from_writing() -> None:
+    sink = Picky()
+    sink.hates = {"a"}
+    lines = shared(sink)
+    for number in range(0, 8, 2):
+        micro_batch(lines, number)
+    assert sink.by_query == {"a": [], "b": list(range(8)), "c": list(range(8))}
+    assert lines["a"].error is not None and lines["b"].error is None
+    before = sink.tries
+    micro_batch(lines, 8)
+    assert sink.tries == before + 2, "one for those who can write together, one for who cannot"
+    sink.hates.clear()
+    micro_batch(lines, 10)
+    before = sink.tries
+    micro_batch(lines, 12)
+    assert sink.tries == before + 1 and sink.by_query == {query: list(range(14)) for query in "abc"}
+
+
+@given(steps=st.lists(st.sampled_from(["batch", "batch", "well", "ill", "hate", "love", "flush", "drop"]), max_size=30))
+def test_each_query_has_its_answers_in_order_whatever_happens_to_others(steps: list[str]) -> None:
+    sink, number = Picky(), 0
+    lines = shared(sink)
+    for step in steps:
+        if step == "batch":
+            micro_batch(lines, number)
+            number += 2
+        elif step == "flush":
+            lines["a"].flush()
+        elif step == "drop" and "c" in lines:
+            lines.pop("c").drop()
+        else:
+            sink.well, sink.hates = step != "ill", {"b"} if step == "hate" else set()
+        for query, line in lines.items():
+            has = sink.by_query[query]
+            assert has == list(range(len(has))) and len(has) + line.statistics()["waiting"] == number
+    sink.well, sink.hates = True, set()
+    lines["a"].flush()
+    assert all(sink.by_query[query] == list(range(number)) for query in lines)

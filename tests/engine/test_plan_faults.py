@@ -48,13 +48,13 @@ class Reader:
     def __init__(self, told: Told) -> None:
         self._told = told
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> None:
-        if delivered or not len(changes):
-            return
-        rows = changes.to_table().to_pylist()
-        assert self._told.setdefault((instants.low, instants.now), rows) == rows
+    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Any]:
+        if not delivered and len(changes):
+            rows = changes.to_table().to_pylist()
+            assert self._told.setdefault((instants.low, instants.now), rows) == rows
+        return []
 
-    def tell(self, as_of: int, table: pa.Table, *, complete: bool, delivered: bool) -> None:
+    def tell(self, as_of: int, table: pa.Table, *, complete: bool, delivered: bool) -> list[Any]:
         raise AssertionError("a join tells changes")
 
     def fail(self, why: str, *, reported: bool) -> None:

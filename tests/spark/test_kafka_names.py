@@ -9,6 +9,7 @@ import pytest
 
 from sash.core.errors import SashError, SourceError
 from sash.core.time import SECOND, to_datetime
+from sash.engine.answers.answer import Answer
 from sash.engine.answers.query import Query
 from sash.engine.continuous.queries import ContinuousQueries
 from sash.spark import sinks
@@ -123,10 +124,10 @@ def test_the_key_is_a_column_in_any_letters(session: SparklessSession) -> None:
 
 def test_what_was_not_known_before_is_refused_with_the_first_answer(session: SparklessSession) -> None:
     """After a restart a query may be written before its streams are declared again."""
-    sink = Sink(session.spark, "kafka", KAFKA, "q")
+    sink = Sink(session.spark, "kafka", KAFKA)
     for rows, name in ((None, "Query"), (3, "rows")):
         with pytest.raises(SashError, match=f"column '{name}': give it another name"):
-            sink.write(to_datetime(START), pa.table({name: [1]}), rows)
+            sink.write([Answer("q", to_datetime(START), True, True, pa.table({name: [1]}), rows)])
 
 
 @pytest.mark.parametrize(

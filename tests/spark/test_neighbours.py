@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.core.time import to_datetime
+from sash.engine.answers.answer import Answer
 from sash.spark import neighbours
 from tests.engine.test_session import create, files
 
@@ -117,6 +119,6 @@ def test_a_sink_has_a_pool_of_its_own_outside_of_micro_batches(
 
     seen: list[str | None] = []
     monkeypatch.setattr(Sink, "_write", lambda *_: seen.append(pool(spark)))
-    sink = Sink(spark, "parquet", {"path": str(tmp_path / "out")})
-    sink.write(None, pa.table({"x": [1]}), None)  # type: ignore[arg-type]
+    sink = Sink(spark, "json", {"path": str(tmp_path / "out")})
+    sink.write([Answer("q", to_datetime(0), True, True, pa.table({"x": [1]}))])
     assert seen == [neighbours.SINKS]

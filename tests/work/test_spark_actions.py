@@ -43,6 +43,7 @@ def write(path: Path, number: int, tuples: int = 100) -> Path:
 # -- the table -------------------------------------------------------------------------------------------
 
 SUM = "SELECT k, SUM(v) AS a FROM s [WINDOW 8 sec SLIDE 4 sec] GROUP BY k"
+EACH_SECOND = SUM.replace("SLIDE 4", "SLIDE 1")
 OTHER = "SELECT v, SUM(k) AS a FROM s [WINDOW 8 sec SLIDE 4 sec] GROUP BY v"
 ROWS = "SELECT k, SUM(v) AS a FROM s [ROWS 20 SLIDE 5] GROUP BY k"
 MORE_ROWS = "SELECT MAX(v) AS a FROM s [ROWS 40 SLIDE 10]"
@@ -86,6 +87,8 @@ class Case:
     session: dict[str, Any] = field(default_factory=dict)
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
+    # The format in which every query writes its answers.
+    sink: str | None = None
     # Of the first micro-batch instead.
     at_once: bool = False
 
@@ -108,6 +111,8 @@ CASES = [
     Case("`KEEP` and `MAX JUMP`", 3, 5, [SUM], {"keep": "1 min", "max_jump": "1 day"}),
     Case("an archive of the stream", 2, 3, [SUM], after=[ARCHIVE.format("s")]),
     Case("an archive of a query", 1, 2, [SUM], after=[ARCHIVE.format("q0")]),
+    Case("Parquet files of four answers of a query", 1, 2, [EACH_SECOND], sink="parquet"),
+    Case("JSON files of four answers of a query", 2, 3, [EACH_SECOND], sink="json"),
     Case("a pane table `STORED IN CLUSTER`, answers due at one time", 3, 7, [SUM + IN_CLUSTER]),
     Case("two such pane tables", 5, 12, [SUM + IN_CLUSTER, OTHER + IN_CLUSTER]),
     Case("continuous queries alone, few tuples", 1, 1, [DISTINCT, PAIRS]),
@@ -149,6 +154,8 @@ class Streamed:
             self._session.sql(f"REGISTER QUERY q{number} AS {text}")
         for statement in case.after:
             self._session.sql(statement)
+        for name, query in self._session.queries.items() if case.sink is not None else ():
+            query.write_to(case.sink, path=str(directory / name))
 
     def _rows(self, number: int, tuples: int) -> Any:
         path = write(self._directory / f"{number}-{tuples}.parquet", number, tuples)

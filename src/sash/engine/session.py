@@ -26,6 +26,7 @@ from sash.core.errors import SashError
 from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.engine.answers.notebook.html import Explanation
+from sash.engine.answers.outlet import Channel
 from sash.engine.answers.query import AnswerMemory, Query
 from sash.engine.asking.asked import asked
 from sash.engine.asking.questions import Questions
@@ -139,6 +140,8 @@ class Session:
         self.queries: dict[str, Query] = {}
         self._keep_answers = keep_answers
         self._memory = AnswerMemory(answer_memory)
+        # The ways to sinks that several queries write to together, by sink.
+        self.channels: dict[str, Channel] = {}
         self._clock = clock or SystemClock()
         self._dashboard: Dashboard | None = None
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None

@@ -1,14 +1,45 @@
-"""Arrow tables as DataFrames."""
+"""Arrow tables as DataFrames, and the answers of a micro-batch as one table."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+from sash.core.changes import INSTANT
 
 
 def frame_of(session: SparkSession, table: pa.Table, schema: Any = None) -> DataFrame:
     """Spark takes an empty piece of a table for its end, and leaves out what follows: it gets none."""
     whole = pa.Table.from_batches([piece for piece in table.to_batches() if piece.num_rows], table.schema)
     return session.createDataFrame(whole) if schema is None else session.createDataFrame(whole, schema)
+
+
+class Answered(Protocol):
+    """An answer; `rows` tells apart those of row-based windows that have the same `as_of`."""
+
+    @property
+    def query(self) -> str: ...
+    @property
+    def as_of(self) -> datetime: ...
+    @property
+    def table(self) -> pa.Table: ...
+    @property
+    def rows(self) -> int | None: ...
+
+
+def instants(answers: Sequence[Answered]) -> pa.Array:
+    return pa.array([answer.as_of for answer in answers], INSTANT)
+
+
+def together(answers: Sequence[Answered], facts: Mapping[str, pa.Array]) -> pa.Table:
+    """Their rows, one answer after the other, and behind them as columns what is known of each answer."""
+    whole = pa.concat_tables([answer.table for answer in answers])
+    of = np.repeat(np.arange(len(answers)), [answer.table.num_rows for answer in answers])
+    for name, values in facts.items():
+        whole = whole.append_column(name, values.take(pa.array(of)))
+    return whole

@@ -9,10 +9,12 @@ and kept out.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyspark
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,10 +22,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from sash.core.changes import INSTANT
 from sash.core.errors import SashError, SourceError, nearest
 from sash.plan.expressions import quoted
-from sash.spark.frames import frame_of
+from sash.spark.frames import Answered, frame_of, instants, together
 from sash.spark.lanes import CORRUPT_COLUMN
 
 KAFKA = "kafka"
@@ -129,15 +130,14 @@ def option(options: Mapping[str, str], wanted: str) -> str | None:
 
 
 class MessageWriter:
-    """An answer as messages, one for each row: its columns as JSON, with the query and `as_of`.
+    """Answers as messages, one for each row: its columns as JSON, with the query and `as_of`.
 
     The key is (query, as_of, row), so that a message that comes again has the key of the first; or the value of the
     column that the option `key` names.
     """
 
-    def __init__(self, session: SparkSession, query: str, options: Mapping[str, str]) -> None:
+    def __init__(self, session: SparkSession, options: Mapping[str, str]) -> None:
         self._session = session
-        self._query = query
         self._options = {name: value for name, value in options.items() if name.lower() != "key"}
         self._key = option(options, "key")
         for wanted in ("topic", "kafka.bootstrap.servers"):
@@ -159,17 +159,25 @@ class MessageWriter:
         if self._key is not None and self._key.lower() not in [name.lower() for name in names]:
             raise SashError(f"the answer has no column '{self._key}' for the key{nearest(self._key, names)}")
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
-        """What `check` lets through."""
-        count = table.num_rows
-        identity = {"query": pa.array([self._query] * count), "as_of": pa.array([as_of] * count, INSTANT)}
-        if rows is not None:
-            identity["rows"] = pa.array([rows] * count, pa.int64())
-        columns = identity | {name: table[name] for name in table.schema.names} | {_ROW: pa.array(range(count))}
-        frame = frame_of(self._session, pa.table(columns))
+    def write(self, answers: Sequence[Answered]) -> None:
+        """What `check` lets through, in one job. A single task writes: answers of a query stay in their order."""
+        alike: dict[Any, list[Answered]] = {}
+        for answer in answers:
+            alike.setdefault((answer.table.schema, answer.rows is None), []).append(answer)
+        messages = functools.reduce(DataFrame.unionAll, map(self._messages, alike.values()))
+        messages.coalesce(1).write.format(KAFKA).options(**self._options).save()
+
+    def _messages(self, answers: Sequence[Answered]) -> DataFrame:
+        """Of answers with the same columns."""
+        identity = {"query": pa.array([each.query for each in answers]), "as_of": instants(answers)}
+        if answers[0].rows is not None:
+            identity["rows"] = pa.array([each.rows for each in answers])
+        table = together(answers, identity)
+        rows = np.concatenate([np.arange(answer.table.num_rows) for answer in answers])
+        frame = frame_of(self._session, table.append_column(_ROW, pa.array(rows)))
         key = F.to_json(F.struct(*identity, F.col(_ROW).alias("row")))
         if self._key is not None:
             key = F.col(quoted(self._key)).cast("string")
-        fields = [quoted(name) for name in columns if name != _ROW]
+        fields = [*identity, *(quoted(name) for name in answers[0].table.schema.names)]
         value = F.to_json(F.struct(*fields), {"ignoreNullFields": "false"})
-        frame.select(key.alias("key"), value.alias("value")).write.format(KAFKA).options(**self._options).save()
+        return frame.select(key.alias("key"), value.alias("value"))

@@ -116,9 +116,14 @@ def _beside_active(session: SparkSession) -> Iterator[SparkSession]:
         yield _session_beside(session)
     finally:
         # Making a DataFrame makes its session the thread's own: that is to stay the user's.
-        SparkSession._activeSession = session
-        jvm_class = SparkSession._get_j_spark_session_class(session._jvm)
-        jvm_class.setActiveSession(session._jsparkSession)
+        activate(session)
+
+
+def activate(session: SparkSession) -> None:
+    """Make a session the thread's own, in which Spark looks up what it is not told where to look for."""
+    SparkSession._activeSession = session
+    jvm_class = SparkSession._get_j_spark_session_class(session._jvm)
+    jvm_class.setActiveSession(session._jsparkSession)
 
 
 def _session_beside(session: SparkSession) -> SparkSession:

@@ -1,15 +1,19 @@
-"""The way of a query's answers into a sink: in order, and none left out.
+"""The way of answers into sinks: the answers of a query in order, and none left out.
 
-    answer ──► wait in line ──► the oldest first: written, or stay and be tried again with the next answer, at the end
-    micro-batch's thread   │    a thread of the outlet's own                 of a run and when the session stops
-                           └ in the checkpoint, while writing fails or takes long
+    answers of a micro-batch ──► a line per query and sink ──► one write for all that waits
+                                       │                       a thread of the channel's own
+                                       └ in the checkpoint, while writing fails or takes long
+
+Sinks that one job can serve (Kafka with the same options) share a channel: all answers that their queries have waiting
+go in one write. Any other sink has a channel to itself. When the write for several queries fails, each of them is
+written by itself until that has worked: so a query whose answers no sink takes does not keep others from writing.
 
 A sink that is away for a while gets everything once it is back. One that stays away is given up when too much waits:
 what it has then is everything up to some answer, without a hole, and nothing after it.
 
-A micro-batch waits for a sink a moment, so that a sink that is quick is never behind its answers. All waits together
+A micro-batch waits for a channel a moment, so that a sink that is quick is never behind its answers. All waits together
 take PATIENCE_SECONDS at most, of which REGAINED comes back with every second that passes. When they are used up, the
-sink is not waited for until it has caught up: answers are put into the checkpoint, and the stream goes on. So a sink
+channel is not waited for until it has caught up: answers are put into the checkpoint, and the stream goes on. So a sink
 that is slow, or slow to fail, costs the stream ten seconds, and a tenth of the time after that.
 """
 
@@ -21,8 +25,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,6 +42,8 @@ logger = logging.getLogger("sash.engine")
 # What may wait for a sink that fails, in answers and in bytes.
 WAITING_ANSWERS = 1_000
 WAITING_BYTES = 256 * 2**20
+# What a query has in one write, more or less: after a sink was away, writes are not larger than Spark likes.
+WRITTEN_BYTES = 8 * 2**20
 # How long micro-batches wait for a sink, and how long a session that ends waits for one that writes nothing.
 PATIENCE_SECONDS = 10.0
 REGAINED = 0.1
@@ -51,11 +56,13 @@ class NotKeptError(CheckpointError):
 
 
 class Writes(Protocol):
-    """A sink; `name` is for people."""
+    """A sink. `name` is for people; sinks with an equal `channel` are written together, None: by itself."""
 
     name: str
+    channel: str | None
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None: ...
+    def write(self, answers: Sequence[Answer]) -> None:
+        """Answers of one query or several, those of each in order."""
 
 
 class Waiting:
@@ -77,16 +84,23 @@ class Waiting:
         self._line.append((None, answer))
         self._bytes += answer.table.nbytes
 
-    @property
-    def first(self) -> Answer:
-        return self._line[0][1]
+    def first(self, most: int) -> list[Answer]:
+        """As many as have so many bytes together, and at least one."""
+        chosen = list[Answer]()
+        for _, answer in self._line:
+            if chosen and answer.table.nbytes > most:
+                break
+            most -= answer.table.nbytes
+            chosen.append(answer)
+        return chosen
 
-    def leave(self) -> None:
-        """The first one has been written."""
-        path, answer = self._line.popleft()
-        self._bytes -= answer.table.nbytes
-        if path is not None:
-            remove(path)
+    def leave(self, number: int) -> None:
+        """So many, the first, have been written."""
+        gone = [self._line.popleft() for _ in range(number)]
+        self._bytes -= sum(answer.table.nbytes for _, answer in gone)
+        for path, _ in gone:
+            if path is not None:
+                remove(path)
 
     def keep(self) -> None:
         """Who still waits and has no file yet gets one, before the micro-batch is committed."""
@@ -118,9 +132,9 @@ class Waiting:
 
 
 class Outlet:
-    """`why` puts an error into a line; `place` is the sink's directory, if its answers have one to themselves.
+    """The line of a query before a sink. `why` puts an error into a line of text.
 
-    Its thread lives while there is something to write.
+    `place` is the sink's directory, if its answers have one to themselves. What is private here is the channel's too.
     """
 
     def __init__(
@@ -130,115 +144,76 @@ class Outlet:
         directory: Path | None,
         why: Callable[[BaseException], str],
         place: str | None = None,
+        channels: dict[str, Channel] | None = None,
     ) -> None:
+        """`channels`: those that sinks of other queries have, by name."""
         self.place = place
-        self._query = query
+        self.query = query
         self._sink = sink
         self._why = why
         self._waiting = Waiting(query, directory)
         self._written = 0
         self._error: str | None = None
         self._closed = False
-        self._worker: threading.Thread | None = None
-        # What waiting has taken of the patience that there is, and as of when.
-        self._spent = 0.0
-        self._looked_at = time.monotonic()
-        # A micro-batch has waited for the sink in vain, and nobody waits until it has caught up.
-        self._is_behind = False
-        self._changed = threading.Condition()
+        # The write for several queries has failed, and this one's answers have not been written by themselves since.
+        self._is_apart = False
+        shared = {} if channels is None or sink.channel is None else channels
+        self._channel = shared.setdefault(sink.channel or "", Channel())
+        self._channel.enter(self)
 
     @property
     def sink(self) -> str:
         return self._sink.name
 
-    def take(self, answer: Answer) -> None:
-        with self._changed:
-            if self._closed:
-                return
-            self._waiting.add(answer)
-            self._begin()
-            self._wait_a_moment()
-            self._waiting.keep()
-            if self._waiting.is_too_long:
-                self._give_up()
-
-    def _wait_a_moment(self) -> None:
-        before = time.monotonic()
-        self._spent = max(0.0, self._spent - REGAINED * (before - self._looked_at))
-        if not self._is_behind:
-            left = max(0.0, PATIENCE_SECONDS - self._spent)
-            self._is_behind = not self._changed.wait_for(lambda: self._worker is None, left)
-        self._looked_at = time.monotonic()
-        self._spent += self._looked_at - before
+    def add(self, answer: Answer) -> Channel:
+        """Put an answer into the line; the channel, which is to write it."""
+        with self._channel.changed:
+            if not self._closed:
+                self._waiting.add(answer)
+        return self._channel
 
     def flush(self) -> None:
         """Try again what waits, and wait for it as long as the sink gets on."""
-        with self._changed:
-            self._begin()
-            self._wait_while_it_gets_on()
-            if not self._closed:
-                self._waiting.keep()
+        self._channel.flush()
 
     def drop(self) -> None:
         """The query is gone: one last try."""
-        with self._changed:
-            self._begin()
-            self._wait_while_it_gets_on()
+        self._channel.flush(keep=False)
+        with self._channel.changed:
             if len(self._waiting):
                 told = "query %(query)s is dropped with %(why)s"
-                report(logger, logging.ERROR, "sink.unwritten", told, query=self._query, why=str(self.error))
+                report(logger, logging.ERROR, "sink.unwritten", told, query=self.query, why=str(self.error))
             self._waiting.forget()
             self._closed = True
+            self._channel.leave(self)
 
-    def _wait_while_it_gets_on(self) -> None:
-        before = -1
-        while self._worker not in (None, threading.current_thread()) and before < self._written:
-            before = self._written
-            self._changed.wait_for(lambda: self._worker is None, LAST_PATIENCE_SECONDS)
-        if self._worker is not None and not self._closed:
-            told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
-            self._report(logging.ERROR, "sink.stuck", told)
+    # -- for the channel, which holds its lock ----------------------------------------------------------
 
-    def _begin(self) -> None:
-        if self._worker is None and len(self._waiting):
-            self._worker = threading.Thread(target=self._work, name=f"sash-sink-{self._query}", daemon=True)
-            self._worker.start()
+    def _unwritten(self) -> list[Answer]:
+        """What the next write may take."""
+        return [] if self._closed else self._waiting.first(WRITTEN_BYTES)
 
-    def _work(self) -> None:
-        """Write what waits, until nothing does or the sink fails."""
-        while (answer := self._next()) is not None:
-            try:
-                self._sink.write(answer.as_of, answer.table, answer.rows)
-                with self._changed:
-                    self._written += 1
-                    if not self._closed:
-                        self._waiting.leave()
-            except Exception as error:
-                self._failed(error)
-                return
-
-    def _next(self) -> Answer | None:
-        with self._changed:
-            if len(self._waiting) and not self._closed:
-                return self._waiting.first
-            self._is_behind = False
-            if self._error is not None and not self._closed:
-                self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
-                self._error = None
-            self._ends()
-            return None
+    def _wrote(self, number: int) -> None:
+        self._written += number
+        if not self._closed:
+            self._waiting.leave(number)
+        self._is_apart = False
+        if self._error is not None and not self._closed:
+            self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
+            self._error = None
 
     def _failed(self, error: Exception) -> None:
-        with self._changed:
-            if self._error is None:
-                told = "query %(query)s cannot write to %(sink)s; its answers wait"
-                self._report(logging.ERROR, "sink.waiting", told, exception=True)
-            self._error = self._why(error)
-            self._ends()
+        if self._error is None:
+            told = "query %(query)s cannot write to %(sink)s; its answers wait"
+            self._report(logging.ERROR, "sink.waiting", told, exception=True)
+        self._error = self._why(error)
 
-    def _ends(self) -> None:
-        self._worker = None
-        self._changed.notify_all()
+    def _keep(self) -> None:
+        if self._closed:
+            return
+        self._waiting.keep()
+        if self._waiting.is_too_long:
+            self._give_up()
 
     def _give_up(self) -> None:
         self._closed = True
@@ -248,7 +223,7 @@ class Outlet:
         self._waiting.forget()
 
     def _report(self, level: int, event: str, told: str, **fields: Any) -> None:
-        report(logger, level, event, told, query=self._query, sink=self._sink.name, **fields)
+        report(logger, level, event, told, query=self.query, sink=self._sink.name, **fields)
 
     @property
     def error(self) -> SashError | None:
@@ -257,7 +232,7 @@ class Outlet:
         state = f"{len(self._waiting)} answers wait and are tried again"
         if self._closed:
             state = f"given up after {self._written} answers, which are there without a hole; call write_to again"
-        return SashError(f"query '{self._query}' cannot write to {self._sink.name}: {self._error} ({state})")
+        return SashError(f"query '{self.query}' cannot write to {self._sink.name}: {self._error} ({state})")
 
     def statistics(self) -> dict[str, Any]:
         return {
@@ -266,6 +241,104 @@ class Outlet:
             "waiting": len(self._waiting),
             "error": None if self.error is None else str(self.error),
         }
+
+
+class Channel:
+    """Writes what waits in the lines of its outlets. Its thread lives while there is something to write."""
+
+    def __init__(self) -> None:
+        self._outlets: list[Outlet] = []
+        self._worker: threading.Thread | None = None
+        self._writes = 0
+        # What waiting has taken of the patience that there is, and as of when.
+        self._spent = 0.0
+        self._looked_at = time.monotonic()
+        # A micro-batch has waited in vain, and nobody waits until all is written.
+        self._is_behind = False
+        self.changed = threading.Condition()
+
+    def enter(self, outlet: Outlet) -> None:
+        with self.changed:
+            self._outlets.append(outlet)
+
+    def leave(self, outlet: Outlet) -> None:
+        self._outlets.remove(outlet)
+
+    def begin(self) -> None:
+        """Write what waits, beside the micro-batch."""
+        with self.changed:
+            if self._worker is None and any(outlet._unwritten() for outlet in self._outlets):
+                self._worker = threading.Thread(target=self._work, name="sash-sink", daemon=True)
+                self._worker.start()
+
+    def wait_a_moment(self) -> None:
+        """Until what waits is written, or patience ends; what then waits is stored."""
+        with self.changed:
+            before = time.monotonic()
+            self._spent = max(0.0, self._spent - REGAINED * (before - self._looked_at))
+            if not self._is_behind:
+                left = max(0.0, PATIENCE_SECONDS - self._spent)
+                self._is_behind = not self.changed.wait_for(lambda: self._worker is None, left)
+            self._looked_at = time.monotonic()
+            self._spent += self._looked_at - before
+            self._keep()
+
+    def flush(self, keep: bool = True) -> None:
+        """Try again what waits, and wait for it as long as the sinks get on."""
+        with self.changed:
+            self.begin()
+            before = -1
+            while self._worker not in (None, threading.current_thread()) and before < self._writes:
+                before = self._writes
+                self.changed.wait_for(lambda: self._worker is None, LAST_PATIENCE_SECONDS)
+            if self._worker is not None:
+                for outlet in self._outlets:
+                    if outlet._unwritten():
+                        told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
+                        outlet._report(logging.ERROR, "sink.stuck", told)
+            if keep:
+                self._keep()
+
+    def _keep(self) -> None:
+        for outlet in self._outlets:
+            outlet._keep()
+
+    def _work(self) -> None:
+        """Until nothing waits or a write fails."""
+        while writing := self._next():
+            answers = [answer for _, mine in writing for answer in mine]
+            try:
+                writing[0][0]._sink.write(answers)
+                with self.changed:
+                    self._writes += 1
+                    for outlet, mine in writing:
+                        outlet._wrote(len(mine))
+            except Exception as error:
+                self._failed([outlet for outlet, _ in writing], error)
+                return
+
+    def _next(self) -> list[tuple[Outlet, list[Answer]]]:
+        """The outlets of the next write with their answers: first those that can be written together."""
+        with self.changed:
+            waiting = [(outlet, mine) for outlet in self._outlets if (mine := outlet._unwritten())]
+            together = [each for each in waiting if not each[0]._is_apart]
+            if not waiting:
+                self._is_behind = False
+                self._ends()
+            return together or waiting[:1]
+
+    def _failed(self, outlets: list[Outlet], error: Exception) -> None:
+        with self.changed:
+            for outlet in outlets:
+                outlet._failed(error)
+                outlet._is_apart = True
+            # The others come first the next time.
+            self._outlets.sort(key=outlets.__contains__)
+            self._ends()
+
+    def _ends(self) -> None:
+        self._worker = None
+        self.changed.notify_all()
 
 
 def _marked(answer: Answer) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -159,7 +159,7 @@ class Query:
         answers = self.answers()
         if not answers:
             raise SashError(f"query '{self.name}' has no answer yet")
-        return to_frame(self._session.spark, [(each.as_of, each.table) for each in answers], answers[0].table.schema)
+        return to_frame(self._session.spark, answers)
 
     def write_to(self, format: str, **options: str) -> None:
         """Write each answer, or batch of changes, to a Spark sink from now on: `write_to("parquet", path="out")`.
@@ -170,12 +170,12 @@ class Query:
         from sash.spark.faults import first_line
         from sash.spark.sinks import Sink
 
-        sink = Sink(self._session.spark, format, options, self.name)
+        sink = Sink(self._session.spark, format, options)
         if (columns := self._session.columns_of(self)) is not None:
             sink.check(*columns)
         self._check_place(sink.place)
         unwritten = self._session.place_for_unwritten(self, sink.digest)
-        self._write_into(Outlet(self.name, sink, unwritten, first_line, sink.place))
+        self._write_into(Outlet(self.name, sink, unwritten, first_line, sink.place, self._session.channels))
 
     def _check_place(self, place: str | None) -> None:
         """Answers of two queries as of one time would replace each other."""
@@ -188,14 +188,12 @@ class Query:
 
     def _write_into(self, outlet: Outlet) -> None:
         self._outlets.append(outlet)
-        self.subscribe(outlet.take)
         outlet.flush()
 
     def _leave_out(self, sink: str) -> None:
         """A sink is gone: nothing more goes there."""
         for outlet in [each for each in self._outlets if each.sink == sink]:
             self._outlets.remove(outlet)
-            self._subscribers.remove(outlet.take)
             outlet.drop()
 
     def sinks(self) -> list[dict[str, Any]]:
@@ -267,14 +265,11 @@ class Query:
         for outlet in self._outlets:
             outlet.drop()
 
-    def _deliver(self, answer: Answer) -> None:
+    def _tell(self, answer: Answer) -> None:
         """A subscriber that raises is reported; the others are still served."""
         for callback in list(self._subscribers):
             try:
                 callback(answer)
-            except NotKeptError:
-                # The commit would say that the sink has the answer, or will have it.
-                raise
             except Exception:
                 self._count_error()
                 told = "a subscriber of query %(query)s raised; the others are still served"
@@ -300,3 +295,20 @@ class Query:
     @property
     def _state(self) -> str:
         return f"failed: {self.failure}" if self.failure else f"{self.answered} answers"
+
+
+Told = tuple[Query, Answer]
+
+
+def deliver(told: Sequence[Told]) -> None:
+    """Hand a micro-batch's answers outward before its commit: to sinks, which write them together, then to subscribers.
+
+    Raises what keeps an answer from a sink and from the checkpoint: the commit would say that the sink will have it.
+    """
+    channels = dict.fromkeys(outlet.add(answer) for query, answer in told for outlet in query._outlets)
+    for channel in channels:
+        channel.begin()
+    for channel in channels:
+        channel.wait_a_moment()
+    for query, answer in told:
+        query._tell(answer)

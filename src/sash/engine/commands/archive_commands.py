@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from sash.catalog import DeclaredArchive, Stream
 from sash.core.errors import ArchiveError, CatalogError, CqlError
 from sash.core.events import report
 from sash.core.time import format_duration
+from sash.engine.answers.answer import Answer
 from sash.engine.answers.outlet import Outlet
 from sash.engine.answers.query import Query
 from sash.engine.commands.declare import check_name
@@ -43,12 +43,14 @@ class ArchiveSink:
     def __init__(self, feed: ArchiveFeed) -> None:
         self._feed = feed
         self.name = f"archive {feed.declared.name}"
+        self.channel: str | None = None
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
-        if self._feed.declared.of_changes:
-            self._feed.take_changes(as_of, table)
-        else:
-            self._feed.take_answer(as_of, table, rows)
+    def write(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            if self._feed.declared.of_changes:
+                self._feed.take_changes(answer.as_of, answer.table)
+            else:
+                self._feed.take_answer(answer.as_of, answer.table, answer.rows)
 
 
 class ArchiveCommands:

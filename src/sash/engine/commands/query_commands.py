@@ -14,7 +14,7 @@ from sash.core.errors import CheckpointError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import RowWindow
-from sash.engine.answers.query import Query
+from sash.engine.answers.query import Query, deliver
 from sash.engine.commands.declare import check_name, check_same_query, checked_execution
 from sash.engine.commands.shared import Shared
 from sash.engine.compiler import CompiledQuery, compile_query, compile_select
@@ -221,13 +221,14 @@ class QueryCommands:
 
     def take(self, progress: Progress, delivered: bool) -> None:
         """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
+        answers = []
         for answer in progress.answers:
             handle = self._meant(answer.query, progress)
-            if handle is None:
-                continue
-            handle._remember(answer)
-            if not delivered:
-                handle._deliver(answer)
+            if handle is not None:
+                handle._remember(answer)
+                answers.append((handle, answer))
+        if not delivered:
+            deliver(answers)
         for name, why in progress.outcome.failed.items():
             if not delivered:
                 told = "query %(query)s failed: %(why)s"

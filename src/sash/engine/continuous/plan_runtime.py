@@ -39,6 +39,7 @@ from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
 from sash.core.time import BEGINNING, Micros
 from sash.core.versions import RowVersions
+from sash.engine.answers.query import Told, deliver
 from sash.engine.continuous.beginnings import Beginning, PlanPanes, Seen
 from sash.engine.continuous.view import Passing, View
 from sash.engine.observed import Observed
@@ -116,9 +117,9 @@ class Instants:
 class Reader(Protocol):
     """A query that has the plan."""
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> None: ...
+    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Told]: ...
 
-    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> None: ...
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Told]: ...
 
     def fail(self, why: str, *, reported: bool) -> None: ...
 
@@ -401,9 +402,8 @@ class PlanRuntime:
                 if not untold:
                     self._commit(after, changes)
                     return
-            for serial, reader in untold.items():
-                reader.take(changes, instants, delivered=False)
-                told.add(serial)
+            deliver([each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)])
+            told.update(untold)
 
     def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
         """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""

@@ -21,6 +21,7 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import Micros
+from sash.engine.answers.query import Told, deliver
 from sash.engine.continuous.plan_runtime import PlanProgress, PlanRuntime, no_tables
 from sash.engine.overfull import USUAL, Most, too_many_values
 from sash.operators.set_windows import SetWindows
@@ -114,12 +115,13 @@ class SetRuntime(PlanRuntime):
 
     def _give(self, counts: pa.Table | None, progress: PlanProgress, *, delivered: bool | None) -> None:
         """To all who ask; `delivered` as for readers, None where all this is known."""
-        known = progress.complete_from(self._reaches)
+        known, told = progress.complete_from(self._reaches), list[Told]()
         for as_of, table in self._answers(counts, progress):
             self._last = table
             complete = known is not None and as_of >= known
             for reader in self._present() if delivered is not None else ():
-                reader.tell(as_of, table, complete=complete, delivered=bool(delivered))
+                told += reader.tell(as_of, table, complete=complete, delivered=bool(delivered))
+        deliver(told)
 
     def _answers(self, counts: pa.Table | None, progress: PlanProgress) -> Iterator[tuple[Micros, pa.Table]]:
         if counts is not None:
