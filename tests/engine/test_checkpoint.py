@@ -11,6 +11,7 @@ import pytest
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.engine.records.checkpoint import FORMAT, Checkpoint
+from sash.engine.session import connect
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 
 OLD = Path(__file__).parent / "checkpoints"
@@ -62,3 +63,23 @@ def test_a_full_disk(tmp_path: Path) -> None:
     with listening(FullDisk(1)), pytest.raises(CheckpointError, match="No space left on device"):
         Checkpoint(tmp_path / "c")
     Checkpoint(tmp_path / "c").close()
+
+
+@pytest.mark.parametrize("address", ["file://{}/a%20state", "file:{}/a state", "FILE:///{}/a state", "{}/a state"])
+def test_a_path_and_a_file_address_are_one_directory(tmp_path: Path, address: str) -> None:
+    Checkpoint(address.format(tmp_path)).close()
+    assert [path.name for path in tmp_path.iterdir()] == ["a state"]
+
+
+@pytest.mark.parametrize("address", ["s3a://bucket/state", "hdfs:///state", "gs://b", Path("s3a://bucket/state")])
+def test_any_other_address_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str | Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match=r"is on (s3a|hdfs|gs): give a path, or file:///path, that this machine"):
+        connect(checkpoint=address)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_with_a_colon_is_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Checkpoint("state:1").close()
+    assert (tmp_path / "state:1").is_dir()

@@ -168,3 +168,26 @@ def test_a_damaged_state_file_is_refused_by_its_name(tmp_path: Path, damage: str
     told: Told = {}
     run(tmp_path, told)
     assert told
+
+
+def test_state_that_executors_have_written_elsewhere_is_not_committed(
+    expected: tuple[Told, list[Any], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose executors do not see the directory; once they do, the plan goes on."""
+    told, view, _ = expected
+    mine: Told = {}
+    step = BucketedPlan.step
+
+    def elsewhere(plan: BucketedPlan, *arguments: Any) -> Any:
+        outcome = step(plan, *arguments)
+        for path in (tmp_path / "state").iterdir():
+            path.unlink()
+        return outcome
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BucketedPlan, "step", elsewhere)
+        for _ in range(2):
+            with pytest.raises(CheckpointError, match=r"over 'S' and 'T' to files that are not here: connect with"):
+                run(tmp_path, mine)
+    runtime = run(tmp_path, mine)
+    assert mine == told and runtime.rows()[0].to_table().to_pylist() == view

@@ -36,7 +36,7 @@ _abandoned = False
 
 @contextmanager
 def open_session(
-    messages: Console, checkpoint: Path | None = None, settings: Settings | None = None, packages: str = ""
+    messages: Console, checkpoint: str | None = None, settings: Settings | None = None, packages: str = ""
 ) -> Iterator[Session]:
     """A session whose Spark runs; it is closed at the end, whatever happens."""
     wanted = [name.strip() for name in packages.split(",") if name.strip()]

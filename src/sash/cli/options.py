@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,7 +21,7 @@ def interval(text: str) -> str:
 
 Script = Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")]
 Checkpoint = Annotated[
-    Path | None,
+    str | None,
     typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
 ]
 Trigger = Annotated[

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.changes import Changes
-from sash.core.errors import QueryFailedError
+from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import BEGINNING, Micros
 from sash.core.versions import RowVersions
 from sash.engine.answers.query import Told, deliver
@@ -362,12 +362,13 @@ class PlanRuntime:
         epoch = Epoch(after.number, before.low, high, late)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
         self._check_size(outcome, high - 1)
+        after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
+        self._check_written(_files_of(after) - _files_of(before))
         if self._log is not None:
             # The commit names files that buckets have renamed into place.
             sync_directory(self._directory)
         after.low = high
         self._count_late(outcome.late, after)
-        after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
         self._tell_and_commit(outcome, self._instants(before.low, after), after)
         self._remove_files(before, after)
 
@@ -378,6 +379,15 @@ class PlanRuntime:
         rows = outcome.rows + self.view.size_with(outcome.changes, now)
         if rows > self._most.rows:
             raise QueryFailedError(too_many_rows(rows, self._most.rows))
+
+    def _check_written(self, names: set[str]) -> None:
+        """Before the commit. Executors that do not see the directory write to one of their own."""
+        if not all((self._directory / name).exists() for name in names):
+            over = " and ".join(f"'{stream.name}'" for stream in self.streams.values())
+            raise CheckpointError(
+                f"executors have written the state of a continuous query over {over} to files that are not here: "
+                "connect with a checkpoint on a file system that they share"
+            )
 
     @property
     def _late_before(self) -> tuple[Micros, ...]:
@@ -468,14 +478,18 @@ class PlanRuntime:
 
     def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
         """State files that no manifest names: of chunks that have expired, or left by a crash."""
-        needed = {name for manifest in after.manifests.values() for name in files.files_of(manifest)}
+        needed = _files_of(after)
         if before is None:
             gone = [path for path in self._directory.iterdir() if path.name not in needed]
         else:
-            had = {name for manifest in before.manifests.values() for name in files.files_of(manifest)}
-            gone = [self._directory / name for name in had - needed]
+            gone = [self._directory / name for name in _files_of(before) - needed]
         for path in gone:
             remove(path)
+
+
+def _files_of(progress: PlanProgress) -> set[str]:
+    """The state files that its manifests name."""
+    return {name for manifest in progress.manifests.values() for name in files.files_of(manifest)}
 
 
 def _panes(plan: Node, sampling: Sampled) -> PlanPanes:

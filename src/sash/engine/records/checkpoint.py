@@ -15,8 +15,10 @@ plans/DIGEST-N/  a continuous plan: its log and its state files (engine/continuo
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from sash.catalog import Stream
 from sash.core.errors import CheckpointError
@@ -29,11 +31,31 @@ from sash.storage.window_files import WindowFiles
 FORMAT = 5
 
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+
+def local_directory(path: str | Path) -> Path:
+    """The directory of a path or of a `file:` address; CheckpointError for any other address.
+
+    >>> local_directory("file:///var/my%20state")
+    PosixPath('/var/my state')
+    """
+    found = _SCHEME.match(str(path))
+    if found is None:
+        return Path(path)
+    if found[1].lower() == "file":
+        return Path(unquote(urlsplit(str(path)).path))
+    raise CheckpointError(
+        f"a checkpoint is a directory of a file system, and '{path}' is on {found[1]}: give a path, or file:///path, "
+        "that this machine and the executors share (a mounted volume, say)"
+    )
+
+
 class Checkpoint:
     """A checkpoint directory that is ours: checked, fenced, with its catalog read."""
 
     def __init__(self, directory: str | Path) -> None:
-        self._root = Path(directory)
+        self._root = local_directory(directory)
         self._check_directory()
         self._fence = Fence(self._root)
         try:
