@@ -20,7 +20,7 @@ from typing import Any
 import sash
 from benchmarks.packets import DDL, rows_of
 from sash.engine.session import Session
-from sash.spark.session import acquire_local_session
+from sash.spark.session import acquire_own_session
 
 Query = dict[str, int]
 
@@ -64,7 +64,7 @@ def texts_of(form: str, queries: list[Query]) -> list[str]:
 @cache
 def shared_session() -> Any:
     """One Spark session for the whole run: what the JVM has compiled stays compiled."""
-    return acquire_local_session()
+    return acquire_own_session()
 
 
 def stage(files: list[Path], directory: str) -> str:

@@ -77,15 +77,15 @@ def main() -> None:
 
 def through_spark(path: Path, count: int) -> int:
     from sash.spark.pcap.source import PcapSource
-    from sash.spark.session import acquire_local_session, release_local_session
+    from sash.spark.session import acquire_own_session, release_own_session
 
-    spark = acquire_local_session()
+    spark = acquire_own_session()
     try:
         spark.dataSource.register(PcapSource)
         frame = spark.read.format("pcap").load(str(path)).selectExpr("max(src)", "sum(length)")
         return rate(count, frame.collect)
     finally:
-        release_local_session()
+        release_own_session()
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def sash(executor_rows: int, task: str, data: str) -> dict[str, Any]:
 
 def spark(provider: str | None, task: str, data: str) -> dict[str, Any]:
     """Spark's operator over the same files; the state store is the default one, in memory, or RocksDB."""
-    from sash.spark.session import acquire_local_session
+    from sash.spark.session import acquire_own_session
 
-    session = acquire_local_session()
+    session = acquire_own_session()
     session.conf.set("spark.sql.shuffle.partitions", "2")
     if provider is not None:
         session.conf.set("spark.sql.streaming.stateStore.providerClass", provider)

@@ -34,7 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sash
 from sash.engine.stored import archive_feed
 from sash.spark.neighbours import allocation_file
-from sash.spark.session import _SETTINGS
+from sash.spark.session import SETTINGS
 
 TRIGGER = 1.0
 QUESTION = (
@@ -58,7 +58,7 @@ def spark_with(scheduler: str) -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = os.cpu_count() or 2
     builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "2g")
-    settings = {**_SETTINGS, "spark.scheduler.mode": scheduler, "spark.sql.shuffle.partitions": str(cores)}
+    settings = {**SETTINGS, "spark.scheduler.mode": scheduler, "spark.sql.shuffle.partitions": str(cores)}
     with allocation_file(cores) as pools:
         for name, value in {**settings, "spark.scheduler.allocation.file": pools}.items():
             builder = builder.config(name, value)

@@ -26,10 +26,9 @@ import sash
 from sash.core.clock import ManualClock
 from sash.engine.answers.query import Query
 from tests.support.kafka import JarsMissingError, broker, kafka_jars
-from tests.support.streams import START
 
 GROUPS, PER_SECOND, SECONDS_OF_A_FILE = 10, 100, 20
-SECOND = 1_000_000
+START, SECOND = 1_767_225_600_000_000, 1_000_000
 WriteTo = Callable[[Query], None]
 
 

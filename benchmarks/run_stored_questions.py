@@ -31,7 +31,7 @@ import sash
 from benchmarks import stored_slides
 from sash.engine.asking import ask_stored
 from sash.engine.stored import kept_indexes
-from sash.spark.session import acquire_local_session, release_local_session
+from sash.spark.session import acquire_own_session, release_own_session
 
 OUT = Path(__file__).parent / "out"
 PARTS = (1_000, 100, 20, 10, 5, 3, 2)
@@ -159,11 +159,11 @@ def main(arguments: list[str]) -> None:
         asked = 20 * options.rounds
         found["slides"] = stored_slides.measure(sub_windows=60, rows=500, burst=12, pause=0.01, questions=asked)
     if kinds := [kind for kind in options.kinds if kind != "slides"]:
-        spark = acquire_local_session()
+        spark = acquire_own_session()
         try:
             found |= measure(spark, options.rows, options.rounds, kinds)
         finally:
-            release_local_session()
+            release_own_session()
     OUT.mkdir(exist_ok=True)
     (OUT / "stored_questions.json").write_text(json.dumps(found, indent=2))
     print(json.dumps(found, indent=2))

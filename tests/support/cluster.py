@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import sash
-from sash.spark.session import _SETTINGS, jvm_process
+from sash.spark.session import SETTINGS, jvm_process
 from tests.support.processes import descendants
 
 QUERIES = {
@@ -43,7 +43,7 @@ def main(data: str, checkpoint: str, out: str) -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.sql.shuffle.partitions", "2")
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     spark = builder.getOrCreate()

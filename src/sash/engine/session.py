@@ -59,7 +59,7 @@ from sash.engine.settings import (
     Settings,
     duration,
 )
-from sash.engine.spark_home import SparkHome
+from sash.engine.spark_home import SparkHome, check_classic
 from sash.engine.streams.runner import Runner
 from sash.engine.streams.states import SessionState
 from sash.language import (
@@ -133,6 +133,7 @@ class Session:
         )
         self._isolation = isolation_named(isolation)
         execution = checked_execution(execution)
+        check_classic(spark)
         if spark is not None:
             from sash.spark.session import check_borrowed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,22 @@ from sash.engine.records.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_CLASSIC = (
+    "Sash needs a classic one, whose JVM it can call; run Sash where Spark's driver may run, with a session of "
+    "SparkSession.builder.master(..) or of spark-submit"
+)
+
+
+def check_classic(borrowed: SparkSession | None) -> None:
+    """SashError where a session is, or our own would be, one of Spark Connect."""
+    if borrowed is not None and type(borrowed).__module__.startswith("pyspark.sql.connect"):
+        raise SashError(f"this is a Spark Connect session: {_CLASSIC}")
+    if borrowed is None and os.environ.get("SPARK_API_MODE", "").lower() == "connect":
+        raise SashError(f"SPARK_API_MODE asks for a Spark Connect session: {_CLASSIC}")
+    if borrowed is None and "SPARK_REMOTE" in os.environ:
+        raise SashError(f"SPARK_REMOTE asks for a Spark Connect session: {_CLASSIC}")
 
 
 class SparkHome:
@@ -34,10 +51,10 @@ class SparkHome:
         if self._borrowed is not None:
             return self._borrowed
         if self._own is None:
-            from sash.spark.session import acquire_local_session
+            from sash.spark.session import acquire_own_session
 
             self.check_open()
-            self._own = acquire_local_session(packages=self._packages)
+            self._own = acquire_own_session(packages=self._packages)
             self._record(self._own)
         return self._own
 
@@ -58,7 +75,7 @@ class SparkHome:
     def close(self) -> None:
         self._closed = True
         if self._own is not None:
-            from sash.spark.session import release_local_session
+            from sash.spark.session import release_own_session
 
-            release_local_session()
+            release_own_session()
             self._own = None
