@@ -94,6 +94,18 @@ def test_the_same_command_continues_from_its_checkpoint(sash, script, packets, t
     assert json.loads(line)["as_of"] == "2026-01-01T00:00:10+00:00"
 
 
+def test_a_query_that_is_no_longer_in_the_script(sash, script, packets, tmp_path):
+    options = ["--until-drained", "--checkpoint", tmp_path / "ck"]
+    create, both = CREATE.format(path=packets), TOTALS + TOTALS.replace("totals", "more")
+    assert "not in the script" not in sash("run", script(create + both), *options).stderr
+    told = "Of the checkpoint, and not in the script: more. They go on; --prune drops them."
+    for _ in range(2):
+        assert told in " ".join(sash("run", script(create + TOTALS), *options).stderr.split())
+    pruned = sash("run", script(create + TOTALS), *options, "--prune")
+    assert "Dropped, since the script does not have them: more" in pruned.stderr and pruned.exit_code == 0
+    assert "not in the script" not in sash("run", script(create + TOTALS), *options).stderr
+
+
 def test_a_source_that_is_not_there(sash, script, tmp_path):
     result = sash("run", script(CREATE.format(path=tmp_path / "none") + TOTALS), "--until-drained")
     assert result.exit_code == 1 and "none" in result.stderr and "Traceback" not in result.stderr

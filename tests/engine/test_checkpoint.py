@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from sash.core.changes import INSTANT
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
+from sash.engine.commands.declare import check_same
 from sash.engine.records.checkpoint import FORMAT, Checkpoint
 from sash.engine.session import connect
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
+from tests.support.streams import stream
 
 OLD = Path(__file__).parent / "checkpoints"
 
@@ -83,3 +88,18 @@ def test_a_name_with_a_colon_is_a_directory(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     Checkpoint("state:1").close()
     assert (tmp_path / "state:1").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ({"ts": INSTANT, "v": pa.int64()}, "'v' is int64 here and int32 there"),
+        ({"ts": INSTANT}, "'v' is only in the checkpoint"),
+        ({"ts": INSTANT, "v": pa.int32(), "w": pa.string()}, "'w' is only here"),
+        ({"v": pa.int32(), "ts": INSTANT}, "their order is v, ts here and ts, v there"),
+    ],
+)
+def test_what_differs_in_a_stream_is_named(now: dict[str, pa.DataType], told: str) -> None:
+    known = replace(stream(), schema=pa.schema({"ts": INSTANT, "v": pa.int32()}))
+    with pytest.raises(CheckpointError, match=f"other columns here than in the checkpoint: {told}; declare it as"):
+        check_same(replace(known, schema=pa.schema(now)), known)

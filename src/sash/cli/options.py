@@ -24,6 +24,9 @@ Checkpoint = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
 ]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Drop the queries of the checkpoint that are no longer in the script.")
+]
 Trigger = Annotated[
     str, typer.Option(metavar="DURATION", help="Live: the time between two micro-batches.", callback=interval)
 ]

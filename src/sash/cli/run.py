@@ -26,7 +26,7 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
-from sash.cli.options import Checkpoint, Packages, Policy, RefreshWhenIdle, Script, SharePredicates, Trigger
+from sash.cli.options import Checkpoint, Packages, Policy, Prune, RefreshWhenIdle, Script, SharePredicates, Trigger
 from sash.cli.progress import showing_progress
 from sash.cli.script import one_line, place, read_script, rehearse, title
 from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
@@ -49,6 +49,7 @@ def run(
         typer.Option("--until-drained", help="Read what the sources have now, then end. Otherwise live until Ctrl-C."),
     ] = False,
     checkpoint: Checkpoint = None,
+    prune: Prune = False,
     answers: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write each answer to DIR/<query>/<as of>.parquet.")
     ] = None,
@@ -79,7 +80,7 @@ def run(
         sinks = Sinks(_sinks(json, answers), interrupt_main_thread)
         with open_session(messages, checkpoint, settings, packages) as session:
             output = JsonOutput() if json else TextOutput(stdout_console(), rows, quiet)
-            script_run = ScriptRun(session, sinks, output, messages)
+            script_run = ScriptRun(session, sinks, output, messages, prune)
             code = script_run.all(statements, None if until_drained else trigger)
     raise typer.Exit(code)
 
@@ -149,12 +150,41 @@ def execute(session: Session, statement: Statement) -> pa.Table | Query | str | 
         raise CatalogError(f"{title(statement)}: {error}") from None
 
 
+class Others:
+    """The queries that a checkpoint brings and that the script does not name."""
+
+    def __init__(self, session: Session, prune: bool) -> None:
+        self._queries = dict(session.queries)
+        self._session = session
+        self._prune = prune
+
+    def remove(self, query: Query) -> None:
+        """The script registers it."""
+        self._queries.pop(query.name, None)
+
+    def settle(self, messages: Console) -> None:
+        """At the end of the script: drop them, or say that they go on."""
+        left = [query for query in self._queries.values() if self._session.queries.get(query.name) is query]
+        if not left:
+            return
+        names = ", ".join(query.name for query in left)
+        if self._prune:
+            for query in left:
+                query.drop()
+            messages.print(f"Dropped, since the script does not have them: {names}", style="dim")
+        else:
+            messages.print(f"Of the checkpoint, and not in the script: {names}. They go on; --prune drops them.")
+
+
 # -- running -------------------------------------------------------------------------------------------
 
 
 class ScriptRun:
-    def __init__(self, session: Session, sinks: Sinks, output: TextOutput | JsonOutput, messages: Console) -> None:
+    def __init__(
+        self, session: Session, sinks: Sinks, output: TextOutput | JsonOutput, messages: Console, prune: bool
+    ) -> None:
         self._session = session
+        self._others = Others(session, prune)
         self._sinks = sinks
         self._output = output
         self._messages = messages
@@ -167,6 +197,7 @@ class ScriptRun:
         try:
             for statement in statements:
                 self._execute(statement)
+            self._others.settle(self._messages)
             if self._session.queries:
                 if trigger is None:
                     self._drain()
@@ -189,6 +220,7 @@ class ScriptRun:
         # What stores rows has to read them first, as a query has.
         self._unread |= isinstance(statement, CreateStream | CreateArchive)
         if isinstance(result, Query):
+            self._others.remove(result)
             self._attach(result, result.name in known)
         elif result is not None:
             self._output.result(statement, result)

@@ -27,8 +27,8 @@ from sash.cli.console import (
     stdout_console,
 )
 from sash.cli.opening import open_session, stop
-from sash.cli.options import Checkpoint, Packages, Policy, RefreshWhenIdle, Script, SharePredicates, Trigger
-from sash.cli.run import TextOutput, execute
+from sash.cli.options import Checkpoint, Packages, Policy, Prune, RefreshWhenIdle, Script, SharePredicates, Trigger
+from sash.cli.run import Others, TextOutput, execute
 from sash.cli.script import place, read_script, rehearse, title
 from sash.cli.signals import stop_requested
 from sash.core.errors import SashError
@@ -59,6 +59,7 @@ def serve(
         bool, typer.Option("--until-drained", help="Read what the sources have now, then only answer questions.")
     ] = False,
     checkpoint: Checkpoint = None,
+    prune: Prune = False,
     trigger: Trigger = "1 sec",
     policy: Policy = DEFAULT_POLICY,
     share_predicates: SharePredicates = "auto",
@@ -87,7 +88,7 @@ def serve(
         from sash.server import Server, listen
 
         with listen(web) as listening, open_session(messages, checkpoint, settings, packages) as session:
-            _execute(session, statements, messages)
+            _execute(session, statements, messages, prune)
             with stop_requested() as stopped, Server(session, web, listening) as server:
                 code = _Serving(session, messages, stopped).until_stopped(server, None if until_drained else trigger)
     raise typer.Exit(code)
@@ -109,17 +110,20 @@ def _settings(
         raise typer.BadParameter(f"{error} (--token, or SASH_TOKEN in the environment)") from None
 
 
-def _execute(session: Session, statements: Sequence[Statement], messages: Console) -> None:
-    output = TextOutput(stdout_console(), _ROWS, quiet=True)
+def _execute(session: Session, statements: Sequence[Statement], messages: Console, prune: bool) -> None:
+    output, others = TextOutput(stdout_console(), _ROWS, quiet=True), Others(session, prune)
     for statement in statements:
         if isinstance(statement, SelectStatement):
             messages.print(f"{title(statement)}: left out; ask it at /api/query", style="dim")
             continue
         result = execute(session, statement)
+        if isinstance(result, Query):
+            others.remove(result)
         if result is None or isinstance(result, Query):
             messages.print(f"{title(statement)}: done", style="dim")
         else:
             output.result(statement, result)
+    others.settle(messages)
 
 
 class _Serving:

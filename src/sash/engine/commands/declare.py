@@ -120,9 +120,19 @@ def check_same(stream: Stream, known: Stream) -> None:
         )
     if not stream.schema.equals(known.schema):
         raise CheckpointError(
-            f"stream '{stream.name}' has other columns here ({', '.join(stream.schema.names)}) than in the checkpoint "
-            f"({', '.join(known.schema.names)}); use another checkpoint"
+            f"stream '{stream.name}' has other columns here than in the checkpoint: "
+            f"{'; '.join(_differences(stream.schema, known.schema))}; declare it as before, or use another checkpoint"
         )
+
+
+def _differences(here: pa.Schema, there: pa.Schema) -> list[str]:
+    """Of two schemas, column by column; else it is their order."""
+    found = [f"'{name}' is only here" for name in here.names if name not in there.names]
+    found += [f"'{name}' is only in the checkpoint" for name in there.names if name not in here.names]
+    for name in here.names:
+        if name in there.names and (ours := here.field(name).type) != (theirs := there.field(name).type):
+            found.append(f"'{name}' is {ours} here and {theirs} there")
+    return found or [f"their order is {', '.join(here.names)} here and {', '.join(there.names)} there"]
 
 
 def check_same_query(query: RegisteredQuery, known: RegisteredQuery) -> None:
