@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -85,10 +86,12 @@ class Stream:
 
     def column(self, name: str) -> pa.Field | None:
         """A column by its name in any case, as Spark resolves it."""
-        for candidate in self.schema:
-            if candidate.name.lower() == name.lower():
-                return candidate
-        return None
+        return self._columns.get(name.lower())
+
+    @cached_property
+    def _columns(self) -> dict[str, pa.Field]:
+        # Of two names that differ by case alone, the first.
+        return {field.name.lower(): field for field in reversed(list(self.schema))}
 
 
 @dataclass(frozen=True)

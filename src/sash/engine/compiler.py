@@ -112,9 +112,18 @@ class CompiledQuery:
 
 
 def compile_select(
-    select: Select, catalog: Catalog, name: str = "", *, one_time: bool = False, synopsis: str | None = None
+    select: Select,
+    catalog: Catalog,
+    name: str = "",
+    *,
+    one_time: bool = False,
+    priority: int = 0,
+    lifetime: Micros | None = None,
+    serial: int = 0,
+    synopsis: str | None = None,
 ) -> CompiledQuery:
-    compiled = CompiledQuery(name, bind(select, catalog, periodic=not one_time), synopsis=synopsis)
+    plan = bind(select, catalog, periodic=not one_time)
+    compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
     try:
         compiled.check()
     except SashError as error:

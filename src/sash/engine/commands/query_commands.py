@@ -63,17 +63,21 @@ class QueryCommands:
     def register(
         self, select: Select, name: str, priority: int, lifetime: Micros | None, synopsis: str | None
     ) -> Query:
-        if is_continuous(select):
+        changes = is_continuous(select)
+        if changes:
             self._continuous.prepare(select, self.execution, self._shared.lock)
         with self._shared.lock:
             check_name("query", name)
             serial = self._shared.history.version + 1
             synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
             wanted = RegisteredQuery(name, select.text, "", priority, lifetime, serial, synopsis)
-            if is_continuous(select):
+            if changes:
                 return self._register_continuous(select, replace(wanted, execution=self.execution))
-            found = compile_select(select, self._shared.catalog, name, synopsis=synopsis)
-            compiled = replace(found, priority=priority, lifetime=lifetime, serial=serial)
+            # At once as it is registered: what it finds out about itself is found out once.
+            compiled = compile_select(
+                select, self._shared.catalog, name,
+                priority=priority, lifetime=lifetime, serial=serial, synopsis=synopsis,
+            )  # fmt: skip
             self._claim_restored(compiled.stream)
             self._claims_of(compiled).check(compiled)
             query = replace(wanted, stream=compiled.stream, tables=compiled.tables)

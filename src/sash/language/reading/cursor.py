@@ -68,11 +68,15 @@ class Cursor:
 
     def at(self, *words: str) -> bool:
         """Whether the next tokens are these words, in any case."""
-        ahead = self.tokens[self.position : self.position + len(words)]
-        return len(ahead) == len(words) and all(
-            token.token_type not in _NO_WORDS and " ".join(token.text.upper().split()) == word
-            for token, word in zip(ahead, words, strict=True)
-        )
+        if self.position + len(words) > len(self.tokens):
+            return False
+        for place, word in enumerate(words, self.position):
+            token = self.tokens[place]
+            found = token.text.upper()
+            # A keyword of several words is one token, with any spaces in it.
+            if (found != word and " ".join(found.split()) != word) or token.token_type in _NO_WORDS:
+                return False
+        return True
 
     def follows(self, *words: str) -> bool:
         """Whether the token behind the current one is one of these words."""

@@ -158,12 +158,13 @@ def check_tree(tree: exp.Expr, text: str) -> None:
 
 def check_windows(tree: exp.Expr, text: str) -> None:
     """Before the binder: how many windows, tables and sub-queries are joined, and how many are read in all."""
-    for select in tree.find_all(exp.Select):
-        joins = select.args.get("joins") or []
+    nodes = list(tree.find_all(exp.Select, exp.Table))
+    for select in nodes:
+        joins = select.args.get("joins") or [] if isinstance(select, exp.Select) else []
         if len(joins) >= MOST_JOINED:
             reason = f"a SELECT joins at most {MOST_JOINED} windows, tables and sub-queries"
             raise CqlError(f"{reason}: ask for less, in several queries", text, _named_at(joins[MOST_JOINED - 1].this))
-    found = list(tree.find_all(exp.Table))
+    found = [node for node in nodes if isinstance(node, exp.Table)]
     if len(found) > MOST_READ:
         named = sorted(found, key=lambda table: _named_at(table).start)
         reason = f"a query reads at most {MOST_READ} windows and tables"

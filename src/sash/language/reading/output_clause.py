@@ -49,6 +49,8 @@ class OutputClause:
 
 def accept_output(cursor: Cursor) -> OutputClause | None:
     """Reads `Istream(`; the cursor stands behind the parenthesis afterwards. A column may have such a name."""
+    if cursor.token is None or not cursor.token.text.lower().startswith(KINDS):
+        return None
     kind = next((kind for kind in KINDS if cursor.at(kind.upper())), None)
     if kind is not None and cursor.at(kind.upper(), "("):
         return _accepted(cursor, kind, False, 2)
