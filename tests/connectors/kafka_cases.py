@@ -18,6 +18,7 @@ import sash
 from sash.core.clock import ManualClock
 from sash.core.faults import listening
 from sash.core.time import SECOND, to_datetime
+from sash.spark.kafka import MessageWriter
 from tests.engine.test_log_events import events
 from tests.engine.test_max_lag import ClockOfTuples
 from tests.support.streams import START
@@ -30,15 +31,19 @@ COLUMNS = "(ts TIMESTAMP, k INT, v INT)"
 @pytest.fixture
 def topic(spark: Any) -> str:
     name = f"t-{uuid.uuid4().hex}"
+    create_topic(spark, name, partitions=2)
+    return name
+
+
+def create_topic(spark: Any, name: str, partitions: int) -> None:
     admin = spark._jvm.org.apache.kafka.clients.admin
     settings = spark._jvm.java.util.HashMap()
     settings.put("bootstrap.servers", SERVERS["kafka.bootstrap.servers"])
     client = admin.AdminClient.create(settings)
     topics = spark._jvm.java.util.ArrayList()
-    topics.add(admin.NewTopic(name, 2, 1))
+    topics.add(admin.NewTopic(name, partitions, 1))
     client.createTopics(topics).all().get()
     client.close()
-    return name
 
 
 def send(spark: Any, topic: str, values: Sequence[str | None], key: Callable[[int], str] = str) -> None:
@@ -186,6 +191,40 @@ def test_answers_are_messages_with_a_key_of_their_own(spark: Any, topic: str, tm
         (times[place // 2], place % 2): ("sums", {"query": "sums", "as_of": times[place // 2], **row})
         for place, row in enumerate(rows)
     }
+
+
+def test_queries_with_the_same_options_are_written_together_and_in_order(
+    spark: Any, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic of one partition has the answers of each query as they came, from one job for each micro-batch."""
+    out, writes, write = f"{topic}-out", list[int](), MessageWriter.write
+    create_topic(spark, out, partitions=1)
+    for part in range(2):
+        send(spark, topic, [message(5 * part + i / 2, i % 2, i) for i in range(1, 11)])
+    monkeypatch.setattr(
+        MessageWriter, "write", lambda writer, answers: (writes.append(len(answers)), write(writer, answers))
+    )
+    texts = {
+        "one": "SELECT k, SUM(v) AS t FROM s [WINDOW 3 sec SLIDE 1 sec] GROUP BY k ORDER BY k",
+        "two": "SELECT k, SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 1 sec] GROUP BY k ORDER BY k",
+        "other": "SELECT COUNT(*) AS n FROM s [ROWS 4 SLIDE 2]",
+    }
+    with sash.connect(spark=spark, clock=ManualClock()) as session:
+        declare(session, topic, more=", maxOffsetsPerTrigger '10'", timestamp="ts DELAY 5 sec")
+        queries = {name: session.register(text, name=name) for name, text in texts.items()}
+        for query in queries.values():
+            query.write_to("kafka", topic=out, **SERVERS)
+        session.run()
+        batches = session.stats()["streams"]["s"]["micro_batches"]
+        told = {
+            name: [row for answer in query.answers() for row in answer.table.to_pylist()]
+            for name, query in queries.items()
+        }
+    assert len(writes) <= batches + 1 < sum(writes), "the end of the stream is one more"
+    found: dict[str, list[Any]] = {name: [] for name in texts}
+    for _, value in received(spark, out):
+        found[value["query"]].append({name: value[name] for name in value if name not in ("query", "as_of", "rows")})
+    assert found == told
 
 
 def test_a_column_as_the_key(spark: Any, topic: str) -> None:
