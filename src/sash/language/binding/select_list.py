@@ -88,7 +88,7 @@ def _expanded(node: exp.Expr, columns: AnswerColumns, scope: Scope) -> list[Entr
         raise scope.unsupported("EXCEPT, REPLACE and RENAME after *", span)
     qualifier = node.args.get("table")
     if qualifier is not None:
-        check_qualifier(qualifier, scope)
+        check_qualifier(node, scope)
     expanded = columns.all(qualifier.name if qualifier is not None else None)
     names = [name.lower() for name, _ in expanded]
     twice = next((name for name in names if names.count(name) > 1), None)
