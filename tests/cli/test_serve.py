@@ -40,4 +40,8 @@ def test_without_the_web_packages(sash, script, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     result = sash("serve", script(SCRIPT))
-    assert result.exit_code == 1 and "pip install 'sash[server]'" in result.stderr and "fastapi" in result.stderr
+    assert (
+        result.exit_code == 1
+        and "pip install '.[server]' in the folder of Sash's" in result.stderr
+        and "fastapi" in result.stderr
+    )

@@ -1,4 +1,4 @@
-"""What docs/comparison.md says that Spark refuses on streams, it refuses."""
+"""What docs/comparison.md says of Spark: what it refuses on streams, and where its windows lie."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import sash
+from sash.core.time import SECOND, to_micros
+from tests.support.streams import START
 
 pytestmark = pytest.mark.spark
 
@@ -76,3 +80,34 @@ def test_spark_refuses(name: str, spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_spark_accepts(name: str, spark: Any, tmp_path: Path) -> None:
     start(ACCEPTED[name](spark), tmp_path)
+
+
+def test_an_offset_puts_windows_where_spark_has_them(spark: Any) -> None:
+    """The remainder of WINDOW divided by SLIDE; 0 where one is a multiple of the other."""
+    assert counts_of_sash(spark, 10, 4, offset=10 % 4) == counts_of_spark(spark, 10, 4)
+    assert counts_of_sash(spark, 3, 2, offset=3 % 2) == counts_of_spark(spark, 3, 2)
+    assert counts_of_sash(spark, 10, 5, offset=0) == counts_of_spark(spark, 10, 5)
+    assert not counts_of_sash(spark, 10, 4, offset=0).keys() & counts_of_spark(spark, 10, 4).keys()
+
+
+def packets(spark: Any) -> Any:
+    times = ", ".join(f"({START + round(second * SECOND)})" for second in (0, 1, 4.5, 7, 10, 12, 18, 18, 30))
+    return spark.sql(f"SELECT timestamp_micros(t) AS ts FROM VALUES {times} AS x(t)")
+
+
+def counts_of_spark(spark: Any, length: int, slide: int) -> dict[int, int]:
+    """How many packets each window has, by its end."""
+    from pyspark.sql import functions as F
+
+    cut = packets(spark).groupBy(F.window("ts", f"{length} seconds", f"{slide} seconds")).count()
+    return {row["end"]: row["count"] for row in cut.selectExpr("unix_micros(window.end) AS end", "count").collect()}
+
+
+def counts_of_sash(spark: Any, length: int, slide: int, offset: int) -> dict[int, int]:
+    with sash.connect(spark=spark) as session:
+        session.create_stream("s", packets(spark), timestamp="ts", closed="left", offset=f"{offset} sec")
+        query = session.register(f"SELECT COUNT(*) AS n FROM s [WINDOW {length} sec SLIDE {slide} sec]", name="q")
+        session.run()
+        session.advance("s", START + 60 * SECOND)
+        found = {to_micros(answer.as_of): answer.table["n"][0].as_py() for answer in query.answers()}
+    return {end: count for end, count in found.items() if count}

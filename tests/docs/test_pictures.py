@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from sash.scheduling.policies import POLICY_NAMES
 from tools.draw_schedules import measured, table
 from tools.draw_sharing import bytes_per_pane, explained, pane_tables
 
@@ -15,6 +18,13 @@ def test_the_table_of_schedules() -> None:
     page = (DOCS / "scheduling.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"<!-- schedules -->\n\n(.*?)\n\n<!-- /schedules -->", page, re.DOTALL)
     assert shown == table(), "run: python tools/draw_schedules.py"
+
+
+@pytest.mark.parametrize("page", ["python.md", "scheduling.md", "architecture/cli.md"])
+def test_where_a_policy_can_be_named_all_are_listed(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    lists = re.findall(r"(?:`\"?[a-z-]+\"?`, ){7}`\"?[a-z-]+\"?`", text)
+    assert [tuple(re.findall("[a-z-]+", names)) for names in lists] == [POLICY_NAMES]
 
 
 def test_hybrid_has_the_thesis_cost() -> None:

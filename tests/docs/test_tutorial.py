@@ -39,6 +39,13 @@ def write(step: Step, folder: Path) -> None:
         (folder / name).write_text(text.replace("path 'logs'", f"path '{folder}/logs'"))
 
 
+def test_nothing_is_installed_from_a_registry() -> None:
+    """Sash is in none: whoever is told to install an extra is told to do so in the checkout."""
+    root = Path(__file__).parents[2]
+    told = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.py")]
+    assert [path for path in told if re.search(r"pip install [^\n`]*\bsash\b", path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.skipif(not LOG.exists(), reason=f"no {LOG.name} beside the project")

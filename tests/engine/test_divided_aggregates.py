@@ -21,6 +21,7 @@ from tests.engine.test_join_group import (
     _rounded,
     alone,
     arrivals,
+    begins,
     cuts,
     listed,
     plan_of,
@@ -48,7 +49,7 @@ def divided(texts: dict[str, str], tuples: Tuples, cuts: list[int], of: int) -> 
         steps = [stage.step(state, arrived, low, high, share=Share(number, of)) for number in range(of)]
         sent = pa.chunked_array([packed(group.rows(changes)) for changes, _ in steps])
         group.absorb(unpacked(sent, group.fold, group.plan.schema))
-        found += list(group.advance(high - 1))
+        found += list(group.advance(high - 1, begins(tuples, high)))
         state, low = steps[-1][1], high
     assert not group.failed
     return found

@@ -79,6 +79,12 @@ def epochs(plan: Node, tuples: Tuples, cuts: list[int], strategy: str = "upa") -
         low = high
 
 
+def begins(tuples: Tuples, before: int) -> int | None:
+    """After which instant the tuples begin that have come before a time."""
+    stamps = [ts for stream in tuples.values() for ts, _ in stream if ts < before]
+    return min(stamps) - 1 if stamps else None
+
+
 def shared(
     texts: dict[str, str], tuples: Tuples, cuts: list[int], load: JoinLoad | None, offset: int, strategy: str
 ) -> list[JoinAnswer]:
@@ -88,7 +94,7 @@ def shared(
         # As buckets would bring them: some results here, some there.
         for half in (slice(0, None, 2), slice(1, None, 2)):
             group.absorb(group.rows(changes.take(np.arange(len(changes))[half])))
-        found += list(group.advance(high - 1))
+        found += list(group.advance(high - 1, begins(tuples, high)))
         if number % 2:
             # As after a crash.
             state, saved = group.save()
@@ -104,7 +110,7 @@ def alone(text: str, tuples: Tuples, cuts: list[int], offset: int) -> list[tuple
     sampler = Sampler(plan)
     found = []
     for changes, low, high in epochs(plan, tuples, cuts):
-        found += [(at, listed(table)) for at, table in sampler.answers(changes, low, high - 1)]
+        found += [(at, listed(table)) for at, table in sampler.answers(changes, low, high - 1, begins(tuples, high))]
     return found
 
 
@@ -207,7 +213,7 @@ def test_every_policy_answers_rightly_and_in_time(name: str, texts: dict[str, st
     group, found = JoinGroup(queries, policy=policy(name)), []
     for changes, _, high in epochs(group.plan, tuples, [17 * SEC, END * SEC]):
         group.absorb(group.rows(changes))
-        found += list(group.advance(high - 1))
+        found += list(group.advance(high - 1, begins(tuples, high)))
     for each, text in texts.items():
         mine = [one for one in found if one.query == each]
         own = {one.as_of for one in mine if one.scheduled}
@@ -287,7 +293,7 @@ def test_a_query_that_fails_leaves_the_others_alone() -> None:
     answers = []
     for changes, _, high in epochs(group.plan, tuples, [4 * SEC]):
         group.absorb(group.rows(changes))
-        answers += list(group.advance(high - 1))
+        answers += list(group.advance(high - 1, begins(tuples, high)))
     assert set(group.failed) == {"sum"}
     assert [(each.query, each.table.to_pylist()) for each in answers] == [
         ("count", [{"n": 2}]),
@@ -304,10 +310,10 @@ def test_the_end_of_all_streams_may_not_be_the_end(texts: dict[str, str], tuples
     group, found, at_end = JoinGroup(queries), [], []
     for changes, low, high in epochs(group.plan, tuples, [end * SEC, END * SEC]):
         group.absorb(group.rows(changes))
-        found += list(group.advance(high - 1))
+        found += list(group.advance(high - 1, begins(tuples, high)))
         if low == 0:
-            at_end = list(group.ahead(high - 1))
-            assert not list(group.ahead(high - 1)), "said already"
+            at_end = list(group.ahead(high - 1, begins(tuples, high)))
+            assert not list(group.ahead(high - 1, begins(tuples, high))), "said already"
     until_end = {name: [each for each in each_stream if each[0] < end * SEC] for name, each_stream in tuples.items()}
     for name, text in texts.items():
         last = -(-(end * SEC - 1) // queries[name].slide) * queries[name].slide
@@ -341,7 +347,7 @@ def test_who_comes_later_is_answered_from_what_is_kept(
     assert covered or shorter, "the same windows are answered"
     for changes, low, high in epochs(group.plan, tuples, [at * SEC, END * SEC]):
         group.absorb(group.rows(changes))
-        found += list(group.advance(high - 1))
+        found += list(group.advance(high - 1, begins(tuples, high)))
         if low == 0:
             for name, text in covered.items():
                 group.enter(name, query_of(text))

@@ -19,6 +19,7 @@ from tests.engine.test_continuous import declare, tuples, with_numbers, write
 from tests.engine.test_session import create
 from tests.engine.test_session import write as write_rows
 from tests.support.relational import Row
+from tests.support.streams import START
 from tests.support.windows_in_duckdb import Definition
 
 pytestmark = pytest.mark.spark
@@ -173,3 +174,37 @@ def test_a_restart_changes_no_answer(spark: Any, tmp_path: Path, monkeypatch: py
     }
     assert listed["pieces"] == listed["whole"] and {query for query, *_ in listed["whole"]} == set(texts)
     assert all(as_of > datetime(2020, 1, 1, tzinfo=UTC) for _, as_of, _ in listed["whole"])
+
+
+NOTHING = {
+    "aggregate": "SELECT k, COUNT(*) AS n FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100 GROUP BY k",
+    "rows": "SELECT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100",
+    "join": "SELECT * FROM s [RANGE 4 sec SLIDE 2 sec] a, s [RANGE 4 sec SLIDE 2 sec] b WHERE a.k = b.v",
+    "distinct": "SELECT DISTINCT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100",
+    "tested": "SELECT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v IN (SELECT k FROM s [RANGE 4 sec SLIDE 2 sec] b)",
+    "indexed": "SELECT k FROM s [RANGE 4 sec SLIDE 2 sec] INTERSECT SELECT v FROM s [RANGE 4 sec SLIDE 2 sec]",
+    "set": "SELECT k, v FROM s [RANGE 4 sec SLIDE 2 sec] EXCEPT SELECT k, v FROM s [RANGE 4 sec SLIDE 2 sec]",
+    "stream": "SELECT Istream(k) FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100",
+    "groups": "SELECT a.k, COUNT(*) AS n FROM s [RANGE 4 sec SLIDE 2 sec] a, s [RANGE 4 sec SLIDE 2 sec] b"
+    " WHERE a.k = b.v GROUP BY a.k",
+    "total": "SELECT COUNT(*) AS n FROM s [RANGE 4 sec SLIDE 2 sec] a, s [RANGE 4 sec SLIDE 2 sec] b WHERE a.k = b.v",
+    "total_of_plan": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100) a",
+}
+
+
+def test_every_kind_of_query_answers_at_the_first_multiple(spark: Any, tmp_path: Path) -> None:
+    """Also with nothing to say, and that once; an aggregate without GROUP BY has a row over nothing."""
+    write_rows(tmp_path / "rows", 0, [(second + 0.5, second, second + 50) for second in range(3, 8)])
+    with sash.connect(spark=spark, policy="conservative", checkpoint=tmp_path / "state") as session:
+        create(session, tmp_path / "rows")
+        queries = {name: session.register(text, name=name) for name, text in NOTHING.items()}
+        session.run()
+        answers = {
+            name: [((to_micros(each.as_of) - START) / SECOND, each.table.to_pylist()) for each in query.answers()]
+            for name, query in queries.items()
+        }
+    # Panes answer while tuples are in the window, whatever WHERE says.
+    assert answers.pop("aggregate") == [(4, []), (6, []), (8, [])]
+    for name in ("total", "total_of_plan"):
+        assert answers.pop(name) == [(multiple, [{"n": 0}]) for multiple in (4, 6, 8)], name
+    assert answers == {name: [(4, [])] for name in answers}

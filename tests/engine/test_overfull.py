@@ -21,7 +21,7 @@ from sash.core.time import SECOND
 from sash.engine.continuous.join_group import JoinGroup
 from sash.engine.continuous.view import View
 from sash.engine.stored.kept import KeptWindow
-from tests.engine.test_join_group import epochs, query_of
+from tests.engine.test_join_group import begins, epochs, query_of
 from tests.engine.test_session import create, write
 from tests.support.kept import SCHEMA, table
 
@@ -187,7 +187,7 @@ def test_a_join_with_too_many_groups_fails_the_queries_by_them(restart: bool) ->
         found: dict[str, list[tuple[int, list[dict[str, Any]]]]] = {name: [] for name in texts}
         for changes, _, high in epochs(group.plan, tuples, cuts):
             group.absorb(group.rows(changes))
-            for each in group.advance(high - 1):
+            for each in group.advance(high - 1, begins(tuples, high)):
                 found[each.query].append((each.as_of, each.table.to_pylist()))
             if restart:
                 state, saved = group.save()

@@ -9,9 +9,12 @@ from sash.core.changes import NEVER, Changes
 from sash.core.window import TimeWindow
 from sash.engine.continuous.sampling import Sampler
 from sash.engine.explaining.explain_continuous import explain_plan
+from sash.plan.continuous import Aggregated, Filter, GroupBy, Map
+from sash.plan.expressions import Call, Field, Literal
 from sash.plan.outputs import ISTREAM, Deltas, Sampled
 from tests.support.plans import window
 
+SUM = Aggregated("sum", "sum", "S.a", pa.int64())
 RELATION = Sampled(window("S", TimeWindow(20)), 10)
 
 
@@ -23,8 +26,10 @@ def changes(*listed: tuple[int, int, int, int]) -> Changes:
     return Changes(rows, ts, exp, sign.astype(np.int8), np.zeros((len(ts), 0), dtype=np.int64))
 
 
-def answered(sampler: Sampler, given: Changes, low: int, now: int) -> list[tuple[int, list[int]]]:
-    return [(at, rows["S.a"].to_pylist()) for at, rows in sampler.answers(given, low, now)]
+def answered(
+    sampler: Sampler, given: Changes, low: int, now: int, begins: int | None = 15
+) -> list[tuple[int, list[int]]]:
+    return [(at, rows["S.a"].to_pylist()) for at, rows in sampler.answers(given, low, now, begins)]
 
 
 def test_a_relation_answers_at_every_multiple_until_it_is_empty() -> None:
@@ -38,9 +43,38 @@ def test_a_relation_answers_at_every_multiple_until_it_is_empty() -> None:
     assert answered(sampler, changes(), 20_002, 20_010) == [(20_010, [])]
 
 
+def test_the_first_answer_may_be_empty_and_is_given_once() -> None:
+    for plan in (RELATION, Deltas(RELATION, ISTREAM)):
+        sampler = Sampler(plan)
+        assert answered(sampler, changes(), -(2**62), 5, begins=None) == []
+        assert answered(sampler, changes(), 6, 25, begins=10) == [(20, [])]
+        assert answered(sampler, changes(), 26, 10_000, begins=10) == []
+        assert answered(sampler, changes((10_010, NEVER, 1, 7)), 10_001, 10_010, begins=10) == [(10_010, [7])]
+
+
+def test_the_first_answer_is_not_given_again_after_a_restart() -> None:
+    for plan in (RELATION, Deltas(RELATION, ISTREAM)):
+        answered_before, waiting = Sampler(plan), Sampler(plan)
+        answered_before.stand(changes(), 20, begins=10)
+        assert answered(answered_before, changes(), 21, 99) == []
+        waiting.stand(changes(), 19, begins=10)
+        assert answered(waiting, changes(), 20, 99) == [(20, [])]
+
+
+def test_an_aggregate_without_keys_has_a_row_over_nothing() -> None:
+    grouped = GroupBy(window("S", TimeWindow(20)), (), (Aggregated("n", "count", None, pa.int64()), SUM))
+    twice = Call("multiply", (Field("n", pa.int64()), Literal(2, pa.int64())), pa.int64())
+    plan = Sampled(Map(grouped, (("twice", twice), ("sum", Field("sum", pa.int64())))), 10)
+    ((at, first),) = Sampler(plan).answers(Changes.none(plan.schema), -(2**62), 25, 10)
+    assert at == 20 and first.to_pylist() == [{"twice": 0, "sum": None}]
+    having = Sampled(Filter(grouped, Call("gt", (Field("n", pa.int64()), Literal(0, pa.int64())), pa.bool_())), 10)
+    ((at, first),) = Sampler(having).answers(Changes.none(having.schema), -(2**62), 25, 10)
+    assert at == 20 and first.to_pylist() == []
+
+
 def test_a_query_goes_on_from_the_rows_that_stand() -> None:
     sampler = Sampler(RELATION)
-    sampler.stand(changes((20, 40, 1, 7)))
+    sampler.stand(changes((20, 40, 1, 7)), 25)
     assert answered(sampler, changes(), 26, 45) == [(30, [7]), (40, [])]
 
 
@@ -51,7 +85,7 @@ def test_explain_says_when_it_answers() -> None:
 
 def test_a_stream_answers_where_it_has_something() -> None:
     sampler = Sampler(Deltas(RELATION, ISTREAM))
-    sampler.stand(changes((20, NEVER, 1, 7)))
+    sampler.stand(changes(), 25, begins=15)
     assert answered(sampler, changes((30, NEVER, 1, 8), (30, NEVER, 1, 8), (60, NEVER, 1, 9)), 26, 99) == [
         (30, [8, 8]),
         (60, [9]),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sash
@@ -40,6 +41,7 @@ COLUMNS = over("k, g s 4 1", "k, g t 4 1")
 APPROX = over("v s 3 1", "v t 3 1", "APPROX INTERSECT GROUPS 4")
 PARTS = {name: tuples(seed, parts=6) for seed, name in enumerate("st", 31)}
 DEFINITION = Definition({name: with_numbers(parts) for name, parts in PARTS.items()})
+BEGIN = min(pc.min(with_numbers(parts)["_us"]).as_py() for parts in PARTS.values())
 END = START + 12 * SECOND
 Told = dict[str, list[tuple[int, bool, Counter[Any]]]]
 
@@ -71,10 +73,10 @@ def register(session: sash.Session, texts: dict[str, str], told: Told) -> None:
 
 
 def defined(text: str, first: int, last: int) -> list[tuple[int, Counter[Any]]]:
-    """The answers between two times: where there are rows, or were some at the multiple before."""
+    """The answers between two times: where there are rows, or were some at the multiple before; and the first."""
     slide = int(re.findall(r"SLIDE (\d+) sec", text)[0]) * SECOND
-    plain, answers, had_rows = re.sub(r" SLIDE \d+ sec\]", "]", text), [], False
-    for at in range(-(-first // slide) * slide, last + 1, slide):
+    plain, answers, had_rows = re.sub(r" SLIDE \d+ sec\]", "]", text), [], first <= BEGIN
+    for at in range(-(-max(first, BEGIN) // slide) * slide, last + 1, slide):
         rows = DEFINITION.answer(plain, at)
         if rows or had_rows:
             answers.append((at, rows))

@@ -21,7 +21,7 @@ from sash.engine.timeline import EARLY, LATE, ON_TIME
 from sash.scheduling import POLICIES
 from sash.scheduling import policy as policy_named
 from sash.transactions import isolation
-from tests.engine.test_join_group import epochs, query_of
+from tests.engine.test_join_group import begins, epochs, query_of
 from tests.engine.test_policies import Hurry, texts
 from tests.support.checks import check_answers
 from tests.support.examples import examples
@@ -189,7 +189,7 @@ def joined_group(chosen: str) -> JoinGroup:
     known = {name: [(second * SECOND, row) for second in range(1, 20)] for name in "st"}
     for changes, _, high in epochs(group.plan, known, [20 * SECOND]):
         group.absorb(group.rows(changes))
-        assert list(group.advance(high - 1))
+        assert list(group.advance(high - 1, begins(known, high)))
     return group
 
 

@@ -28,6 +28,8 @@ TRADES = """CREATE STREAM trades (ts TIMESTAMP, symbol STRING, exchange STRING, 
     toward_ask BOOLEAN) FROM parquet OPTIONS (path 'data/trades') TIMESTAMP ts"""
 ODD = """CREATE STREAM odd (ts TIMESTAMP, x INT, `count` INT, weight INT, `lower` INT, approx BOOLEAN)
     FROM parquet OPTIONS (path 'data/odd') TIMESTAMP ts"""
+LOGS = """CREATE STREAM logs (ts TIMESTAMP, http STRUCT<status: INT, size: INT>, host STRING)
+    FROM parquet OPTIONS (path 'data/logs') TIMESTAMP ts"""
 TABLES = (
     "CREATE TABLE customers (id INT PRIMARY KEY, name STRING, city STRING)",
     "CREATE NONRETROACTIVE TABLE ports (port INT, name STRING, PRIMARY KEY (port))",
@@ -40,7 +42,7 @@ T = TypeVar("T")
 
 def catalog() -> Catalog:
     known = Catalog()
-    for text in (PACKETS, TRADES, ODD):
+    for text in (PACKETS, TRADES, ODD, LOGS):
         statement = parse(text)
         assert isinstance(statement, CreateStream) and statement.schema is not None
         known.add_stream(Stream(statement.name, statement.schema, statement.timestamp))

@@ -183,6 +183,19 @@ ERRORS = [
     ("SELECT COUNT(*) FROM packets W WHERE CAST(«day» AS INT) = 1", "cannot cast DATE to INT"),
     ("SELECT ROUND(AVG(length), «src») FROM packets W GROUP BY src", "constant number of digits"),
     ("SELECT COUNT(*) FROM packets W GROUP BY« »", "after GROUP BY"),
+    (
+        "SELECT COUNT(*) FROM packets W GROUP BY «window»(ts, '10 seconds', '5 seconds')",
+        "WINDOW is refused: a window stands behind the name of its stream, FROM packets [WINDOW 10 sec SLIDE 5 sec]",
+    ),
+    ("SELECT window.start, COUNT(*) FROM packets GROUP BY «window»(ts, '10 seconds')", "[WINDOW 10 sec SLIDE 5 sec]"),
+    ("SELECT «window»(ts, '10 seconds').start, COUNT(*) FROM packets GROUP BY 1", "[WINDOW 10 sec SLIDE 5 sec]"),
+    ("SELECT «TUMBLE_END»(ts, INTERVAL 1 HOUR), COUNT(*) FROM packets W", "[WINDOW 10 sec SLIDE 5 sec]"),
+    ("SELECT COUNT(*) FROM packets W GROUP BY «HOP»(ts, INTERVAL 5 SECONDS)", "HOP is refused: a window stands behind"),
+    ("SELECT COUNT(*) FROM «HOP»(packets, ts, INTERVAL 5 SECONDS)", "HOP is refused: a window stands behind"),
+    (
+        "SELECT COUNT(*) FROM TABLE(«TUMBLE»(TABLE packets, DESCRIPTOR(ts)))",
+        "TUMBLE is refused: a window stands behind",
+    ),
 ]
 LATER = [
     ("SELECT COUNT(*) FROM packets «[WINDOW 1 min]»", "continuous queries (a window without SLIDE)"),
@@ -191,6 +204,15 @@ LATER = [
     ("SELECT «SUM»(DISTINCT src) FROM packets W", "SUM(DISTINCT ..)"),
     ("SELECT «DISTINCT» src FROM packets W", "SELECT DISTINCT"),
     ("SELECT «PERCENTILE»(length, 0.5) FROM packets W", "the aggregate PERCENTILE; QUANTILE_CONT comes near"),
+    (
+        "SELECT «PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY length») FROM packets W",
+        "WITHIN GROUP; write QUANTILE_CONT(x, p) for PERCENTILE_CONT(p)",
+    ),
+    (
+        "SELECT SUM(«http.status») FROM logs [WINDOW 10 min SLIDE 2 min]",
+        "make a column of it before the stream is made: df.selectExpr('*', 'http.status AS http_status')",
+    ),
+    ("SELECT COUNT(*) FROM logs [WINDOW 10 min SLIDE 2 min] WHERE «logs.http.status» = 200", "fields of structs"),
     ("SELECT «MAX_BY»(src, length) FROM packets W", "the aggregate MAX_BY"),
     ("SELECT «ROW_NUMBER»() FROM packets W", "window functions"),
     ("SELECT COUNT(*) FROM packets W WHERE tags[0] = 'x'", None),

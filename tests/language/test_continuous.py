@@ -234,6 +234,7 @@ ERRORS = [
     ("SELECT src FROM packets [NOW] «ORDER BY» src", "a change stream has no order: leave out ORDER BY; query.view()"),
     ("SELECT src FROM packets [NOW] «LIMIT» 3", "a change stream has no order: leave out LIMIT"),
     ("(SELECT src FROM packets [NOW]) «LIMIT» 3", "a change stream has no order"),
+    ("SELECT «http.*» FROM logs [NOW]", "make a column of it before the stream is made: df.selectExpr('*', 'http.*')"),
     ("SELECT src, dst AS «SRC» FROM packets [NOW]", "two columns of the answer are named 'SRC' and 'src'"),
     ("SELECT src AS «_ts» FROM packets [NOW]", "'_ts' is a column that every change has"),
     ("SELECT src AS «_SIGN» FROM packets [NOW]", "'_SIGN' is a column that every change has"),

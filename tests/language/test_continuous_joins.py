@@ -234,6 +234,46 @@ def test_inner_windows_get_other_names() -> None:
     assert [base.alias for base in windows(plan)] == ["P'", "p''", "p"]
 
 
+ONE, OTHER = "(SELECT src, dst FROM packets [NOW])", "(SELECT src, dst, port FROM packets [NOW])"
+STARS = [
+    (f"SELECT * FROM {ONE} a, {OTHER} b WHERE a.src = b.src", "a_src a_dst b_src b_dst port"),
+    (f"SELECT Rstream(*) FROM {ONE} a, {OTHER} b WHERE a.src = b.src", "a_src a_dst b_src b_dst port"),
+    (f"SELECT Wstream(*)[ROWS 10] FROM {ONE} a, {OTHER} b WHERE a.src = b.src", "a_src a_dst b_src b_dst port"),
+    (f"SELECT * FROM {ONE} a JOIN {OTHER} b USING (src)", "src a_dst b_dst port"),
+    (f"SELECT * FROM {ONE} a JOIN {OTHER} b USING (src, dst)", "src dst port"),
+    (f"SELECT * FROM {ONE} a JOIN {OTHER} b USING (src) JOIN {ONE} c USING (src)", "src a_dst b_dst port c_dst"),
+    # The column of USING is that of a and b, and keeps its name.
+    (
+        f"SELECT * FROM {ONE} a JOIN {OTHER} b USING (src, dst) JOIN {ONE} c ON a.src = c.dst",
+        "src dst port c_src c_dst",
+    ),
+    (f"SELECT a.*, b.port FROM {ONE} a, {OTHER} b WHERE a.src = b.src", "src dst port"),
+    (f"SELECT a.*, b.* FROM {ONE} a, {OTHER} b WHERE a.src = b.src", "a_src a_dst b_src b_dst port"),
+    (f"SELECT a.*, b.* FROM {ONE} a JOIN {OTHER} b USING (src)", "a_src a_dst b_src b_dst port"),
+    (
+        f"SELECT * FROM {ONE} A JOIN (SELECT src AS SRC, port FROM packets [NOW]) b ON a.src = b.src",
+        "A_src dst b_SRC port",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "names"), STARS)
+def test_columns_of_one_name_get_their_aliases_as_prefixes(text: str, names: str) -> None:
+    assert continuous_plan(text).schema.names == names.split()
+
+
+def test_a_prefixed_column_is_that_of_its_alias() -> None:
+    plan = continuous_plan(f"SELECT * FROM {ONE} a, {OTHER} b WHERE a.src = b.dst AND a.dst = b.src")
+    assert isinstance(plan, Map)
+    fields = {name: made.name for name, made in plan.outputs if isinstance(made, Field)}
+    assert fields == {"a_src": "a.src", "a_dst": "a.dst", "b_src": "b.src", "b_dst": "b.dst", "port": "b.port"}
+
+
+def test_a_stream_without_an_alias_gives_its_name() -> None:
+    plan = continuous_plan("SELECT * FROM packets [NOW], packets [NOW] b WHERE packets.src = b.src")
+    assert plan.schema.names[0] == "packets_ts" and plan.schema.names[-1].startswith("b_")
+
+
 ERRORS = [
     ("SELECT a.src FROM packets [NOW] a, «packets» [NOW] b", "a join of windows needs an equality between them"),
     (
@@ -247,7 +287,12 @@ ERRORS = [
         "SELECT «src» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src",
         "several windows: write a.src or b.src",
     ),
-    ("SELECT «*» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "* has two columns named 'ts'"),
+    (
+        "SELECT *, b.src AS «a_src» FROM (SELECT src FROM packets [NOW]) a, packets [NOW] b WHERE a.src = b.src",
+        "two columns of the answer are named 'a_src' and 'a_src'",
+    ),
+    ("SELECT a.src, «b.*» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'src' and 'src'"),
+    ("SELECT a.*, «a.*» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'a_ts' and 'a_ts'"),
     ("SELECT a.src, «b.src» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'src' and 'src'"),
     ("SELECT a.src FROM packets [NOW] a, trades [NOW] «A» WHERE a.src = 1", "two windows or sub-queries are named 'A'"),
     ("SELECT src FROM packets [NOW], «packets» [NOW]", "two windows or sub-queries are named 'packets'"),

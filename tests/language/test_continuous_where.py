@@ -63,6 +63,22 @@ PLANS = [
         "EXISTS (SELECT * FROM trades [RANGE 1 sec] t)",
         ["Intersection on TRUE, kept while there is a match  -> STR", S, T],
     ),
+    (  # the thesis (3.5.1, 3.6) writes Rstream(*), which is the relation
+        "EXISTS (SELECT Rstream(*) FROM trades [RANGE 1 sec] t)",
+        ["Intersection on TRUE, kept while there is a match  -> STR", S, T],
+    ),
+    (
+        "NOT EXISTS (SELECT Rstream(DISTINCT price) FROM trades [RANGE 1 sec] t WHERE t.shares = s.src)",
+        ["Negation on s.src = t.shares, kept while there is no match  -> STR", S, T],
+    ),
+    (  # an expression of the query around it
+        "EXISTS (SELECT s.src + 1 FROM trades [RANGE 1 sec] t)",
+        ["Intersection on TRUE, kept while there is a match  -> STR", S, T],
+    ),
+    (
+        "port IN (SELECT Rstream(shares) FROM trades [RANGE 1 sec] t)",
+        ["Intersection on s.port = t.shares, kept while there is a match  -> STR", S, T],
+    ),
     (
         "NOT NOT EXISTS (SELECT DISTINCT price, 1 FROM trades [RANGE 1 sec] t WHERE s.src = shares)",
         ["Intersection on s.src = t.shares, kept while there is a match  -> STR", S, T],
@@ -202,7 +218,7 @@ ERRORS = [
         "the query around the sub-query alone: write it",
     ),
     ("EXISTS (SELECT «x» FROM trades [NOW] t)", "unknown column 'x'"),
-    ("EXISTS (SELECT «s».src FROM trades [NOW] t)", "unknown stream or sub-query 's'; known: t"),
+    ("EXISTS (SELECT «q».src FROM trades [NOW] t)", "unknown stream or sub-query 'q'; known: s, t"),
     (
         "EXISTS (SELECT 1 FROM trades [NOW] t, «packets» [NOW] u WHERE t.shares = s.src)",
         "needs an equality",

@@ -286,6 +286,7 @@ ERRORS = [
     ),
     ("SELECT src FROM packets [NOW] WHERE src IN (SELECT dst FROM packets «[NOW INTERNAL]»)", "IN over an INTERNAL"),
     ("SELECT src FROM packets [NOW] WHERE src IN (SELECT «Istream»(dst) FROM packets [NOW])", "cannot stand in the"),
+    ("SELECT src FROM packets [NOW] WHERE EXISTS (SELECT «Dstream»(*) FROM packets [NOW])", "cannot stand in the"),
     (
         "SELECT COUNT(*) AS n FROM «packets» [NOW] a, packets [NOW INTERNAL] b WHERE a.src = b.src",
         "groups over INTERNAL and external windows are refused",

@@ -98,6 +98,8 @@ def test_what_is_on_the_lists_passes(text: str, catalog: Catalog) -> None:
         ("SELECT v FROM s [WINDOW 5 sec] APPROX INTERSECT SELECT v FROM s [WINDOW 2 sec]", "APPROX, in a one-time"),
         ("SELECT v FROM s [WINDOW 5 sec] INTERSECT GROUPS 3 SELECT v FROM s [WINDOW 2 sec]", "GROUPS belongs to"),
         ("SELECT system.session.x AS u FROM s [WINDOW 5 sec]", "written as name, or as alias.name"),
+        ("SELECT HOP(ts, 5) AS h, COUNT(*) FROM s [WINDOW 5 sec] GROUP BY 1", "[WINDOW 10 sec SLIDE 5 sec]"),
+        ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY v) FROM s [WINDOW 5 sec]", "write QUANTILE_CONT"),
         ("SELECT y.v FROM s [WINDOW 5 sec] x", "unknown stream or alias 'y'"),
         ("SELECT vv FROM s [WINDOW 5 sec] x", "unknown column 'vv'"),
         ("SELECT /*+ BROADCAST(s) */ v FROM s [WINDOW 5 sec]", "not supported yet"),

@@ -98,6 +98,26 @@ PLANS = [
         ["Project a.src AS src, a.n AS n, b.m AS m", "AnswerJoin inner ON a.src = b.src", "Derived a", "Derived b"],
     ),
     (
+        "SELECT * FROM {a}, {d}",
+        [
+            "Project a.src AS a_src, a.n AS a_n, d.src AS d_src, d.n AS d_n",
+            "AnswerJoin cross",
+            "Derived a",
+            "Derived d",
+        ],
+    ),
+    (
+        "SELECT * FROM {a} FULL JOIN {b} USING (src) CROSS JOIN {d}",
+        [
+            "Project coalesce(a.src, b.src) AS src, a.n AS a_n, b.m AS m, d.src AS d_src, d.n AS d_n",
+            "AnswerJoin cross",
+            "AnswerJoin full ON a.src = b.src",
+            "Derived a",
+            "Derived b",
+            "Derived d",
+        ],
+    ),
+    (
         "SELECT *, b.src AS other FROM {a} LEFT OUTER JOIN {b} USING (SRC) ORDER BY SRC",
         [
             "Project a.src AS src, a.n AS n, b.m AS m, b.src AS other",
@@ -273,7 +293,6 @@ ERRORS = [
     ("SELECT n FROM {a} JOIN (SELECT COUNT(*) AS m FROM packets W) «A» USING (n)", "two sub-queries are named 'A'"),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «`a.b`»", "has no dot"),
     ("SELECT «n» FROM {a}, {d}", "column 'n' is in several sub-queries: write a.n or d.n"),
-    ("SELECT «*» FROM {a}, {d}", "* has two columns named 'src': name the columns"),
     ("SELECT a.n, «d.n» FROM {a}, {d}", "two columns of the answer are named 'n' and 'n'"),
     ("SELECT «x».n FROM {a}", "unknown sub-query 'x'; known: a"),
     ("SELECT «x».* FROM {a}", "unknown sub-query 'x'; known: a"),

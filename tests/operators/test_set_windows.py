@@ -101,8 +101,10 @@ def run(query: WindowedSet, case: Case, restart_before: int | None = None) -> li
             sets = SetWindows(query)
             sets.load(*saved)
         sets.absorb(counted(sets, query, tuples))
+        stamps = [ts for _, ts, _ in case.tuples if ts < high]
+        begins = min(stamps) - 1 if stamps else None
         # Time has come up to `high`, which is still to be processed.
-        found += list(sets.advance(high - 1))
+        found += list(sets.advance(high - 1, begins))
     return found
 
 
@@ -112,12 +114,12 @@ def inside(case: Case, side: int, now: int) -> set[Any]:
 
 
 def defined(case: Case, negated: bool) -> Answers:
-    """At every multiple up to the end, where there are rows, or were some at the multiple before."""
+    """At every multiple up to the end where there are rows, or were some at the multiple before; and at the first."""
     answers: Answers = []
     times = [ts for _, ts, _ in case.tuples]
     if not times:
         return []
-    had_rows, multiple = False, multiple_at_or_after(min(times), case.slide, case.offset)
+    had_rows, multiple = True, multiple_at_or_after(min(times), case.slide, case.offset)
     while multiple < case.epochs[-1][1]:
         first, second = inside(case, 0, multiple), inside(case, 1, multiple)
         rows = in_order(first - second if negated else first & second)

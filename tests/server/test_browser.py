@@ -14,9 +14,7 @@ from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
 from tests.support.sparkless_session import SparklessSession, tuples
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="Playwright is not installed; pip install 'sash[dev]' brings it"
-)
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; the extra dev brings it")
 CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("no chromium on this machine; tools/chromium.sh installs it on Debian", allow_module_level=True)

@@ -43,5 +43,7 @@ def test_without_the_extra_it_says_what_to_install(session: SparklessSession, mo
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "nicegui", None)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(SashError, match=r"pip install 'sash\[server\]'"):
+    with pytest.raises(
+        SashError, match=r"the page needs \w+: pip install '\.\[server\]' in the folder of Sash's repository"
+    ):
         session.dashboard()

@@ -31,7 +31,7 @@ from sash.cli.options import Checkpoint, Packages, Policy, Prune, RefreshWhenIdl
 from sash.cli.run import Others, TextOutput, execute
 from sash.cli.script import place, read_script, rehearse, title
 from sash.cli.signals import stop_requested
-from sash.core.errors import SashError
+from sash.core.errors import SashError, missing_extra
 from sash.engine.answers.query import Query
 from sash.engine.session import Session
 from sash.engine.settings import DEFAULT_POLICY, Settings
@@ -102,7 +102,7 @@ def _settings(
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("sash"):
             raise
-        raise SashError(f"sash serve needs {error.name}: pip install 'sash[server]'") from None
+        raise missing_extra("sash serve", error.name, "server") from None
     limits = {"max_questions": max_questions, "max_rows": max_rows}
     try:
         return ServerSettings(host, port, token, max_seconds=max_seconds, **limits)

@@ -104,6 +104,15 @@ class QuestionTimedOutError(QuestionStoppedError):
     """Its time was over."""
 
 
+def missing_extra(what: str, package: str | None, extra: str) -> SashError:
+    """The error about a package that an extra of Sash has. Sash is in no package registry: its checkout has the extra.
+
+    >>> print(missing_extra("plot()", "matplotlib", "notebook"))
+    plot() needs matplotlib: pip install '.[notebook]' in the folder of Sash's repository
+    """
+    return SashError(f"{what} needs {package}: pip install '.[{extra}]' in the folder of Sash's repository")
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """A hint for an unknown name: the nearest known one, else the list of known ones, else nothing.
 

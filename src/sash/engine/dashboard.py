@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-from sash.core.errors import SashError
+from sash.core.errors import missing_extra
 
 if TYPE_CHECKING:
     from sash.engine.session import Session
@@ -34,6 +34,6 @@ def open_dashboard(session: Session, port: int) -> Dashboard:
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.split(".")[0] == "sash":
             raise
-        raise SashError(f"the page needs {error.name}: pip install 'sash[server]'") from None
+        raise missing_extra("the page", error.name, "server") from None
     opened: Dashboard = server.Server(session, server.ServerSettings(port=port)).start()
     return opened

@@ -49,42 +49,21 @@ class Kept:
 
 @dataclass(frozen=True)
 class Fold:
-    """Everything that executors need to put results together: what is kept, how panes are cut.
-
-    `watched` are windows, shorter ones than those of the join that runs: when did they have their first result?
-    """
+    """Everything that executors need to put results together: what is kept, how panes are cut."""
 
     kept: tuple[Kept, ...]
     cut: Cut
-    watched: tuple[tuple[int, int], ...] = ()
 
     def tables(self, changes: Changes) -> list[pa.Table]:
-        """The results of an epoch, or of a bucket: a table for each set of keys, and one for the windows watched."""
-        rows = (join_rows(changes, kept.keys, kept.partials, self.cut).to_table(kept.partials) for kept in self.kept)
-        return [*rows, self._first_results(changes)]
+        """The results of an epoch, or of a bucket: a table for each set of keys."""
+        return [join_rows(changes, kept.keys, kept.partials, self.cut).to_table(kept.partials) for kept in self.kept]
 
-    def read(self, tables: Sequence[pa.Table]) -> tuple[list[JoinRows], dict[tuple[int, int], int]]:
-        """What synopses take up, and the instant of the first result in each window that had one."""
-        *rows, firsts = tables
-        found = [
+    def read(self, tables: Sequence[pa.Table]) -> list[JoinRows]:
+        """What synopses take up."""
+        return [
             JoinRows.of_table(table, len(kept.keys), kept.partials, self.cut.length)
-            for kept, table in zip(self.kept, rows, strict=True)
+            for kept, table in zip(self.kept, tables, strict=True)
         ]
-        first: dict[tuple[int, int], int] = {}
-        for one, other, at in zip(*(column.to_pylist() for column in firsts.columns), strict=True):
-            first[one, other] = min(at, first.get((one, other), at))
-        return found, first
-
-    def _first_results(self, changes: Changes) -> pa.Table:
-        columns = columns_of(changes.rows)
-        stamps = [np.asarray(columns[name]) - self.cut.windows[side] for side, name in enumerate((FIRST, SECOND))]
-        came = np.maximum(*stamps)
-        found = []
-        for windows in self.watched:
-            inside = came[(came < stamps[0] + windows[0]) & (came < stamps[1] + windows[1])]
-            found += [(*windows, int(inside.min()))] if len(inside) else []
-        names = ("first", "second", "at")
-        return pa.table({name: pa.array([each[i] for each in found], pa.int64()) for i, name in enumerate(names)})
 
 
 def together(parts: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:

@@ -51,7 +51,8 @@ class SetWindows:
         # By the ends of panes and by side, what was counted of panes that are not over.
         self._waiting: dict[Micros, dict[int, list[pa.Table]]] = {}
         self._now: Micros | None = None
-        self._had_rows = False
+        # The last answer was empty: nothing is to be said until there are rows.
+        self._rests = False
 
     @property
     def index(self) -> SetIndex | GrowingGroupIndex:
@@ -88,25 +89,28 @@ class SetWindows:
 
     # -- time goes on --------------------------------------------------------------------------------
 
-    def advance(self, now: Micros) -> Iterator[tuple[Micros, pa.Table]]:
-        """The answers at the multiples up to a time, in order."""
+    def advance(self, now: Micros, begins: Micros | None) -> Iterator[tuple[Micros, pa.Table]]:
+        """The answers at the multiples up to a time, in order; the first tuple comes after `begins`.
+
+        An empty answer is given once, also as the first one.
+        """
         over = sorted((pane for pane in self._waiting if pane <= now), reverse=True)
-        while (multiple := self._next_multiple(over)) is not None and multiple <= now:
+        while (multiple := self._next_multiple(over, begins)) is not None and multiple <= now:
             self._slide(multiple, over)
             self._now = multiple
             answer = self._answer()
-            if answer.num_rows or self._had_rows:
+            if answer.num_rows or not self._rests:
                 yield multiple, answer
-            self._had_rows = answer.num_rows > 0
+            self._rests = answer.num_rows == 0
 
-    def _next_multiple(self, over: Sequence[Micros]) -> Micros | None:
+    def _next_multiple(self, over: Sequence[Micros], begins: Micros | None) -> Micros | None:
         """The next one at which something may be to say."""
-        after = None if self._now is None else self._now + 1
-        if after is not None and (self._had_rows or any(window.ends for window in self._windows)):
-            return multiple_at_or_after(after, self._asked.slide, self._asked.offset)
-        if not over:
-            return None
-        return multiple_at_or_after(over[-1], self._asked.slide, self._asked.offset)
+        after = over[-1:]
+        if self._now is None:
+            after = [*after, begins + 1] if begins is not None else after
+        elif not self._rests or any(window.ends for window in self._windows):
+            after = [self._now + 1]
+        return multiple_at_or_after(min(after), self._asked.slide, self._asked.offset) if after else None
 
     def _slide(self, multiple: Micros, over: list[Micros]) -> None:
         """Both windows end here; `over` are panes that have waited, the oldest last."""
@@ -129,7 +133,7 @@ class SetWindows:
 
     def save(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """What a checkpoint keeps: sub-windows as values (or groups) and counts. The index is made again from them."""
-        state: dict[str, Any] = {"now": self._now, "had_rows": self._had_rows}
+        state: dict[str, Any] = {"now": self._now, "had_rows": not self._rests}
         if isinstance(self._index, GrowingGroupIndex):
             state["shift"] = self._index.shift
         waiting = [
@@ -167,7 +171,7 @@ class SetWindows:
             for side, parts in stored[pane].items():
                 self._restore(side, pane, parts)
         self.absorb(waiting)
-        self._now, self._had_rows = state["now"], state["had_rows"]
+        self._now, self._rests = state["now"], not state["had_rows"]
 
     def _restore(self, side: int, pane: Micros, parts: list[pa.Table]) -> None:
         if not isinstance(self._index, GrowingGroupIndex):

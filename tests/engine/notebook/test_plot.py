@@ -109,5 +109,5 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
         return honest(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(SashError, match=r"plot\(\) needs matplotlib: pip install 'sash\[notebook\]'"):
+    with pytest.raises(SashError, match=r"plot\(\) needs matplotlib: pip install '\.\[notebook\]' in the folder of"):
         answered(TOTAL, {"total": [5], "n": [1]}).plot()

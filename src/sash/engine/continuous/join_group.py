@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -64,22 +64,19 @@ class _Asked:
     query: JoinedAggregate
     place: Place
     finisher: Finisher
-    # Its windows have had a result, or will have had one by then; its last answer had a row; it may have something to
-    # say without new results.
-    has_begun: bool = False
-    begins: Micros | None = None
-    had_rows: bool = False
-    is_awake: bool = False
+    # Its last answer was empty; it may have something to say without new results.
+    rests: bool = False
+    is_awake: bool = True
     # The last time for which it was answered ahead, at the end of all streams.
     told: Micros | None = None
 
     @property
     def state(self) -> list[Any]:
-        return [self.has_begun, self.begins, self.had_rows, self.is_awake, self.told]
+        return [self.rests, self.is_awake, self.told]
 
     @state.setter
     def state(self, saved: list[Any]) -> None:
-        self.has_begun, self.begins, self.had_rows, self.is_awake, self.told = saved
+        self.rests, self.is_awake, self.told = saved
 
 
 class JoinGroup:
@@ -133,8 +130,6 @@ class JoinGroup:
             raise ValueError(f"the group does not keep what query '{name}' needs")
         each = self._asked[name] = _Asked(name, query, place, Finisher(query.query))
         if self._now is not None:
-            # There may be results already, though no more come.
-            each.is_awake = True
             self._schedule(each, self._now + self.cut.length)
 
     def leave(self, name: str) -> None:
@@ -153,8 +148,7 @@ class JoinGroup:
     @property
     def fold(self) -> Fold:
         """How results are put together, wherever they are found."""
-        waiting = (each for each in self._asked.values() if not (each.query.query.keys or each.has_begun))
-        return replace(self.layout.fold, watched=tuple(sorted({each.query.windows for each in waiting})))
+        return self.layout.fold
 
     def rows(self, changes: Changes) -> list[pa.Table]:
         """An epoch's results, put together. It reads nothing that other buckets' results change."""
@@ -162,15 +156,10 @@ class JoinGroup:
 
     def absorb(self, tables: Sequence[pa.Table]) -> None:
         """What `rows` made of the results of some buckets."""
-        rows, firsts = self.layout.fold.read(tables)
-        for (name, synopses), brought in zip(self._synopses.items(), rows, strict=True):
+        for (name, synopses), brought in zip(self._synopses.items(), self.fold.read(tables), strict=True):
             for synopsis in synopses if name not in self._crowded else ():
                 synopsis.absorb(brought)
         self._fail_crowded()
-        for each in self._asked.values():
-            first = firsts.get(each.query.windows)
-            if first is not None and not each.query.query.keys:
-                each.begins = first if each.begins is None else min(first, each.begins)
 
     def _fail_crowded(self) -> None:
         for name, synopses in self._synopses.items():
@@ -196,9 +185,12 @@ class JoinGroup:
 
     # -- time goes on --------------------------------------------------------------------------------
 
-    def advance(self, now: Micros) -> Iterator[JoinAnswer]:
-        """Everything that is due up to a time by which all results have come; answers in order of time."""
-        while (end := self._next_end()) is not None and end <= now:
+    def advance(self, now: Micros, begins: Micros | None) -> Iterator[JoinAnswer]:
+        """Everything that is due up to a time by which all results have come; answers in order of time.
+
+        The first tuple of the streams comes after `begins`.
+        """
+        while (end := self._next_end(begins)) is not None and end <= now:
             self._wake(end)
             self._now = end
             for synopses in self._synopses.values():
@@ -206,26 +198,26 @@ class JoinGroup:
                     synopsis.close(end)
             yield from self._answers(end)
 
-    def ahead(self, latest: Micros) -> Iterator[JoinAnswer]:
+    def ahead(self, latest: Micros, begins: Micros | None) -> Iterator[JoinAnswer]:
         """At the end of all streams, what each query says at its next multiple if nothing more comes.
 
         The group itself stays where it is, so what comes nevertheless is not late; but nothing is said twice.
         """
-        if not self.may_look_ahead(latest):
+        if not self.may_look_ahead(latest, begins):
             return
         ends = self._ends(latest)
         # What only might be executed is not written down.
         apart = {id(self.layout): self.layout, id(self._policy): self._policy, id(self.timeline): Timeline()}
         future = copy.deepcopy(self, apart)
-        for answer in future.advance(max(ends.values())):
+        for answer in future.advance(max(ends.values()), begins):
             if answer.as_of <= ends[answer.query]:
                 self._asked[answer.query].told = answer.as_of
                 yield answer
         self.failed |= future.failed
 
-    def may_look_ahead(self, latest: Micros) -> bool:
+    def may_look_ahead(self, latest: Micros, begins: Micros | None) -> bool:
         """Whether some query may have something to say between now and its next multiple."""
-        end = self._next_end()
+        end = self._next_end(begins)
         return end is not None and any(
             end <= until and (each.told is None or each.told < until)
             for each, until in zip(self._asked.values(), self._ends(latest).values(), strict=True)
@@ -237,12 +229,14 @@ class JoinGroup:
             each.name: multiple_at_or_after(latest, each.query.slide, self.cut.offset) for each in self._asked.values()
         }
 
-    def _next_end(self) -> Micros | None:
+    def _next_end(self, begins: Micros | None) -> Micros | None:
         """When the next pane ends; where all queries rest, when the pane of the next results does."""
         is_awake = any(each.is_awake for each in self._asked.values())
         if self._now is not None and (self._now < self._looked_at or is_awake):
             return self._now + self.cut.length
-        return self._next_results()
+        if self._now is not None or begins is None:
+            return self._next_results()
+        return multiple_at_or_after(begins + 1, self.cut.length, self.cut.offset)
 
     def _next_results(self) -> Micros | None:
         panes = [synopsis.next_pane for synopses in self._synopses.values() for synopsis in synopses]
@@ -311,25 +305,20 @@ class JoinGroup:
                     yield from self._of_view([each for each in readers if each.place.pair == pair], view, end)
 
     def _of_view(self, readers: list[_Asked], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
-        """A relation that has become empty answers once and then rests until results come."""
+        """A relation that is empty answers once, also as its first answer, and then rests until results come."""
         found: Found = {}
         for each in readers:
-            each.has_begun |= not view.empty or (each.begins is not None and each.begins <= end)
-            if not each.has_begun:
-                each.is_awake = False
-                continue
             try:
                 table = each.finisher.answer(view, found)
             except QueryFailedError as error:
                 self.failed[each.name] = error
                 each.is_awake = False
                 continue
-            if (table.num_rows or each.had_rows) and (each.told is None or end > each.told):
+            if (table.num_rows or not each.rests) and (each.told is None or end > each.told):
                 scheduled = self.is_scheduled(each.query.slide, end)
                 yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
-            each.had_rows = table.num_rows > 0
-            # Without keys there is a row for no results, too.
-            each.is_awake = each.had_rows or not view.empty or not each.query.query.keys
+            each.rests = table.num_rows == 0
+            each.is_awake = not each.rests or not view.empty
 
     # -- what its timeline asks ------------------------------------------------------------------------
 

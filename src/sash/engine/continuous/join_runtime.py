@@ -187,15 +187,15 @@ class JoinRuntime(PlanRuntime):
     def _answers(self, tables: Sequence[pa.Table], progress: PlanProgress) -> Iterator[JoinAnswer]:
         if tables:
             self._group.absorb(tables)
-        yield from self._group.advance(progress.low - 1)
+        yield from self._group.advance(progress.low - 1, progress.begins)
         if self._has_ended(progress):
-            yield from self._group.ahead(max(progress.latest.values()))
+            yield from self._group.ahead(max(progress.latest.values()), progress.begins)
 
     def _has_ended(self, progress: PlanProgress) -> bool:
         return bool(progress.latest) and progress.ended == sorted(self.streams)
 
     def _has_last_words(self, after: PlanProgress) -> bool:
-        return self._has_ended(after) and self._group.may_look_ahead(max(after.latest.values()))
+        return self._has_ended(after) and self._group.may_look_ahead(max(after.latest.values()), after.begins)
 
     def _give(self, answers: Iterable[JoinAnswer], progress: PlanProgress, delivered: bool | None) -> None:
         """To the queries that are still registered; `delivered` as for readers, None where all this is known."""

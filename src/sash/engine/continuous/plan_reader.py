@@ -53,9 +53,9 @@ class PlanReader:
             if len(changes):
                 yield instants.now, changes.to_table()
         elif instants.low is None:
-            self._sampler.stand(changes)
+            self._sampler.stand(changes, instants.now, instants.begins)
         else:
-            yield from self._sampler.answers(changes, instants.low, instants.now)
+            yield from self._sampler.answers(changes, instants.low, instants.now, instants.begins)
 
     def fail(self, why: str, *, reported: bool) -> None:
         if not reported:

@@ -101,17 +101,23 @@ class PlanProgress:
         since = {name: each.since for name, each in known.items() if each.since is not None}
         return complete_from(needed, since, [name for name, each in known.items() if each.missed is None])
 
+    @property
+    def begins(self) -> Micros | None:
+        """The first tuple of all streams comes after this; None before there is one."""
+        return min((origin for origin, _ in self.begun.values() if origin is not None), default=None)
+
 
 @dataclass(frozen=True)
 class Instants:
     """Which instants some changes are of, the last one included; `low` is None for rows that stand already.
 
-    Answers are complete from `complete_from` on, if that is known.
+    Answers are complete from `complete_from` on, if that is known. The first tuple comes after `begins`.
     """
 
     low: Micros | None
     now: Micros
     complete_from: Micros | None = None
+    begins: Micros | None = None
 
 
 class Reader(Protocol):
@@ -397,7 +403,7 @@ class PlanRuntime:
 
     def _instants(self, low: Micros, progress: PlanProgress) -> Instants:
         """From an instant up to where time has gone."""
-        return Instants(low, progress.low - 1, progress.complete_from(self._reaches))
+        return Instants(low, progress.low - 1, progress.complete_from(self._reaches), progress.begins)
 
     def _fold(self) -> Fold | None:
         """How changes are put together before they leave their buckets; asked for before each epoch."""
@@ -461,7 +467,7 @@ class PlanRuntime:
             self._progress = PlanProgress(**snapshot.state)
             rows = _read(snapshot.tables[0])
             self.view.add(rows, self.now)
-            self._remind(rows, Instants(None, self.now))
+            self._remind(rows, Instants(None, self.now, begins=self._progress.begins))
         for entry in self._log.entries():
             low, self._progress = self._progress.low, PlanProgress(**entry.facts)
             changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)

@@ -126,7 +126,7 @@ class SetRuntime(PlanRuntime):
     def _answers(self, counts: pa.Table | None, progress: PlanProgress) -> Iterator[tuple[Micros, pa.Table]]:
         if counts is not None:
             self._sets.absorb(counts)
-        return self._sets.advance(progress.low - 1)
+        return self._sets.advance(progress.low - 1, progress.begins)
 
     # -- commit and recovery ---------------------------------------------------------------------------
 

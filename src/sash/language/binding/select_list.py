@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.types as pt
@@ -37,14 +38,34 @@ class Order:
     nulls_first: bool
 
 
+@dataclass(frozen=True)
+class Starred:
+    """A column that `*` or `a.*` stands for; `alias` is that of its table, None for a column of USING."""
+
+    entry: Entry
+    alias: str | None
+
+
 def entries(tree: exp.Select, scope: Scope) -> list[Entry]:
-    found: list[Entry] = []
+    found: list[Entry | Starred] = []
     for node in tree.expressions:
         if _is_star(node) and isinstance(scope.columns, AnswerColumns):
             found.extend(_expanded(node, scope.columns, scope))
         else:
             found.append(entry(node, scope))
-    return distinct(found, scope)
+    return distinct(_prefixed(found), scope)
+
+
+def _prefixed(found: Sequence[Entry | Starred]) -> Iterator[Entry]:
+    """The entries; columns of one name that stars stand for get the aliases of their tables as prefixes."""
+    names = Counter(each.entry.name.lower() for each in found if isinstance(each, Starred))
+    for each in found:
+        if isinstance(each, Entry):
+            yield each
+        elif each.alias is None or names[each.entry.name.lower()] == 1:
+            yield each.entry
+        else:
+            yield replace(each.entry, name=f"{each.alias}_{each.entry.name}")
 
 
 def distinct(found: Iterable[Entry], scope: Scope) -> list[Entry]:
@@ -80,21 +101,17 @@ def _is_star(node: exp.Expr) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def _expanded(node: exp.Expr, columns: AnswerColumns, scope: Scope) -> list[Entry]:
-    """`*` and `a.*` over sub-queries."""
+def _expanded(node: exp.Expr, columns: AnswerColumns, scope: Scope) -> list[Starred]:
+    """`*` and `a.*` over sub-queries and joins."""
     span = span_of(node)
     star = node.this if isinstance(node, exp.Column) else node
     if any(star.args.values()):
         raise scope.unsupported("EXCEPT, REPLACE and RENAME after *", span)
     qualifier = node.args.get("table")
     if qualifier is not None:
-        check_qualifier(qualifier, scope)
-    expanded = columns.all(qualifier.name if qualifier is not None else None)
-    names = [name.lower() for name, _ in expanded]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise scope.error(f"* has two columns named '{twice}': name the columns, with an alias for one", span)
-    return [Entry(name, replace(term, span=span), span) for name, term in expanded]
+        check_qualifier(node, scope)
+    expanded = columns.starred(qualifier.name if qualifier is not None else None)
+    return [Starred(Entry(name, replace(term, span=span), span), alias) for name, alias, term in expanded]
 
 
 def aliases(columns: Iterable[Entry]) -> dict[str, Term]:

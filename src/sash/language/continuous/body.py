@@ -57,7 +57,8 @@ class Body:
 
     def __init__(self, tree: exp.Select, query: Query, outer: WindowColumns | None = None) -> None:
         found = bind_from(tree, query, outer)
-        scope = Scope(query.script, found.columns)
+        # `correlated` has the names of the query around it, too.
+        self.correlated = scope = Scope(query.script, found.columns)
         conditions, tests = split_where(tree, scope)
         self.scope = own_scope(scope)
         self.rows = Rows(found, query)
@@ -136,7 +137,7 @@ def _bind_test(test: Test, scope: Scope, query: Query) -> Match:
     body = Body(tree, query, outer=scope.columns)
     value = _value(test, tree, body) if test.value is not None else None
     if value is None:
-        _check_items(tree, body.scope)
+        _check_items(tree, body.correlated)
     keys = tuple((outer, body.rows.column(inner)) for outer, inner in body.ties)
     return Match(test, body.node(), keys, value)
 
@@ -191,7 +192,7 @@ def _check_one(count: int, test: Test, scope: Scope) -> None:
 
 
 def _check_items(tree: exp.Select, scope: Scope) -> None:
-    """What EXISTS selects is never looked at, but its names must exist."""
+    """What EXISTS selects does not matter, but its names must exist, here or in the query around."""
     for item in tree.expressions:
         if not item.is_star:
             type_expression(item.unalias(), scope)

@@ -129,5 +129,6 @@ def _column(node: Node, name: Name, query: Query) -> str:
 
 
 def refuse_output(clause: OutputClause | None, script: str, where: str) -> None:
-    if clause is not None:
+    """Rstream(..) is no more than the relation itself; every other operator makes a stream of it."""
+    if clause is not None and (clause.kind != "rstream" or clause.restore):
         raise CqlError(f"{clause.title}(..) cannot stand in {where}: there is no answer to give", script, clause.at)

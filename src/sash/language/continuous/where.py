@@ -52,7 +52,7 @@ def split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[Test]]
 
 
 def own_scope(scope: Scope) -> Scope:
-    """The scope without the query around it: only WHERE may speak of that."""
+    """The scope without the query around it: only WHERE, and what EXISTS selects, may speak of that."""
     assert isinstance(scope.columns, WindowColumns)
     return replace(scope, columns=replace(scope.columns, outer=None))
 

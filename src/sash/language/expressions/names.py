@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.catalog import Catalog, DeclaredArchive, Stream, Table
@@ -19,7 +20,7 @@ def column(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
         raise scope.error("* cannot stand here: name the columns", span_of(node))
     name, qualifier, span = node.name, node.args.get("table"), span_of(node.this)
     if qualifier is not None:
-        check_qualifier(qualifier, scope)
+        check_qualifier(node, scope)
         return _only(scope.columns.find(name, qualifier.name, span_of(node)), node, scope, span)
     alias = scope.aliases.get(name.lower())
     found = scope.columns.find(name, None, span)
@@ -28,10 +29,22 @@ def column(node: exp.Expr, scope: Scope, typed: Typer) -> Term:
     return _only(found, node, scope, span)
 
 
-def check_qualifier(qualifier: exp.Expr, scope: Scope) -> None:
+def check_qualifier(column: exp.Expr, scope: Scope) -> None:
+    """Whether what stands before a column's dot is a stream or an alias."""
+    qualifier = column.args["table"]
     if not scope.columns.has(qualifier.name):
+        if any(pt.is_struct(term.type) for term in scope.columns.find(qualifier.name, None, span_of(qualifier))):
+            raise scope.unsupported(field_of_struct(column), span_of(column))
         hint = nearest(qualifier.name, scope.columns.qualifiers)
         raise scope.error(f"unknown {scope.columns.what} '{qualifier.name}'{hint}", span_of(qualifier))
+
+
+def field_of_struct(column: exp.Expr) -> str:
+    """What is not supported of `http.status`, with the way out."""
+    struct, field = column.args["table"].name, column.name
+    written = f"{struct}.*" if isinstance(column.this, exp.Star) else f"{struct}.{field} AS {struct}_{field}"
+    way_out = f"df.selectExpr('*', '{written}')"
+    return f"fields of structs; make a column of it before the stream is made: {way_out}"
 
 
 def _only(found: list[Term], node: exp.Expr, scope: Scope, span: Span) -> Term:

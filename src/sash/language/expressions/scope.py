@@ -6,7 +6,7 @@ continuous query, from windows and sub-queries alike (`WindowColumns`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -87,11 +87,21 @@ class AnswerColumns:
         return [replace(term, span=span) for column, term in self.all(qualifier) if column.lower() == name.lower()]
 
     def all(self, qualifier: str | None) -> Sequence[tuple[str, Term]]:
-        """What `*` or `a.*` stands for."""
+        """The columns that a name may mean, with this qualifier or without one."""
         if qualifier is None:
             return self.visible
         table = self.table(qualifier)
         return table.fields if table is not None else ()
+
+    def starred(self, qualifier: str | None) -> Iterator[tuple[str, str | None, Term]]:
+        """What `*` or `a.*` stands for, each column with the alias of its table; USING's are of several tables."""
+        owners = {term.value: table.alias for table in self.tables for _, term in table.fields}
+        hidden = owners.keys() - {term.value for _, term in self.visible}
+        merged = {str(value).split(".", 1)[1].lower() for value in hidden} if qualifier is None else set[str]()
+        for name, term in self.all(qualifier):
+            yield name, None if name.lower() in merged else owners[term.value], term
+            # A column of USING stands before all others of its name.
+            merged.discard(name.lower())
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,16 @@ from sash.language.expressions.scope import Scope, Typer
 from sash.language.expressions.terms import Term
 from sash.language.reading.places import span_of, word_of
 
-_NAMED: dict[type[exp.Expr], str] = {
+NAMED: dict[type[exp.Expr], str] = {
     exp.Subquery: "sub-queries in an expression",
     exp.Select: "sub-queries in an expression",
     exp.Exists: "sub-queries (EXISTS)",
     exp.Window: "window functions (OVER)",
     exp.Filter: "FILTER on an aggregate",
+    exp.WithinGroup: "WITHIN GROUP; write QUANTILE_CONT(x, p) for PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)",
     exp.Distinct: "DISTINCT in an aggregate",
     exp.Bracket: "elements of arrays and maps",
-    exp.Dot: "fields of structs",
+    exp.Dot: "fields of structs, and functions behind a dot",
     exp.Escape: "LIKE with ESCAPE",
     exp.Lambda: "lambda functions",
     exp.IgnoreNulls: "IGNORE NULLS",
@@ -46,11 +47,12 @@ def type_expression(node: exp.Expr, scope: Scope) -> Term:
     """The node as a term; CqlError at the word that is wrong."""
     rule = _RULES.get(type(node))
     if rule is None:
-        what = _NAMED.get(type(node), f"{type(node).__name__.upper()} in an expression")
+        what = NAMED.get(type(node), f"{type(node).__name__.upper()} in an expression")
         raise scope.unsupported(what, word_of(node))
     extra = next((key for key, value in node.args.items() if value and key not in _UNDERSTOOD), None)
     if extra is not None:
-        raise scope.unsupported(f"{extra.upper()} in an expression", span_of(node))
+        what = "fields of structs" if isinstance(node, exp.Column) else f"{extra.upper()} in an expression"
+        raise scope.unsupported(what, span_of(node))
     term = rule(node, scope, type_expression)
     return predicates.negated(term) if node.args.get("negate") else term
 

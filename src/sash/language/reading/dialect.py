@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
@@ -22,6 +23,9 @@ from sash.language.reading.limits import (
 )
 from sash.language.reading.parser import Cql, CqlParser
 
+# Spark's functions for windows, and those of SQL for streams.
+_WINDOW_FUNCTIONS = ("window", "window_time", "hop", "hop_start", "hop_end", "tumble", "tumble_start", "tumble_end")
+
 
 def tokenize(text: str, limits: Limits = STATEMENTS) -> list[Token]:
     check_text(text, limits)
@@ -36,7 +40,18 @@ def tokenize(text: str, limits: Limits = STATEMENTS) -> list[Token]:
 
 def parse_query(tokens: list[Token], text: str) -> exp.Expr:
     """The tree of one SELECT (or set operation); its nodes keep their offsets in `text`."""
+    _refuse_window_functions(tokens, text)
     return _parse(CqlParser._parse_statement, tokens, text)
+
+
+def _refuse_window_functions(tokens: list[Token], text: str) -> None:
+    """Other systems' functions for windows, in FROM and in GROUP BY: the message shows what is written here."""
+    for token, following in pairwise(tokens):
+        is_call = following.token_type == TokenType.L_PAREN and token.token_type != TokenType.IDENTIFIER
+        if is_call and token.text.lower() in _WINDOW_FUNCTIONS:
+            ways = "FROM packets [WINDOW 10 sec SLIDE 5 sec]; an answer's as_of is the end of its window"
+            reason = f"{token.text.upper()} is refused: a window stands behind the name of its stream, {ways}"
+            raise CqlError(reason, text, token_span(token))
 
 
 def parse_expression(tokens: list[Token], text: str) -> exp.Expr:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.types as pt
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
@@ -22,7 +23,8 @@ from sash.language.binding.windows import bind_stored_window
 from sash.language.expressions import aggregates
 from sash.language.expressions.functions import FUNCTIONS, REFUSED
 from sash.language.expressions.item_calls import ITEM_FUNCTIONS
-from sash.language.expressions.names import archive_of, stream_of, table_of
+from sash.language.expressions.names import archive_of, field_of_struct, stream_of, table_of
+from sash.language.expressions.typer import NAMED
 from sash.language.reading.limits import within_stack
 from sash.language.reading.places import (
     approx_at,
@@ -162,6 +164,7 @@ class _Names:
 
     columns: frozenset[str]
     qualifiers: frozenset[str]
+    structs: frozenset[str]
 
     @classmethod
     def of(cls, tree: exp.Expr, schemas: Sequence[pa.Schema]) -> _Names:
@@ -169,12 +172,16 @@ class _Names:
         aliases = list(tree.find_all(exp.TableAlias))
         renamed = [column.name for alias in aliases for column in alias.columns]
         columns = [*(name for schema in schemas for name in schema.names), *named, *renamed]
-        return cls(frozenset(map(str.lower, columns)), frozenset(alias.name.lower() for alias in aliases))
+        structs = [column.name for schema in schemas for column in schema if pt.is_struct(column.type)]
+        qualifiers = [alias.name for alias in aliases]
+        return cls(*(frozenset(map(str.lower, names)) for names in (columns, qualifiers, structs)))
 
     def check(self, column: exp.Column, script: str) -> None:
         if column.args.get("db") is not None or column.args.get("catalog") is not None:
             raise CqlError("a column is written as name, or as alias.name", script, span_of(column))
         if column.table and column.table.lower() not in self.qualifiers:
+            if column.table.lower() in self.structs:
+                raise NotSupportedError(field_of_struct(column), script, span_of(column))
             hint = nearest(column.table, self.qualifiers)
             raise CqlError(f"unknown stream or alias '{column.table}'{hint}", script, span_of(column.args["table"]))
         if isinstance(column.this, exp.Star) or column.name.lower() in self.columns:
@@ -261,7 +268,8 @@ def _check_plain(node: exp.Expr, script: str) -> None:
 
 def _check(node: exp.Expr, script: str) -> None:
     if not isinstance(node, _NODES) or isinstance(node, exp.Dot):
-        raise NotSupportedError(f"{type(node).__name__.upper()}, in a one-time question", script, word_of(node))
+        what = NAMED.get(type(node), type(node).__name__.upper())
+        raise NotSupportedError(f"{what}, in a one-time question", script, word_of(node))
     if isinstance(node, exp.Anonymous) and node.name.lower() not in _FUNCTIONS:
         raise _refusal(node.name, script, word_of(node))
     if isinstance(node, exp.Identifier) and "${" in node.name:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sash.core.errors import SashError, nearest
+from sash.core.errors import SashError, missing_extra, nearest
 from sash.engine.answers.answer import Answer
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _axes() -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise SashError("plot() needs matplotlib: pip install 'sash[notebook]'") from None
+        raise missing_extra("plot()", "matplotlib", "notebook") from None
     axes: Axes = pyplot.subplots()[1]
     return axes
 
