@@ -148,6 +148,25 @@ def test_live_from_the_first_answer_to_a_stream_that_fails(script: Path, packets
         assert code == 1 and "third.parquet" in said and "The server goes on" in said
 
 
+def test_streams_start_with_their_first_queries(packets: Path, tmp_path: Path) -> None:
+    """A script without a query is served. Its second stream has its first query while the first one runs."""
+    script = tmp_path / "streams.sql"
+    create = CREATE.format(path=packets)
+    script.write_text(create + create.replace("STREAM s", "STREAM other"))
+    with serving(script) as (process, client):
+        assert client.get("/api/health").json()["state"] == "idle"
+        assert client.get("/api/queries").json() == []
+        for stream in ("s", "other"):
+            text = f"SELECT COUNT(*) AS n FROM {stream} [WINDOW 30 sec SLIDE 30 sec]"
+            assert client.post("/api/queries", json={"name": f"of_{stream}", "text": text}).status_code == 201
+            until(lambda stream=stream: client.get(f"/api/queries/of_{stream}").json()["answers"])
+        assert client.get("/api/queries/of_other/answers").json()[0]["rows"] == [{"n": 29_001}]
+        write(packets, "second", range(31, 62))
+        until(lambda: client.get("/api/queries/of_s").json()["answers"] == 2)
+        code, said = ended(process, signal.SIGTERM)
+        assert code == 0 and "No query is registered yet; the first one starts its streams." in said
+
+
 def test_half_sent_requests_do_not_stop_the_stream(script: Path, packets: Path) -> None:
     """A process may have 1,024 descriptors, and 1,200 clients without a token hold connections open."""
     with serving(script, "--token", "secret", descriptors=1_024) as (process, client), ExitStack() as opened:

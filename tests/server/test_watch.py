@@ -48,6 +48,14 @@ def test_states(watch: Watch, session: SparklessSession, doing: StreamState, sta
     assert (watch.state, watch.why) == (state, why)
 
 
+def test_without_a_query_it_waits_for_one(watch: Watch, session: SparklessSession) -> None:
+    session.doing = StreamState(IDLE)
+    session.drop_query("totals")
+    session.drop_stream("s")
+    watch.look()
+    assert (watch.state, watch.why) == (watching.STARTING, "waiting for the first query")
+
+
 def test_a_silent_stream_is_idle_until_something_comes(watch: Watch, session: SparklessSession, clock: Clock) -> None:
     watch.look()
     clock.now += 12

@@ -114,7 +114,8 @@ class Watch:
             case states.STOPPED | states.CLOSED:
                 return STOPPED, "nothing is read any more"
             case states.IDLE:
-                return STARTING, "no stream has been started"
+                told = "no stream has been started" if self.session.has_work else "waiting for the first query"
+                return STARTING, told
         if not self.stats["tuples"]:
             return STARTING, "no tuple has come yet"
         return (LIVE, "") if silent < IDLE_SECONDS else (IDLE, f"no tuple for {silent:.0f} seconds")
