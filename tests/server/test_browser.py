@@ -119,6 +119,41 @@ def test_a_query_from_its_registration_to_its_end(
     assert "counts" not in session.queries
 
 
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Threads that take the interpreter from the server's event loop."""
+    stopped = threading.Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            sum(range(10_000))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    yield
+    stopped.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [30, pytest.param(80, marks=pytest.mark.deep), pytest.param(200, marks=pytest.mark.deep)]
+)
+def test_what_is_typed_stays(open_page: Callable[..., Any], feeder: Feeder, busy: None, milliseconds: int) -> None:
+    """The text is wrong all the time, so that marks come while one types."""
+    text = "SELECT " + ", ".join(f"v + nothing AS t{i}" for i in range(20))[:293]
+    assert len(text) == 300
+    page = open_page()
+    write(page, "SELECT nothing FROM s")
+    page.locator(".sash-error").first.wait_for()
+    write(page, "")
+    page.keyboard.type(text, delay=milliseconds)
+    assert page.locator(".cm-content").inner_text() == text
+    page.get_by_role("alert").first.filter(has_text=text[-20:]).wait_for()
+    assert page.locator(".cm-content").inner_text() == text
+
+
 def test_a_mistake_is_shown_at_its_word(open_page: Callable[..., Any]) -> None:
     page = open_page()
     write(page, "SELECT SUM(vv) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]")
