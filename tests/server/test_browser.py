@@ -12,6 +12,7 @@ import pytest
 from sash.core.errors import SourceError
 from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
+from sash.server.page import charts
 from tests.support.sparkless_session import SparklessSession, tuples
 
 playwright = pytest.importorskip(
@@ -163,6 +164,31 @@ def test_a_mistake_is_shown_at_its_word(open_page: Callable[..., Any]) -> None:
     assert "unknown column 'vv'" in page.get_by_role("alert").first.inner_text()
     write(page, "SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]")
     wrong.first.wait_for(state="detached")
+
+
+# Whether a chart has a pixel in the first colour of the palette.
+PAINTED = """() => [...document.querySelectorAll('canvas')].some(canvas => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  for (let i = 0; i < data.length; i += 4)
+    if (data[i] === 0 && data[i + 1] === 114 && data[i + 2] === 178 && data[i + 3] === 255) return true;
+  return false;
+})"""
+
+
+def test_a_group_that_appears_once_is_drawn(open_page: Callable[..., Any], session: SparklessSession) -> None:
+    text = "SELECT k, SUM(v) AS total FROM s [WINDOW 1 sec SLIDE 1 sec] GROUP BY k HAVING SUM(v) > 1000"
+    session.register(text, name="alert")
+    for second in range(13, 30):
+        session.push("s", tuples((second, 1, 5_000 if second == 20 else 5)))
+    assert sum(each.table.num_rows for each in session.queries["alert"].answers()) == 1
+    page = open_page("/answer?query=alert")
+    page.wait_for_function(PAINTED)
+
+
+def test_numbers_of_an_axis(open_page: Callable[..., Any]) -> None:
+    shown = {0: "0", 0.25: "0.25", 999: "999", 1_500: "1.5k", -2_000_000: "-2M", 27_710_052: "27.710052M", 3e9: "3G"}
+    page = open_page()
+    assert {value: page.evaluate(f"({charts.SHORT})({value})") for value in shown} == shown
 
 
 def test_a_question_is_answered_in_a_table(open_page: Callable[..., Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -28,8 +29,28 @@ def said(second: int, **columns: list[Any]) -> Answer:
 def test_lines_are_those_of_the_largest_groups_now() -> None:
     answers = [said(0, k=["a", "b"], n=[5, 1]), said(1, k=["b", "c"], n=[2, 9]), said(2, k=["c", "b"], n=[8, 3])]
     found = answer.series(answers, ["k"], "n")
-    assert list(found) == ["c", "b"]
+    assert list(found) == ["c", "b", "a"]
     assert [value for _, value in found["c"]] == [None, 9, 8] and [value for _, value in found["b"]] == [1, 2, 3]
+    many = [said(0, k=["old"], n=[99]), said(1, k=list("abcdefghij"), n=list(range(10)))]
+    assert list(answer.series(many, ["k"], "n")) == list("jihgfedc")
+
+
+def test_what_an_alert_said_before_is_drawn() -> None:
+    answers = [said(0, k=[], n=[]), said(1, k=["a"], n=[7]), said(2, k=[], n=[])]
+    (line,) = charts.lines(answer.series(answers, ["k"], "n"))["series"]
+    before, point, after = line["data"]
+    assert point["value"][1] == 7 and point["symbol"] == "circle" and line["symbol"] == "none"
+    assert before[1] is None and after[1] is None
+
+
+def test_windows_that_are_not_full_are_dashed() -> None:
+    ramp = [replace(said(second, n=[second]), complete=second > 2) for second in range(1, 6)]
+    whole, dashed = charts.lines(answer.series(ramp, [], "n"))["series"]
+    assert [value for _, value in whole["data"]] == [None, None, 3, 4, 5]
+    assert [value for _, value in dashed["data"]] == [1, 2, 3, None, None], "up to where the other one begins"
+    assert dashed["lineStyle"] == {"type": "dashed"} and dashed["name"] == whole["name"]
+    (alone,) = charts.lines(answer.series(ramp[:1], [], "n"))["series"][1]["data"]
+    assert alone["symbol"] == "emptyCircle"
 
 
 def test_numbers_without_groups_are_one_line() -> None:

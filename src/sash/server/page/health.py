@@ -102,7 +102,7 @@ _CHARTS: dict[str, tuple[_Series, str]] = {
     "Tuples per second": ({"tuples/s": lambda s: s.tuples_per_s}, "per s"),
     _BATCHES: ({"Spark": lambda s: s.batch_in_spark, "Sash": lambda s: s.batch_in_sash}, "ms"),
     "Behind the clock": ({"seconds": lambda s: s.lag}, "s"),
-    "Memory": ({"Sash": lambda s: s.python_memory / _MB, "Spark": lambda s: s.spark_memory / _MB}, "MB"),
+    "Memory": ({"Sash": lambda s: s.python_memory, "Spark": lambda s: s.spark_memory}, "bytes"),
     "Late and bad tuples so far": ({"late": lambda s: s.late, "bad": lambda s: s.bad}, "tuples"),
     "Answers so far": ({"answers": lambda s: s.answers}, "answers"),
 }

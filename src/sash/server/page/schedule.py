@@ -53,7 +53,7 @@ def timeline(executed: Sequence[dict[str, Any]]) -> dict[str, Any]:
             # What is not a number interrupts the line.
             joined += [[at, ends[0]], [at, ends[-1]], [at, "-"]]
     options = charts.lines({})
-    options["yAxis"] |= {"type": "category", "data": names, "inverse": True, "scale": False}
+    options["yAxis"] = charts.axis("category", data=names, inverse=True)
     options["yAxis"]["axisLabel"] |= {"width": 280, "overflow": "truncate", "hideOverlap": False}
     options["tooltip"] |= {"trigger": "item", "formatter": "{a}: {b}"}
     options["legend"] |= {"show": True, "data": list(_MARKS)}
