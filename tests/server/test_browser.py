@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sash.core.errors import SourceError
+from sash.core.errors import SashError, SourceError
 from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
 from sash.server.page import charts
@@ -252,6 +252,20 @@ def test_it_says_plainly_that_the_engine_has_stopped(
     page = open_page()
     session.doing = doing
     page.get_by_role("status").filter(has_text=said).first.wait_for()
+
+
+def test_a_query_that_has_failed_is_told_on_every_view(
+    open_page: Callable[..., Any], session: SparklessSession, feeder: Feeder
+) -> None:
+    session.queries["totals"].failure = SashError("it has too many groups")
+    page = open_page()
+    page.get_by_role("status").filter(has_text="Failing").filter(has_text="query totals").wait_for()
+    row = page.get_by_role("row").filter(has_text="totals")
+    assert "failed" in row.inner_text() and "it has too many groups" in row.inner_text()
+    page.get_by_role("link", name="State").click()
+    problem = page.get_by_role("alert").filter(has_text="Query totals: it has too many groups")
+    problem.wait_for()
+    assert problem.bounding_box()["y"] < page.locator("canvas").first.bounding_box()["y"], "problems come first"
 
 
 def test_a_token_in_the_address_opens_the_page(browser: Any, session: SparklessSession) -> None:

@@ -201,6 +201,16 @@ def test_a_query_in_the_list() -> None:
     assert queries.rows(session, {"queries": {"q": facts}}) == [
         {
             "name": "q", "window": "10 sec", "slide": "exactly 2 sec", "together": "(k) of n, every 2 sec",
-            "answers": 2, "as_of": "12:00:01", "last": "k a, n 3  (+1)", "lateness": 0.5, "failed": False,
+            "answers": 2, "as_of": "12:00:01", "last": "k a, n 3  (+1)", "lateness": 0.5, "mark": "",
         }
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("failure", "mark"), [(SashError("too many groups"), "failed"), (None, "cannot write")])
+def test_a_query_that_has_failed_is_marked(failure: SashError | None, mark: str) -> None:
+    query = SimpleNamespace(
+        name="q", text="", latest=lambda: None, answered=0, error=SashError("too many groups\nSELECT"), failure=failure
+    )
+    session: Any = SimpleNamespace(queries={"q": query})
+    (row,) = queries.rows(session, {})
+    assert (row["mark"], row["last"]) == (mark, "too many groups")

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from sash.core.errors import SourceError
+from sash.core.errors import SashError, SourceError
+from sash.engine.streams.running import RunningStream
 from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
 from sash.server import watch as watching
 from sash.server.watch import Watch
@@ -46,6 +47,21 @@ def test_states(watch: Watch, session: SparklessSession, doing: StreamState, sta
     session.doing = doing
     watch.look()
     assert (watch.state, watch.why) == (state, why)
+
+
+def test_the_worst_is_told(watch: Watch, session: SparklessSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streams run: an overloaded one, then a query that has failed beside it, then a stream that has."""
+    monkeypatch.setattr(RunningStream, "is_overloaded", property(lambda self: True))
+    watch.look()
+    assert (watch.state, watch.why) == (watching.OVERLOADED, "stream s")
+    assert watch.failures == [] and [each.split(":")[0] for each in watch.warnings] == ["Stream s is overloaded"]
+    session.queries["totals"].failure = SashError("too many groups")
+    watch.look()
+    assert (watch.state, watch.why) == (watching.FAILING, "query totals")
+    session.doing = StreamState(FAILED, SourceError("the disk is gone"))
+    watch.look()
+    assert watch.state == watching.FAILED
+    assert watch.failures == ["Stream s has failed: the disk is gone", "Query totals: too many groups"]
 
 
 def test_without_a_query_it_waits_for_one(watch: Watch, session: SparklessSession) -> None:

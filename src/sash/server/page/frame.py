@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
-from sash.server.watch import ENDED, FAILED, IDLE, LIVE, STARTING, STOPPED, Watch
+from sash.server.watch import ENDED, FAILED, FAILING, IDLE, LIVE, OVERLOADED, STARTING, STOPPED, Watch
 
 VIEWS = {"Queries": "/", "Answer": "/answer", "Sharing": "/sharing", "Schedule": "/schedule", "Health": "/health"}
 REFRESH_SECONDS = 1.0
@@ -20,6 +20,8 @@ _STATES = {
     ENDED: ("Ended", "grey-7"),
     STOPPED: ("Stopped", "negative"),
     FAILED: ("Stopped by an error", "negative"),
+    FAILING: ("Failing", "negative"),
+    OVERLOADED: ("Overloaded", "warning"),
 }
 _STYLE = """
 <style>
@@ -58,9 +60,10 @@ def frame(view: str, watch: Watch) -> Iterator[None]:
 
 
 def _state(watch: Watch) -> None:
-    """A word about the engine, on every view; where it does not run, also why, in words that cannot be overlooked."""
+    """The worst that is true of the engine, on every view; where all is not well, also why, and the way to Health."""
     with ui.row().classes("items-center gap-2").props('role="status"'):
-        badge = ui.badge("")
+        with ui.link(target=VIEWS["Health"]).props('aria-label="State"'):
+            badge = ui.badge("")
         reason = ui.label("").classes("text-sm")
 
     def look() -> None:
