@@ -29,6 +29,10 @@ VIEWS = {"/": "Queries", "/answer": "Answer", "/sharing": "Sharing", "/schedule"
 # Milliseconds; a busy machine may take seconds to draw a chart.
 PATIENCE = 60_000
 PHONE = {"width": 390, "height": 844}
+# What is wider than the screen, also where one could scroll to it.
+STICKS_OUT = """() => [document.documentElement, ...document.querySelectorAll('canvas, .q-table, .q-card, label, div')]
+  .filter(each => each.scrollWidth > window.innerWidth || each.getBoundingClientRect().right > window.innerWidth + 1)
+  .map(each => each.tagName + '.' + each.className)"""
 
 
 @pytest.fixture(scope="module")
@@ -214,9 +218,19 @@ def test_every_view(open_page: Callable[..., Any], feeder: Feeder, path: str, ho
     page.get_by_role("status").filter(has_text="Live").first.wait_for()
     assert page.title() == f"{VIEWS[path]} · Sash"
     if how == "phone":
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out"
+        page.locator("canvas, .q-table__grid-content, .q-table").first.wait_for(state="attached")
+        assert page.evaluate(STICKS_OUT) == []
     shade = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (shade in ("rgb(18, 18, 18)", "rgb(29, 29, 29)")) == (how == "dark"), shade
+
+
+def test_sharing_leads_with_what_is_saved(open_page: Callable[..., Any], feeder: Feeder) -> None:
+    page = open_page("/sharing", viewport=PHONE)
+    card = page.locator(".q-card").filter(has_text="Rows made of them")
+    card.get_by_text("times less").wait_for()
+    alone = card.get_by_text("by one Spark job per query")
+    assert alone.inner_text() != "0 by one Spark job per query"
+    page.get_by_text("every 5 sec · (k) of v").first.wait_for()
 
 
 def test_the_keyboard_reaches_every_view(open_page: Callable[..., Any]) -> None:

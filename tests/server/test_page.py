@@ -70,11 +70,11 @@ def stats() -> dict[str, Any]:
     task = {"group": "(src) of length", "period": "2 sec", "queries": ["a", "b"]}
     table = {
         "keys": ["src"], "pane": "1 sec", "synopsis": "running", "panes": 3, "groups": 7, "queries": ["a", "b"],
-        "tasks": [task], "joint_cost": 25, "separate_cost": 100,
+        "tasks": [task], "joint_cost": 25, "separate_cost": 100, "windows_per_tuple": 35,
     }  # fmt: skip
     return {
-        "streams": {"packets": {"pane_tables": [table]}},
-        "queries": {"a": {}, "b": {}},
+        "streams": {"packets": {"pane_tables": [table], "tuples": 1_000}},
+        "queries": {"a": {"stream": "packets"}, "b": {"stream": "packets"}},
         "plans": 0, "joint_executions": 4, "executions": 5, "work_saved": 0.75,
     }  # fmt: skip
 
@@ -93,6 +93,41 @@ def test_what_sharing_saves_in_a_sentence() -> None:
         "4 of 5 executions answered several queries at once, 75% of the work on panes saved."
     )
     assert sharing.summary({**stats(), "queries": {}}) == "No query is registered yet."
+
+
+def test_what_one_spark_job_per_query_would_take() -> None:
+    assert sharing.work(stats()) == sharing.Work(2_000, 35_000, 1_000, 1_000)
+    known = stats()
+    (table,) = known["streams"]["packets"]["pane_tables"]
+    known["streams"]["packets"]["pane_tables"].append(table | {"windows_per_tuple": 1})
+    known["queries"] |= {name: {"plan": "p7", "streams": ["packets"], "slide": None} for name in ("c", "d")}
+    known["queries"]["failed"] = {}
+    assert sharing.work(known) == sharing.Work(4_000, 38_000, 1_000, 3_000)
+
+
+def test_queries_that_share_the_pass_alone_are_not_told_that_nothing_is_saved() -> None:
+    known = stats() | {"joint_executions": 0, "work_saved": 0.0}
+    assert sharing.summary(known) == "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table."
+    table = known["streams"]["packets"]["pane_tables"][0] | {"joint_cost": 100}
+    assert sharing._row("packets", table)["saved"] == "–"
+
+
+def test_a_query_of_two_pane_tables_is_scheduled_in_both() -> None:
+    known = stats()
+    (first,) = known["streams"]["packets"]["pane_tables"]
+    second = first | {"keys": [], "queries": ["b"], "tasks": []}
+    known["streams"]["packets"]["pane_tables"].append(second)
+    assert {path.together for path in sharing.paths(known)} == {"every 2 sec · (src) of length"}
+
+
+def test_columns_of_tables_have_the_names_that_queries_give_them() -> None:
+    known = stats()
+    (table,) = known["streams"]["packets"]["pane_tables"]
+    table |= {"keys": ["`services(port).service`"]}
+    table["tasks"][0] |= {"group": "(`services(port).service`) where `services(port)`"}
+    path = sharing.paths(known)[0]
+    assert (path.table, path.synopsis) == ("services.service · panes of 1 sec", "running · services.service")
+    assert path.together == "every 2 sec · (services.service) where found in services"
 
 
 def test_continuous_queries_that_ask_the_same_have_one_plan() -> None:

@@ -93,6 +93,17 @@ def test_a_sample(watch: Watch, session: SparklessSession, clock: Clock) -> None
     assert now.batch_in_sash is not None and now.batch_in_sash > 0
 
 
+def test_how_many_windows_a_tuple_falls_into(watch: Watch, session: SparklessSession) -> None:
+    """As many rows Spark's window() would make of it: two for the query that is there, and seven, one and one."""
+    session.register("SELECT k, MAX(v) AS m FROM s [WINDOW 20 sec SLIDE 3 sec] GROUP BY k", name="long")
+    session.register("SELECT k, MIN(v) AS m FROM s [WINDOW 1 sec SLIDE 3 sec] GROUP BY k", name="short")
+    session.register("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 3 sec] GROUP BY k", name="all")
+    session.push("s", tuples((20, 1, 1)))
+    watch.look()
+    (table,) = watch.stats["streams"]["s"]["pane_tables"]
+    assert table["windows_per_tuple"] == 2 + 7 + 1 + 1
+
+
 def test_no_micro_batch_no_time(watch: Watch, clock: Clock) -> None:
     watch.look()
     clock.now += 1

@@ -127,7 +127,7 @@ def flow(nodes: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]])
                 "right": "18%",
                 "top": 28,
                 "bottom": 8,
-                "label": {"color": GREY, "overflow": "truncate", "width": 170},
+                "label": {"color": GREY, "overflow": "truncate", "width": 205},
                 "lineStyle": {"color": "gradient", "opacity": 0.22},
                 "emphasis": {"focus": "adjacency"},
             }

@@ -32,7 +32,6 @@ _STYLE = """
   .sash-mono { font-family: ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
   .sash-error { text-decoration: underline wavy #e5484d 2px; text-underline-offset: 3px; }
   .sash-word { font-weight: 600; }
-  .sash-wide { min-width: 52rem; }
   .sash-dim { opacity: .7; }
   .sash-editor .cm-editor { font-size: .95rem; height: 100%; }
   .q-table th { vertical-align: bottom; white-space: nowrap; }

@@ -17,6 +17,7 @@ from sash.server.api import Service
 from sash.server.page.editor import Editor
 from sash.server.page.frame import REFRESH_SECONDS, heading
 from sash.server.page.rows import shown_rows
+from sash.server.page.sharing import sub_group
 from sash.server.watch import Watch
 
 _LONGEST = 80
@@ -63,7 +64,7 @@ def _together(facts: dict[str, Any]) -> str:
         return "a plan of its own" if facts["slide"] is None else f"a plan of its own, every {facts['slide']}"
     if facts.get("sub_group") is None:
         return "–"
-    return f"{facts['sub_group']}, every {facts['period']}"
+    return f"{sub_group(facts['sub_group'])}, every {facts['period']}"
 
 
 def _first_row(latest: Answer | None) -> str:
