@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from sash.core.errors import SourceError
+from sash.core.errors import SashError, SourceError
 from sash.engine.streams.states import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
+from sash.server.page import charts
 from tests.support.sparkless_session import SparklessSession, tuples
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; the extra dev brings it")
@@ -26,6 +27,10 @@ VIEWS = {"/": "Queries", "/answer": "Answer", "/sharing": "Sharing", "/schedule"
 # Milliseconds; a busy machine may take seconds to draw a chart.
 PATIENCE = 60_000
 PHONE = {"width": 390, "height": 844}
+# What is wider than the screen, also where one could scroll to it.
+STICKS_OUT = """() => [document.documentElement, ...document.querySelectorAll('canvas, .q-table, .q-card, label, div')]
+  .filter(each => each.scrollWidth > window.innerWidth || each.getBoundingClientRect().right > window.innerWidth + 1)
+  .map(each => each.tagName + '.' + each.className)"""
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +122,41 @@ def test_a_query_from_its_registration_to_its_end(
     assert "counts" not in session.queries
 
 
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Threads that take the interpreter from the server's event loop."""
+    stopped = threading.Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            sum(range(10_000))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    yield
+    stopped.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [30, pytest.param(80, marks=pytest.mark.deep), pytest.param(200, marks=pytest.mark.deep)]
+)
+def test_what_is_typed_stays(open_page: Callable[..., Any], feeder: Feeder, busy: None, milliseconds: int) -> None:
+    """The text is wrong all the time, so that marks come while one types."""
+    text = "SELECT " + ", ".join(f"v + nothing AS t{i}" for i in range(20))[:293]
+    assert len(text) == 300
+    page = open_page()
+    write(page, "SELECT nothing FROM s")
+    page.locator(".sash-error").first.wait_for()
+    write(page, "")
+    page.keyboard.type(text, delay=milliseconds)
+    assert page.locator(".cm-content").inner_text() == text
+    page.get_by_role("alert").first.filter(has_text=text[-20:]).wait_for()
+    assert page.locator(".cm-content").inner_text() == text
+
+
 def test_a_mistake_is_shown_at_its_word(open_page: Callable[..., Any]) -> None:
     page = open_page()
     write(page, "SELECT SUM(vv) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]")
@@ -126,6 +166,31 @@ def test_a_mistake_is_shown_at_its_word(open_page: Callable[..., Any]) -> None:
     assert "unknown column 'vv'" in page.get_by_role("alert").first.inner_text()
     write(page, "SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 1 sec]")
     wrong.first.wait_for(state="detached")
+
+
+# Whether a chart has a pixel in the first colour of the palette.
+PAINTED = """() => [...document.querySelectorAll('canvas')].some(canvas => {
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  for (let i = 0; i < data.length; i += 4)
+    if (data[i] === 0 && data[i + 1] === 114 && data[i + 2] === 178 && data[i + 3] === 255) return true;
+  return false;
+})"""
+
+
+def test_a_group_that_appears_once_is_drawn(open_page: Callable[..., Any], session: SparklessSession) -> None:
+    text = "SELECT k, SUM(v) AS total FROM s [WINDOW 1 sec SLIDE 1 sec] GROUP BY k HAVING SUM(v) > 1000"
+    session.register(text, name="alert")
+    for second in range(13, 30):
+        session.push("s", tuples((second, 1, 5_000 if second == 20 else 5)))
+    assert sum(each.table.num_rows for each in session.queries["alert"].answers()) == 1
+    page = open_page("/answer?query=alert")
+    page.wait_for_function(PAINTED)
+
+
+def test_numbers_of_an_axis(open_page: Callable[..., Any]) -> None:
+    shown = {0: "0", 0.25: "0.25", 999: "999", 1_500: "1.5k", -2_000_000: "-2M", 27_710_052: "27.710052M", 3e9: "3G"}
+    page = open_page()
+    assert {value: page.evaluate(f"({charts.SHORT})({value})") for value in shown} == shown
 
 
 def test_a_question_is_answered_in_a_table(open_page: Callable[..., Any]) -> None:
@@ -151,9 +216,19 @@ def test_every_view(open_page: Callable[..., Any], feeder: Feeder, path: str, ho
     page.get_by_role("status").filter(has_text="Live").first.wait_for()
     assert page.title() == f"{VIEWS[path]} · Sash"
     if how == "phone":
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing sticks out"
+        page.locator("canvas, .q-table__grid-content, .q-table").first.wait_for(state="attached")
+        assert page.evaluate(STICKS_OUT) == []
     shade = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (shade in ("rgb(18, 18, 18)", "rgb(29, 29, 29)")) == (how == "dark"), shade
+
+
+def test_sharing_leads_with_what_is_saved(open_page: Callable[..., Any], feeder: Feeder) -> None:
+    page = open_page("/sharing", viewport=PHONE)
+    card = page.locator(".q-card").filter(has_text="Rows made of them")
+    card.get_by_text("times less").wait_for()
+    alone = card.get_by_text("by one Spark job per query")
+    assert alone.inner_text() != "0 by one Spark job per query"
+    page.get_by_text("every 5 sec · (k) of v").first.wait_for()
 
 
 def test_the_keyboard_reaches_every_view(open_page: Callable[..., Any]) -> None:
@@ -189,6 +264,20 @@ def test_it_says_plainly_that_the_engine_has_stopped(
     page = open_page()
     session.doing = doing
     page.get_by_role("status").filter(has_text=said).first.wait_for()
+
+
+def test_a_query_that_has_failed_is_told_on_every_view(
+    open_page: Callable[..., Any], session: SparklessSession, feeder: Feeder
+) -> None:
+    session.queries["totals"].failure = SashError("it has too many groups")
+    page = open_page()
+    page.get_by_role("status").filter(has_text="Failing").filter(has_text="query totals").wait_for()
+    row = page.get_by_role("row").filter(has_text="totals")
+    assert "failed" in row.inner_text() and "it has too many groups" in row.inner_text()
+    page.get_by_role("link", name="State").click()
+    problem = page.get_by_role("alert").filter(has_text="Query totals: it has too many groups")
+    problem.wait_for()
+    assert problem.bounding_box()["y"] < page.locator("canvas").first.bounding_box()["y"], "problems come first"
 
 
 def test_a_token_in_the_address_opens_the_page(browser: Any, session: SparklessSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sash.core.errors import SashError
-from sash.server import ServerSettings, create_app
+from sash.server import ServerSettings, create_app, guard
 from sash.server.settings import is_loopback
 from tests.support.sparkless_session import SparklessSession
 
@@ -48,7 +49,19 @@ def test_words_that_are_no_token(token: str) -> None:
         ServerSettings(token=token)
 
 
-@pytest.mark.parametrize("limit", ["max_body", "max_questions", "max_rows", "max_followers", "max_seconds"])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "max_body",
+        "max_questions",
+        "max_rows",
+        "max_followers",
+        "max_connections",
+        "max_seconds",
+        "head_seconds",
+        "body_seconds",
+    ],
+)
 def test_limits_that_leave_nothing(limit: str) -> None:
     with pytest.raises(SashError, match=limit):
         ServerSettings(**{limit: 0})
@@ -184,6 +197,56 @@ def test_a_wrong_token_in_the_address(far: TestClient) -> None:
     refused = far.get("/", params={"token": "wrong"})
     assert refused.status_code == 401 and "set-cookie" not in refused.headers
     assert far.get("/api/health", params={"token": TOKEN}).status_code == 401
+
+
+def test_wrong_tokens_make_the_next_ones_of_their_address_wait(browse: Browse, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(guard, "sleep", wait)
+    client = browse(OPEN, BASE)
+    for _ in range(8):
+        assert client.get("/api/health", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert waited == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+    assert client.get("/api/health").status_code == 401 and len(waited) == 7, "no token, nothing to compare"
+    assert client.get("/api/health", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert waited[7:] == [5.0], "the right one waits as long"
+    let_in = client.get("/", params={"token": TOKEN})
+    waited.clear()
+    cookie = let_in.headers["set-cookie"].partition(";")[0]
+    assert client.get("/api/health", headers={"Cookie": cookie}).status_code == 200 and not waited
+
+
+async def _many_at_once(wrong: guard.WrongTokens, number: int) -> list[int]:
+    told = await asyncio.gather(*(wrong.wait("a") for _ in range(number)), return_exceptions=True)
+    return [each.status for each in told if isinstance(each, guard.RefusedError)]
+
+
+def test_few_tokens_of_an_address_wait_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(guard, "sleep", wait)
+    wrong = guard.WrongTokens(lambda: now)
+    wrong.add("a")
+    assert asyncio.run(_many_at_once(wrong, 6)) == [429, 429] and waited == [0.1] * 4
+    asyncio.run(wrong.wait("b"))
+    now = 61.0
+    assert asyncio.run(_many_at_once(wrong, 6)) == [] and len(waited) == 4, "forgotten after a minute"
+
+
+def test_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_MOST_ADDRESSES", 2)
+    wrong = guard.WrongTokens()
+    for address in "abc":
+        wrong.add(address)
+    assert list(wrong._known) == ["b", "c"]
 
 
 def test_a_websocket_without_the_token(far: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -28,8 +29,28 @@ def said(second: int, **columns: list[Any]) -> Answer:
 def test_lines_are_those_of_the_largest_groups_now() -> None:
     answers = [said(0, k=["a", "b"], n=[5, 1]), said(1, k=["b", "c"], n=[2, 9]), said(2, k=["c", "b"], n=[8, 3])]
     found = answer.series(answers, ["k"], "n")
-    assert list(found) == ["c", "b"]
+    assert list(found) == ["c", "b", "a"]
     assert [value for _, value in found["c"]] == [None, 9, 8] and [value for _, value in found["b"]] == [1, 2, 3]
+    many = [said(0, k=["old"], n=[99]), said(1, k=list("abcdefghij"), n=list(range(10)))]
+    assert list(answer.series(many, ["k"], "n")) == list("jihgfedc")
+
+
+def test_what_an_alert_said_before_is_drawn() -> None:
+    answers = [said(0, k=[], n=[]), said(1, k=["a"], n=[7]), said(2, k=[], n=[])]
+    (line,) = charts.lines(answer.series(answers, ["k"], "n"))["series"]
+    before, point, after = line["data"]
+    assert point["value"][1] == 7 and point["symbol"] == "circle" and line["symbol"] == "none"
+    assert before[1] is None and after[1] is None
+
+
+def test_windows_that_are_not_full_are_dashed() -> None:
+    ramp = [replace(said(second, n=[second]), complete=second > 2) for second in range(1, 6)]
+    whole, dashed = charts.lines(answer.series(ramp, [], "n"))["series"]
+    assert [value for _, value in whole["data"]] == [None, None, 3, 4, 5]
+    assert [value for _, value in dashed["data"]] == [1, 2, 3, None, None], "up to where the other one begins"
+    assert dashed["lineStyle"] == {"type": "dashed"} and dashed["name"] == whole["name"]
+    (alone,) = charts.lines(answer.series(ramp[:1], [], "n"))["series"][1]["data"]
+    assert alone["symbol"] == "emptyCircle"
 
 
 def test_numbers_without_groups_are_one_line() -> None:
@@ -49,11 +70,11 @@ def stats() -> dict[str, Any]:
     task = {"group": "(src) of length", "period": "2 sec", "queries": ["a", "b"]}
     table = {
         "keys": ["src"], "pane": "1 sec", "synopsis": "running", "panes": 3, "groups": 7, "queries": ["a", "b"],
-        "tasks": [task], "joint_cost": 25, "separate_cost": 100,
+        "tasks": [task], "joint_cost": 25, "separate_cost": 100, "windows_per_tuple": 35,
     }  # fmt: skip
     return {
-        "streams": {"packets": {"pane_tables": [table]}},
-        "queries": {"a": {}, "b": {}},
+        "streams": {"packets": {"pane_tables": [table], "tuples": 1_000}},
+        "queries": {"a": {"stream": "packets"}, "b": {"stream": "packets"}},
         "plans": 0, "joint_executions": 4, "executions": 5, "work_saved": 0.75,
     }  # fmt: skip
 
@@ -72,6 +93,41 @@ def test_what_sharing_saves_in_a_sentence() -> None:
         "4 of 5 executions answered several queries at once, 75% of the work on panes saved."
     )
     assert sharing.summary({**stats(), "queries": {}}) == "No query is registered yet."
+
+
+def test_what_one_spark_job_per_query_would_take() -> None:
+    assert sharing.work(stats()) == sharing.Work(2_000, 35_000, 1_000, 1_000)
+    known = stats()
+    (table,) = known["streams"]["packets"]["pane_tables"]
+    known["streams"]["packets"]["pane_tables"].append(table | {"windows_per_tuple": 1})
+    known["queries"] |= {name: {"plan": "p7", "streams": ["packets"], "slide": None} for name in ("c", "d")}
+    known["queries"]["failed"] = {}
+    assert sharing.work(known) == sharing.Work(4_000, 38_000, 1_000, 3_000)
+
+
+def test_queries_that_share_the_pass_alone_are_not_told_that_nothing_is_saved() -> None:
+    known = stats() | {"joint_executions": 0, "work_saved": 0.0}
+    assert sharing.summary(known) == "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table."
+    table = known["streams"]["packets"]["pane_tables"][0] | {"joint_cost": 100}
+    assert sharing._row("packets", table)["saved"] == "–"
+
+
+def test_a_query_of_two_pane_tables_is_scheduled_in_both() -> None:
+    known = stats()
+    (first,) = known["streams"]["packets"]["pane_tables"]
+    second = first | {"keys": [], "queries": ["b"], "tasks": []}
+    known["streams"]["packets"]["pane_tables"].append(second)
+    assert {path.together for path in sharing.paths(known)} == {"every 2 sec · (src) of length"}
+
+
+def test_columns_of_tables_have_the_names_that_queries_give_them() -> None:
+    known = stats()
+    (table,) = known["streams"]["packets"]["pane_tables"]
+    table |= {"keys": ["`services(port).service`"]}
+    table["tasks"][0] |= {"group": "(`services(port).service`) where `services(port)`"}
+    path = sharing.paths(known)[0]
+    assert (path.table, path.synopsis) == ("services.service · panes of 1 sec", "running · services.service")
+    assert path.together == "every 2 sec · (services.service) where found in services"
 
 
 def test_continuous_queries_that_ask_the_same_have_one_plan() -> None:
@@ -180,6 +236,16 @@ def test_a_query_in_the_list() -> None:
     assert queries.rows(session, {"queries": {"q": facts}}) == [
         {
             "name": "q", "window": "10 sec", "slide": "exactly 2 sec", "together": "(k) of n, every 2 sec",
-            "answers": 2, "as_of": "12:00:01", "last": "k a, n 3  (+1)", "lateness": 0.5, "failed": False,
+            "answers": 2, "as_of": "12:00:01", "last": "k a, n 3  (+1)", "lateness": 0.5, "mark": "",
         }
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("failure", "mark"), [(SashError("too many groups"), "failed"), (None, "cannot write")])
+def test_a_query_that_has_failed_is_marked(failure: SashError | None, mark: str) -> None:
+    query = SimpleNamespace(
+        name="q", text="", latest=lambda: None, answered=0, error=SashError("too many groups\nSELECT"), failure=failure
+    )
+    session: Any = SimpleNamespace(queries={"q": query})
+    (row,) = queries.rows(session, {})
+    assert (row["mark"], row["last"]) == (mark, "too many groups")

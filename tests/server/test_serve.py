@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,10 +49,13 @@ def write(directory: Path, name: str, seconds: range, per_second: int = 10) -> N
 
 
 @contextmanager
-def serving(script: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+def serving(
+    script: Path, *options: str, descriptors: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    limit = None if descriptors is None else partial(resource.setrlimit, resource.RLIMIT_NOFILE, (descriptors,) * 2)
     process = subprocess.Popen(
         [*COMMAND, str(script), "--port", "0", *options],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit,
     )  # fmt: skip
     try:
         assert process.stdout is not None and process.stderr is not None
@@ -139,6 +146,45 @@ def test_live_from_the_first_answer_to_a_stream_that_fails(script: Path, packets
         assert client.post("/api/query", json={"text": "SELECT MAX(v) AS m FROM s [WINDOW 10 sec]"}).status_code == 200
         code, said = ended(process, signal.SIGTERM)
         assert code == 1 and "third.parquet" in said and "The server goes on" in said
+
+
+def test_streams_start_with_their_first_queries(packets: Path, tmp_path: Path) -> None:
+    """A script without a query is served. Its second stream has its first query while the first one runs."""
+    script = tmp_path / "streams.sql"
+    create = CREATE.format(path=packets)
+    script.write_text(create + create.replace("STREAM s", "STREAM other"))
+    with serving(script) as (process, client):
+        assert client.get("/api/health").json()["state"] == "idle"
+        assert client.get("/api/queries").json() == []
+        for stream in ("s", "other"):
+            text = f"SELECT COUNT(*) AS n FROM {stream} [WINDOW 30 sec SLIDE 30 sec]"
+            assert client.post("/api/queries", json={"name": f"of_{stream}", "text": text}).status_code == 201
+            until(lambda stream=stream: client.get(f"/api/queries/of_{stream}").json()["answers"])
+        assert client.get("/api/queries/of_other/answers").json()[0]["rows"] == [{"n": 29_001}]
+        write(packets, "second", range(31, 62))
+        until(lambda: client.get("/api/queries/of_s").json()["answers"] == 2)
+        code, said = ended(process, signal.SIGTERM)
+        assert code == 0 and "No query is registered yet; the first one starts its streams." in said
+
+
+def test_half_sent_requests_do_not_stop_the_stream(script: Path, packets: Path) -> None:
+    """A process may have 1,024 descriptors, and 1,200 clients without a token hold connections open."""
+    with serving(script, "--token", "secret", descriptors=1_024) as (process, client), ExitStack() as opened:
+        client.headers["Authorization"] = "Bearer secret"
+        until(lambda: client.get("/api/queries/totals").json()["answers"])
+        for _ in range(1_200):
+            idle = opened.enter_context(closing(socket.create_connection(("127.0.0.1", client.base_url.port))))
+            # The server may have closed it already, to make room for another.
+            with suppress(ConnectionError):
+                idle.sendall(b"POST /api/query HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: ")
+        assert 400 < psutil.Process(process.pid).num_fds() < 800, "connections have half of them, the engine the rest"
+        for second in range(31, 61, 10):
+            before = client.get("/api/queries/totals").json()["answers"]
+            write(packets, f"from-{second}", range(second, second + 10))
+            until(lambda before=before: client.get("/api/queries/totals").json()["answers"] > before)
+        assert client.get("/api/health").json()["state"] == "running"
+        code, said = ended(process, signal.SIGTERM)
+        assert code == 0 and "Too many open files" not in said
 
 
 @pytest.mark.deep

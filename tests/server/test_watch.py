@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from sash.core.errors import SourceError
+from sash.core.errors import SashError, SourceError
+from sash.engine.streams.running import RunningStream
 from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
 from sash.server import watch as watching
 from sash.server.watch import Watch
@@ -48,6 +49,29 @@ def test_states(watch: Watch, session: SparklessSession, doing: StreamState, sta
     assert (watch.state, watch.why) == (state, why)
 
 
+def test_the_worst_is_told(watch: Watch, session: SparklessSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streams run: an overloaded one, then a query that has failed beside it, then a stream that has."""
+    monkeypatch.setattr(RunningStream, "is_overloaded", property(lambda self: True))
+    watch.look()
+    assert (watch.state, watch.why) == (watching.OVERLOADED, "stream s")
+    assert watch.failures == [] and [each.split(":")[0] for each in watch.warnings] == ["Stream s is overloaded"]
+    session.queries["totals"].failure = SashError("too many groups")
+    watch.look()
+    assert (watch.state, watch.why) == (watching.FAILING, "query totals")
+    session.doing = StreamState(FAILED, SourceError("the disk is gone"))
+    watch.look()
+    assert watch.state == watching.FAILED
+    assert watch.failures == ["Stream s has failed: the disk is gone", "Query totals: too many groups"]
+
+
+def test_without_a_query_it_waits_for_one(watch: Watch, session: SparklessSession) -> None:
+    session.doing = StreamState(IDLE)
+    session.drop_query("totals")
+    session.drop_stream("s")
+    watch.look()
+    assert (watch.state, watch.why) == (watching.STARTING, "waiting for the first query")
+
+
 def test_a_silent_stream_is_idle_until_something_comes(watch: Watch, session: SparklessSession, clock: Clock) -> None:
     watch.look()
     clock.now += 12
@@ -67,6 +91,17 @@ def test_a_sample(watch: Watch, session: SparklessSession, clock: Clock) -> None
     assert now.tuples_per_s == 11 / 2 and now.late == 1 and now.micro_batches == before.micro_batches + 1
     assert now.answers > before.answers and now.watermark is not None and now.python_memory > 2**20
     assert now.batch_in_sash is not None and now.batch_in_sash > 0
+
+
+def test_how_many_windows_a_tuple_falls_into(watch: Watch, session: SparklessSession) -> None:
+    """As many rows Spark's window() would make of it: two for the query that is there, and seven, one and one."""
+    session.register("SELECT k, MAX(v) AS m FROM s [WINDOW 20 sec SLIDE 3 sec] GROUP BY k", name="long")
+    session.register("SELECT k, MIN(v) AS m FROM s [WINDOW 1 sec SLIDE 3 sec] GROUP BY k", name="short")
+    session.register("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 3 sec] GROUP BY k", name="all")
+    session.push("s", tuples((20, 1, 1)))
+    watch.look()
+    (table,) = watch.stats["streams"]["s"]["pane_tables"]
+    assert table["windows_per_tuple"] == 2 + 7 + 1 + 1
 
 
 def test_no_micro_batch_no_time(watch: Watch, clock: Clock) -> None:

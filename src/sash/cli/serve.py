@@ -4,7 +4,8 @@
     sash-server     the event loop of the web server
     Spark's own     micro-batches
 
-The address is taken before Spark starts: a port in use is told at once. A stream that fails does not end the server,
+The address is taken before Spark starts: a port in use is told at once. A stream starts with its first query, which may
+come over HTTP. A stream that fails does not end the server,
 which goes on answering from what is there, and says so (/api/health); the exit code says it in the end.
 """
 
@@ -35,7 +36,7 @@ from sash.core.errors import SashError, missing_extra
 from sash.engine.answers.query import Query
 from sash.engine.session import Session
 from sash.engine.settings import DEFAULT_POLICY, Settings
-from sash.engine.streams.states import ENDED, FAILED
+from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING
 from sash.language import SelectStatement, Statement
 
 if TYPE_CHECKING:
@@ -134,21 +135,46 @@ class _Serving:
         self._messages = messages
         self._stopped = stopped
         self._has_ended = False
+        # Streams that were started, or could not be.
+        self._tried: set[str] = set()
 
     def until_stopped(self, server: Server, trigger: str | None) -> int:
         """Live with a trigger, else what the sources have now. The exit code."""
         stdout_console().print(server.url)
         with_token = "" if server.settings.token is None else f"; a browser comes in by {server.url}?token=<the token>"
         self._messages.print(f"Serving; Ctrl-C ends{with_token}", style="dim")
-        if trigger is None:
-            threading.Thread(target=self._drain, name="sash-drain", daemon=True).start()
+        if self._session.unread:
+            self._start(trigger)
         else:
-            self._session.start(trigger)
+            self._messages.print("No query is registered yet; the first one starts its streams.", style="dim")
         while not self._stopped.wait(_LOOK_SECONDS):
+            self._start_new(trigger)
             if trigger is not None:
                 self._look()
         stop(self._session, self._messages)
         return INPUT_ERROR if self._session.state().name == FAILED else DONE
+
+    def _start(self, trigger: str | None) -> None:
+        """All streams that have something to do."""
+        self._tried |= set(self._session.unread)
+        if trigger is None:
+            threading.Thread(target=self._drain, name="sash-drain", daemon=True).start()
+        else:
+            self._session.start(trigger)
+
+    def _start_new(self, trigger: str | None) -> None:
+        """Start streams that have their first query now; others stop for a moment. A drained session reads no more."""
+        state = self._session.state().name
+        if state not in (IDLE, RUNNING) or (trigger is None and self._tried):
+            return
+        if set(self._session.unread) <= self._tried:
+            return
+        try:
+            if state == RUNNING:
+                self._session.stop()
+            self._start(trigger)
+        except SashError as error:
+            self._tell_failure(error)
 
     def _drain(self) -> None:
         try:

@@ -61,7 +61,7 @@ from sash.engine.settings import (
 )
 from sash.engine.spark_home import SparkHome, check_classic
 from sash.engine.streams.runner import Runner
-from sash.engine.streams.states import SessionState
+from sash.engine.streams.states import IDLE, SessionState
 from sash.language import (
     SCRIPTS,
     AlterArchive,
@@ -304,6 +304,14 @@ class Session:
     def has_work(self) -> bool:
         """Some query is registered, or some stream stores its window or fills an archive."""
         return bool(self.queries) or any(running.is_stored for running in self._streams.values())
+
+    @property
+    def unread(self) -> list[str]:
+        """Streams that have something to do, and were never started."""
+        if all(state.name != IDLE for state in self.state().streams.values()):
+            return []
+        names = [running.stream.name for running in self._stream_commands.wanted()]
+        return [name for name in names if self._runner.state_of(name).name == IDLE]
 
     def run(self) -> None:
         """Drain finite sources, deterministically, then close the last panes and return."""

@@ -13,6 +13,7 @@ A query over several windows joins the answers of such chains, all as of one tim
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -43,6 +44,19 @@ class Lookup:
 
     def column(self, name: str) -> str:
         return f"{self.name}.{name}"
+
+
+_LOOKED_UP = re.compile(r"`(\w+)\([^`]*\)\.(\w+)`")
+_FOUND = re.compile(r"`(\w+)\([^`]*\)`")
+
+
+def as_written(sql: str) -> str:
+    """An expression with the columns of look-ups as queries name them, for people.
+
+    >>> as_written("(`services(port).service`) where `services(port)`")
+    '(services.service) where found in services'
+    """
+    return _FOUND.sub(r"found in \1", _LOOKED_UP.sub(r"\1.\2", sql))
 
 
 @dataclass(frozen=True)

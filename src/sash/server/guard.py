@@ -5,7 +5,8 @@
     2  Origin    must be our own, and so must the page be that a browser asks for: other sites' scripts are refused,
                  also where their browser would not let them read the answer
     3  token     if there is one: `Authorization: Bearer ..`, or the cookie that `/?token=..` gives. Comparisons take
-                 the same time whatever is wrong. The cookie has a digest of the token, not the token
+                 the same time whatever is wrong. The cookie has a digest of the token, not the token. Wrong tokens
+                 from an address make the next ones from there wait
     4  size      of the body, declared or not
 
 It is plain ASGI: Starlette's `BaseHTTPMiddleware` sees no websockets and buffers streams.
@@ -16,7 +17,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable
+import time
+from asyncio import sleep
+from collections import Counter
+from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -26,6 +30,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sash.server.settings import ServerSettings, is_loopback
 
 _POLICY_VIOLATION = 1008
+# Seconds before the next token from an address is looked at: after the first wrong one, and at most.
+_FIRST_SECONDS, _MOST_SECONDS = 0.1, 5.0
+# Seconds until the wrong tokens of an address are forgotten, how many tokens of an address wait at once, and how many
+# addresses are remembered.
+_FORGET_SECONDS, _MOST_WAITING, _MOST_ADDRESSES = 60.0, 4, 10_000
 _SAFE_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -54,6 +63,7 @@ class Guard:
         self._cookie_value = None if token is None else _digest(token)
         # Browsers send a cookie to every port of a host.
         self._cookie_name = f"sash-{settings.port}"
+        self._wrong = WrongTokens()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -64,7 +74,7 @@ class Guard:
             self._check_host(headers)
             _check_origin(headers)
             if self._token is not None:
-                self._check_token(scope, headers)
+                await self._check_token(scope, headers)
             if scope["type"] == "http":
                 receive = await self._within_size(headers, receive)
         except RefusedError as refusal:
@@ -80,29 +90,34 @@ class Guard:
 
     # -- token -------------------------------------------------------------------------------------------
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
+    async def _check_token(self, scope: Scope, headers: Headers) -> None:
         offered = _offered_in_address(scope)
         if offered is not None:
-            self._let_in(offered, scope)
-        kind, _, value = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer" and self._is_token(value.strip()):
-            return
+            await self._let_in(offered, scope)
         if self._has_cookie(headers):
+            return
+        kind, _, value = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and await self._is_token(value.strip(), scope):
             return
         told = "a token is needed: Authorization: Bearer <token>, or open /?token=<token> in a browser"
         raise RefusedError(401, told, [("www-authenticate", "Bearer")])
 
-    def _let_in(self, offered: str, scope: Scope) -> None:
+    async def _let_in(self, offered: str, scope: Scope) -> None:
         """The token goes out of the address, where histories and logs would keep it, into a cookie."""
-        if not self._is_token(offered):
+        if not await self._is_token(offered, scope):
             raise RefusedError(401, "this is not the token", [("www-authenticate", "Bearer")])
         secure = "; Secure" if _is_encrypted(scope) else ""
         cookie = f"{self._cookie_name}={self._cookie_value}; Path=/; HttpOnly; SameSite=Strict{secure}"
         raise RefusedError(303, "", [("location", _without_token(scope)), ("set-cookie", cookie)])
 
-    def _is_token(self, offered: str) -> bool:
+    async def _is_token(self, offered: str, scope: Scope) -> bool:
         assert self._token is not None
-        return hmac.compare_digest(offered.encode(), self._token)
+        address = (scope.get("client") or ("",))[0]
+        await self._wrong.wait(address)
+        if hmac.compare_digest(offered.encode(), self._token):
+            return True
+        self._wrong.add(address)
+        return False
 
     def _has_cookie(self, headers: Headers) -> bool:
         assert self._cookie_value is not None
@@ -133,6 +148,43 @@ class Guard:
             if size > most:
                 raise too_large
         return _replaying(messages, receive)
+
+
+class WrongTokens:
+    """Each doubles the time that the next token from its address waits, right or wrong: time tells nothing about it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # How many, and when the last one came; those that came last are last.
+        self._known: dict[str, tuple[int, float]] = {}
+        self._waiting: Counter[str] = Counter()
+
+    def add(self, address: str) -> None:
+        number = self._number(address) + 1
+        self._known.pop(address, None)
+        self._known[address] = number, self._clock()
+        if len(self._known) > _MOST_ADDRESSES:
+            del self._known[next(iter(self._known))]
+
+    def _number(self, address: str) -> int:
+        number, last = self._known.get(address, (0, 0.0))
+        return number if self._clock() - last < _FORGET_SECONDS else 0
+
+    async def wait(self, address: str) -> None:
+        """Before a token is looked at."""
+        number = self._number(address)
+        if not number:
+            return
+        if self._waiting[address] >= _MOST_WAITING:
+            raise RefusedError(429, "too many wrong tokens; try again later", [("retry-after", f"{_MOST_SECONDS:.0f}")])
+        self._waiting[address] += 1
+        try:
+            # Two to the sixth is more than the most: larger powers are not needed.
+            await sleep(min(_MOST_SECONDS, _FIRST_SECONDS * 2 ** min(number - 1, 6)))
+        finally:
+            self._waiting[address] -= 1
+            if not self._waiting[address]:
+                del self._waiting[address]
 
 
 def _check_origin(headers: Headers) -> None:

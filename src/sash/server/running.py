@@ -15,6 +15,7 @@ import uvicorn
 from sash.core.errors import SashError
 from sash.engine.session import Session
 from sash.server.app import create_app
+from sash.server.connections import protocol_for
 from sash.server.settings import ServerSettings
 
 # Seconds that open requests have to end when the server stops.
@@ -49,6 +50,8 @@ class Server:
         self._app = create_app(self._session, self.settings)
         config = uvicorn.Config(
             self._app,
+            http=protocol_for(self.settings),
+            backlog=_BACKLOG,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=_PATIENCE_SECONDS,

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from sash.core.errors import SashError
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
+_COUNTS = (
+    "max_body", "max_questions", "max_rows", "max_queries", "max_followers", "max_connections", "follower_queue"
+)  # fmt: skip
+_TIMES = ("max_seconds", "head_seconds", "body_seconds")
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,23 @@ class ServerSettings:
     # Registered queries, and clients that follow answers.
     max_queries: int = 1_000
     max_followers: int = 100
+    # Connections, as far as half of the process's descriptors reaches.
+    max_connections: int = 512
+    # Seconds that a request may take to arrive: until its headers are there, and then its body.
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
     # Answers that wait for a client that is behind; then the oldest goes.
     follower_queue: int = 100
 
     def __post_init__(self) -> None:
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
             raise SashError("a token is made of printable ASCII characters, one at least")
-        for name in ("max_body", "max_questions", "max_rows", "max_queries", "max_followers", "follower_queue"):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise SashError(f"{name} is 1 at least, not {getattr(self, name)}")
-        if not self.max_seconds > 0:
-            raise SashError(f"max_seconds is above 0, not {self.max_seconds}")
+        for name in _TIMES:
+            if not getattr(self, name) > 0:
+                raise SashError(f"{name} is above 0, not {getattr(self, name)}")
         if self.token is None and not self.is_local:
             raise SashError(f"other machines can reach {self.host}: a server there needs a token")
 

@@ -20,6 +20,7 @@ import psutil
 from sash.core.events import report
 from sash.engine.session import Session
 from sash.engine.streams import states
+from sash.engine.streams.states import SessionState
 
 logger = logging.getLogger("sash.server")
 
@@ -28,8 +29,12 @@ REMEMBERED = 600
 # A stream without a tuple for so long is called idle.
 IDLE_SECONDS = 10.0
 _RECENT_SECONDS = 5.0
+# How many names the badge has room for.
+_LISTED = 3
 
 STARTING, LIVE, IDLE, ENDED, STOPPED, FAILED = "starting", "live", "idle", "ended", "stopped", "failed"
+# Something is wrong beside the streams: a query has failed, or a sink refuses its answers; a stream has too much to do.
+FAILING, OVERLOADED = "failing", "overloaded"
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,17 @@ class _Before:
 
 @dataclass
 class Watch:
-    """`state` is one of the words above; `why` says more where there is more to say."""
+    """`state` is the worst of the words above that is true; `why` says more where there is more to say.
+
+    `failures` and `warnings` are what somebody in charge should see to.
+    """
 
     session: Session
     clock: Callable[[], float] = time.monotonic
     state: str = STARTING
     why: str = ""
+    failures: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     stats: dict[str, Any] = field(default_factory=dict)
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
@@ -102,19 +112,25 @@ class Watch:
         """One sample, and what state the session is in."""
         self.stats = self.session.stats()
         self.samples.append(self._sample(self.stats))
+        self.failures, self.warnings = _failures(self.session.state(), self.stats), _warnings(self.stats)
         self.state, self.why = self._judged()
 
     def _judged(self) -> tuple[str, str]:
         doing, silent = self.session.state(), self.clock() - self._moved
+        if doing.name == states.FAILED:
+            return FAILED, str(doing.error)
+        if failing := [name for name, query in self.stats["queries"].items() if query["error"]]:
+            return FAILING, _listed("query", "queries", failing)
+        if overloaded := [name for name, stream in self.stats["streams"].items() if stream["overloaded"]]:
+            return OVERLOADED, _listed("stream", "streams", overloaded)
         match doing.name:
-            case states.FAILED:
-                return FAILED, str(doing.error)
             case states.ENDED:
                 return ENDED, "everything has been read; the windows can still be asked"
             case states.STOPPED | states.CLOSED:
                 return STOPPED, "nothing is read any more"
             case states.IDLE:
-                return STARTING, "no stream has been started"
+                told = "no stream has been started" if self.session.has_work else "waiting for the first query"
+                return STARTING, told
         if not self.stats["tuples"]:
             return STARTING, "no tuple has come yet"
         return (LIVE, "") if silent < IDLE_SECONDS else (IDLE, f"no tuple for {silent:.0f} seconds")
@@ -163,3 +179,33 @@ class Watch:
                 # It has ended since.
                 continue
         return self._process.memory_info().rss, spark
+
+
+def _listed(one: str, many: str, names: list[str]) -> str:
+    """
+    >>> _listed("query", "queries", ["a"]), _listed("query", "queries", ["a", "b", "c", "d", "e"])
+    ('query a', 'queries a, b, c and 2 more')
+    """
+    shown, more = ", ".join(names[:_LISTED]), len(names) - _LISTED
+    return f"{one if len(names) == 1 else many} {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def _failures(state: SessionState, stats: dict[str, Any]) -> list[str]:
+    streams = [f"Stream {name} has failed: {each.error}" for name, each in state.streams.items() if each.error]
+    return streams + [f"Query {name}: {query['error']}" for name, query in stats["queries"].items() if query["error"]]
+
+
+def _warnings(stats: dict[str, Any]) -> list[str]:
+    found = []
+    for name, stream in stats["streams"].items():
+        if stream["overloaded"]:
+            found.append(f"Stream {name} is overloaded: its micro-batches take longer than the time between them.")
+        if stream["shed_tuples"]:
+            found.append(f"Stream {name}: about {stream['shed_tuples']:,} tuples were shed under overload.")
+        if stream["late_tuples"]:
+            found.append(
+                f"Stream {name}: {stream['late_tuples']:,} tuples came too late. A longer DELAY waits for them."
+            )
+        if stream["jumped_tuples"]:
+            found.append(f"Stream {name}: {stream['jumped_tuples']:,} tuples from too far in the future were left out.")
+    return found

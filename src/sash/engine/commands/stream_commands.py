@@ -118,20 +118,24 @@ class StreamCommands:
             if self._shared.checkpoint is not None:
                 self._shared.checkpoint.forget(stream)
 
-    def ready(self) -> list[RunningStream]:
+    def wanted(self) -> list[RunningStream]:
         """The streams that some query or archive reads, or whose windows are stored, in the order of their names."""
-        streams, queries = self._shared.streams, self._shared.catalog.queries
-        missing = [name for name in self._shared.history.streams() if name not in streams]
+        streams, queries = dict(self._shared.streams), self._shared.catalog.queries
+        return [
+            streams[name]
+            for name in sorted(streams)
+            if streams[name].is_stored or any(query.reads(name) for query in queries)
+        ]
+
+    def ready(self) -> list[RunningStream]:
+        """The wanted streams, when all that the checkpoint knows are there."""
+        missing = [name for name in self._shared.history.streams() if name not in self._shared.streams]
         if missing:
             raise CheckpointError(
                 f"the checkpoint knows the stream{'s' * (len(missing) > 1)} {', '.join(missing)}, which this program "
                 "has not created; create_stream it first, or use another checkpoint"
             )
-        chosen = [
-            streams[name]
-            for name in sorted(streams)
-            if streams[name].is_stored or any(query.reads(name) for query in queries)
-        ]
+        chosen = self.wanted()
         if not chosen:
             raise SashError(
                 "nothing to run: no query is registered (session.register or REGISTER QUERY), no stream has KEEP, "

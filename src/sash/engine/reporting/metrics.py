@@ -64,6 +64,7 @@ _GAUGES = {
     "rows": "Rows held",
     "panes": "Panes held",
     "groups": "Groups held",
+    "windows_per_tuple": "Windows of all queries that a tuple falls into",
     "buckets": "Buckets of a plan",
     "unreduced": "Part of the tuples that a grouping leaves as rows",
     "files": "Files of an archive",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sash.catalog import Catalog
 from sash.core.errors import CatalogError, nearest
 from sash.core.time import format_duration, to_datetime
-from sash.core.window import Window
+from sash.core.window import FOREVER, Window
 from sash.engine.answers.query import Query
 from sash.engine.continuous.queries import ContinuousQueries
 from sash.engine.periodic.active import ActiveQuery
@@ -184,6 +184,13 @@ def _length(window: Window, extent: Callable[[int], str]) -> str:
     return f"{length}, {extent(window.lag)} ago" if window.lag else length
 
 
+def _windows_per_tuple(active: ActiveQuery) -> int:
+    """How many windows of a query a tuple falls into: so many rows Spark's `window()` makes of it."""
+    slide = active.compiled.slide
+    windows = active.compiled.windows
+    return sum(1 if slide is None or window.length == FOREVER else -(-window.length // slide) for window in windows)
+
+
 def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
     joint, separate = sum(g.joint_cost for g in groups), sum(g.separate_cost for g in groups)
     return {
@@ -225,6 +232,7 @@ def _table_statistics(group: PaneGroup) -> dict[str, Any]:
         "rows": group.synopsis.rows,
         "queries": sorted({name for name, _ in group.readers}),
         "covered": _covered(group),
+        "windows_per_tuple": sum(map(_windows_per_tuple, group.queries.values())),
         "executions": group.statistics.executions,
         "joint_executions": group.statistics.joint_executions,
         "joint_cost": group.statistics.joint_cost,

@@ -23,23 +23,29 @@ LINE, BARS, TABLE = "Line", "Bars", "Table"
 _LINES, _BACK, _BARS, _ROWS = 8, 300, 20, 200
 
 
-def series(answers: Sequence[Answer], keys: list[str], value: str) -> dict[str, list[tuple[Any, Any]]]:
-    """A value over time, one line per group: those with the largest values in the newest answer."""
-    if not answers:
-        return {}
-    names = _largest(answers[-1].table, keys, value, _LINES)
-    found: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
+def series(answers: Sequence[Answer], keys: list[str], value: str) -> dict[str, list[charts.Point]]:
+    """A value over time, one line per group: those with the largest values now, then those of the answers before.
+
+    The newest answer of an alert is empty most of the time: what it said before is to be seen.
+    """
+    names: list[str] = []
+    for answer in reversed(answers):
+        names += [name for name in _largest(answer.table, keys, value, _LINES) if name not in names]
+        if len(names) >= _LINES:
+            break
+    found: dict[str, list[charts.Point]] = {name: [] for name in names[:_LINES]}
     for answer in answers:
         table = answer.table
         if value not in table.schema.names:
             continue
         rows = dict(zip(_names(table, keys), table[value].to_pylist(), strict=True))
-        for name in names:
-            found[name].append((answer.as_of, shown_value(rows.get(name))))
+        for name, line in found.items():
+            point = answer.as_of, shown_value(rows.get(name))
+            line.append(point if answer.complete else (*point, False))
     return found
 
 
-def _lines(query: Query, keys: list[str], value: str) -> dict[str, list[tuple[Any, Any]]]:
+def _lines(query: Query, keys: list[str], value: str) -> dict[str, list[charts.Point]]:
     return series(query.answers()[-_BACK:], keys, value)
 
 
@@ -101,6 +107,7 @@ class _View:
         self._text = ui.label("").classes("sash-mono text-sm")
         self._as_of = ui.label("").classes("text-sm sash-dim").props('role="status"')
         self._chart = ui.echart(charts.lines({})).classes("w-full h-96")
+        self._dashed = ui.label("Dashed: the window was not full yet.").classes("text-sm sash-dim")
         self._table = ui.table(columns=[], rows=[]).classes("w-full").props("flat bordered dense")
         ui.timer(REFRESH_SECONDS, self._draw, immediate=True)
 
@@ -128,7 +135,7 @@ class _View:
         if query.error is not None:
             self._as_of.set_text(f"Failed: {query.error}")
             return
-        for part in (self._value, self._forms, self._chart, self._table):
+        for part in (self._value, self._forms, self._chart, self._dashed, self._table):
             part.set_visibility(latest is not None)
         if latest is None:
             self._as_of.set_text("No answer yet.")
@@ -145,6 +152,7 @@ class _View:
         form = TABLE if self._column is None or _is_change(latest) else self._form
         self._forms.set_visibility(not _is_change(latest))
         self._chart.set_visibility(form != TABLE)
+        self._dashed.set_visibility(False)
         self._table.set_visibility(form == TABLE)
         await self._fill(query, latest, form, keys)
 
@@ -160,6 +168,7 @@ class _View:
         else:
             lines = await asyncio.to_thread(_lines, query, keys, self._column)
             self._chart.options.update(charts.lines(lines, self._column))
+            self._dashed.set_visibility(any(len(point) > 2 for line in lines.values() for point in line))
         self._chart.update()
 
 

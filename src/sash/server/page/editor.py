@@ -1,8 +1,14 @@
-"""The CQL editor: colours, the error at its word while one types, and what can be done with a text."""
+"""The CQL editor: colours, the error at its word when one pauses, and what can be done with a text.
+
+Nothing that the server sends writes into the field: its text is older than what has been typed meanwhile. NiceGUI sends
+the text with every property of an editor that changes. So marks and colours are set by calls of the editor's methods,
+and marks only where the browser still has the text that they were made for.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import uuid
 from collections.abc import Awaitable, Callable
@@ -30,6 +36,15 @@ _WORDS = re.compile(
     r"|ISTREAM|DSTREAM|RSTREAM|WSTREAM|TOP|FREQUENT|HISTOGRAM|MEDIAN|QUANTILE|APPROX_\w+)\b",
     re.IGNORECASE,
 )
+_MARK = """
+const element = getElement({id});
+if (element?.editor?.state.doc.toString() === {text}) element.setDecorations({marks});
+"""
+# The rest of the page follows the browser's dark mode by itself; the editor has to be told.
+_FOLLOW_MODE = """
+const element = getElement({id}), dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
+element.editorPromise.then(() => element.setTheme(dark ? 'githubDark' : 'githubLight'));
+"""
 
 
 def mistake_in(session: Session, text: str) -> SashError | None:
@@ -82,7 +97,8 @@ class Editor:
         self._service = service
         self._session = service.session
         self._changed = changed
-        # The text that was looked at last, and how often a button was pressed.
+        # The text as it was at the last look, the text that was checked last, and how often a button was pressed.
+        self._seen: str | None = None
         self._checked: str | None = None
         self._deeds = 0
         # The question that is being answered, if one is.
@@ -107,12 +123,7 @@ class Editor:
             self._table = ui.table(columns=[], rows=[]).classes("w-full").props("flat bordered dense")
             self._table.set_visibility(False)
         ui.timer(_PAUSE_SECONDS, self._check)
-        ui.timer(0, self._follow_mode, once=True)
-
-    async def _follow_mode(self) -> None:
-        """The rest of the page follows the browser by itself; the editor has to be told."""
-        dark = await ui.run_javascript("window.matchMedia('(prefers-color-scheme: dark)').matches")
-        self._text.theme = "githubDark" if dark else "githubLight"
+        ui.timer(0, lambda: ui.run_javascript(_FOLLOW_MODE.format(id=self._text.id)), once=True)
 
     def _first_words(self) -> str:
         """A question that can be answered: what some query asks, once."""
@@ -122,30 +133,32 @@ class Editor:
     async def _check(self) -> None:
         """When one has stopped typing."""
         text = self._text.value
-        if text == self._checked:
+        has_paused, self._seen = text == self._seen, text
+        if text == self._checked or not has_paused:
             return
         self._checked, deeds = text, self._deeds
         mistake = await asyncio.to_thread(mistake_in, self._session, text)
         # What comes of a button that was pressed meanwhile says more.
         if deeds == self._deeds:
-            self._show_mistake(mistake)
+            self._show_mistake(text, mistake)
 
-    def _show_mistake(self, mistake: Exception | None) -> None:
+    def _show_mistake(self, text: str, mistake: Exception | None) -> None:
         self._mistake.set_text("" if mistake is None else str(mistake))
-        self._text.decorations = decorations(self._text.value, mistake)
+        marks = json.dumps(decorations(text, mistake))
+        ui.run_javascript(_MARK.format(id=self._text.id, text=json.dumps(text), marks=marks))
 
     async def _do(self, action: Awaitable[T]) -> T | None:
         """What came of it; None after a mistake, which is shown."""
         self._deeds += 1
-        self._checked = self._text.value
+        text = self._checked = self._text.value
         self._said.set_text("")
         self._table.set_visibility(False)
         try:
             result = await action
         except (SashError, ProblemError) as error:
-            self._show_mistake(error)
+            self._show_mistake(text, error)
             return None
-        self._show_mistake(None)
+        self._show_mistake(text, None)
         return result
 
     def _cancel(self) -> None:

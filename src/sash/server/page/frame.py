@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
-from sash.server.watch import ENDED, FAILED, IDLE, LIVE, STARTING, STOPPED, Watch
+from sash.server.watch import ENDED, FAILED, FAILING, IDLE, LIVE, OVERLOADED, STARTING, STOPPED, Watch
 
 VIEWS = {"Queries": "/", "Answer": "/answer", "Sharing": "/sharing", "Schedule": "/schedule", "Health": "/health"}
 REFRESH_SECONDS = 1.0
@@ -20,6 +20,8 @@ _STATES = {
     ENDED: ("Ended", "grey-7"),
     STOPPED: ("Stopped", "negative"),
     FAILED: ("Stopped by an error", "negative"),
+    FAILING: ("Failing", "negative"),
+    OVERLOADED: ("Overloaded", "warning"),
 }
 _STYLE = """
 <style>
@@ -30,7 +32,6 @@ _STYLE = """
   .sash-mono { font-family: ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
   .sash-error { text-decoration: underline wavy #e5484d 2px; text-underline-offset: 3px; }
   .sash-word { font-weight: 600; }
-  .sash-wide { min-width: 52rem; }
   .sash-dim { opacity: .7; }
   .sash-editor .cm-editor { font-size: .95rem; height: 100%; }
   .q-table th { vertical-align: bottom; white-space: nowrap; }
@@ -58,9 +59,10 @@ def frame(view: str, watch: Watch) -> Iterator[None]:
 
 
 def _state(watch: Watch) -> None:
-    """A word about the engine, on every view; where it does not run, also why, in words that cannot be overlooked."""
+    """The worst that is true of the engine, on every view; where all is not well, also why, and the way to Health."""
     with ui.row().classes("items-center gap-2").props('role="status"'):
-        badge = ui.badge("")
+        with ui.link(target=VIEWS["Health"]).props('aria-label="State"'):
+            badge = ui.badge("")
         reason = ui.label("").classes("text-sm")
 
     def look() -> None:

@@ -1,4 +1,4 @@
-"""Health: how much comes, how far behind it is, what is lost, what it takes."""
+"""Health: what is wrong, how much comes, how far behind it is, what is lost, what it takes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sash.server.watch import Sample, Watch
 
 def show(watch: Watch) -> None:
     heading("Health", "the last ten minutes, one sample a second")
+    problems = ui.column().classes("w-full gap-1").props('role="alert"')
     with ui.row().classes("w-full gap-3"):
         facts = {name: _fact(name) for name in _FACTS}
     drawings = {}
@@ -23,7 +24,7 @@ def show(watch: Watch) -> None:
             with ui.card().classes("w-full").props("flat bordered"):
                 ui.label(title).classes("font-medium")
                 drawings[title] = ui.echart(_chart(title, [])).classes("h-52 w-full")
-    streams = ui.column().classes("w-full gap-1")
+    told: list[list[str]] = []
 
     def draw() -> None:
         samples = list(watch.samples)
@@ -34,9 +35,15 @@ def show(watch: Watch) -> None:
         for title, drawing in drawings.items():
             drawing.options.update(_chart(title, samples))
             drawing.update()
-        streams.clear()
-        with streams:
-            _warnings(watch)
+        if told == [watch.failures, watch.warnings]:
+            return
+        told[:] = [watch.failures, watch.warnings]
+        problems.clear()
+        with problems:
+            for failure in watch.failures:
+                ui.label(failure).classes("sash-mono text-sm text-negative")
+            for warning in watch.warnings:
+                ui.label(warning)
 
     draw()
     ui.timer(REFRESH_SECONDS, draw)
@@ -54,22 +61,6 @@ def _fact(name: str) -> ui.label:
         value = ui.label("–").classes("text-xl font-semibold")
         ui.label(name).classes("text-sm sash-dim")
     return value
-
-
-def _warnings(watch: Watch) -> None:
-    """What a person in charge should know about each stream."""
-    for name, stream in watch.stats["streams"].items():
-        if stream["overloaded"]:
-            ui.label(f"Stream {name} is overloaded: its micro-batches take longer than the time between them.")
-        if stream["shed_tuples"]:
-            ui.label(f"Stream {name}: about {stream['shed_tuples']:,} tuples were shed under overload.")
-        if stream["late_tuples"]:
-            ui.label(f"Stream {name}: {stream['late_tuples']:,} tuples came too late. A longer DELAY waits for them.")
-        if stream["jumped_tuples"]:
-            ui.label(f"Stream {name}: {stream['jumped_tuples']:,} tuples from too far in the future were left out.")
-    failed = {name: query["error"] for name, query in watch.stats["queries"].items() if query["error"]}
-    for name, error in failed.items():
-        ui.label(f"Query {name}: {error}").classes("sash-mono text-negative")
 
 
 def _ago(seconds: float | None) -> str:
@@ -102,7 +93,7 @@ _CHARTS: dict[str, tuple[_Series, str]] = {
     "Tuples per second": ({"tuples/s": lambda s: s.tuples_per_s}, "per s"),
     _BATCHES: ({"Spark": lambda s: s.batch_in_spark, "Sash": lambda s: s.batch_in_sash}, "ms"),
     "Behind the clock": ({"seconds": lambda s: s.lag}, "s"),
-    "Memory": ({"Sash": lambda s: s.python_memory / _MB, "Spark": lambda s: s.spark_memory / _MB}, "MB"),
+    "Memory": ({"Sash": lambda s: s.python_memory, "Spark": lambda s: s.spark_memory}, "bytes"),
     "Late and bad tuples so far": ({"late": lambda s: s.late, "bad": lambda s: s.bad}, "tuples"),
     "Answers so far": ({"answers": lambda s: s.answers}, "answers"),
 }

@@ -17,6 +17,7 @@ from sash.server.api import Service
 from sash.server.page.editor import Editor
 from sash.server.page.frame import REFRESH_SECONDS, heading
 from sash.server.page.rows import shown_rows
+from sash.server.page.sharing import sub_group
 from sash.server.watch import Watch
 
 _LONGEST = 80
@@ -38,10 +39,14 @@ def _row(query: Query, facts: dict[str, Any]) -> dict[str, Any]:
         "together": _together(facts),
         "answers": query.answered,
         "as_of": "–" if latest is None else f"{latest.as_of:%H:%M:%S}",
-        "last": str(query.error).split("\n")[0] if query.error is not None else _first_row(latest),
+        "last": _first_row(latest) if query.error is None else _first_line(query.error),
         "lateness": round(facts.get("lateness", 0.0), 2),
-        "failed": query.error is not None,
+        "mark": "" if query.error is None else "failed" if query.failure is not None else "cannot write",
     }
+
+
+def _first_line(error: SashError) -> str:
+    return str(error).split("\n")[0]
 
 
 def _written(text: str) -> list[str]:
@@ -59,7 +64,7 @@ def _together(facts: dict[str, Any]) -> str:
         return "a plan of its own" if facts["slide"] is None else f"a plan of its own, every {facts['slide']}"
     if facts.get("sub_group") is None:
         return "–"
-    return f"{facts['sub_group']}, every {facts['period']}"
+    return f"{sub_group(facts['sub_group'])}, every {facts['period']}"
 
 
 def _first_row(latest: Answer | None) -> str:
@@ -94,7 +99,13 @@ def show(service: Service, watch: Watch) -> None:
     table.add_slot(
         "body-cell-name",
         """<q-td :props="props"><a class="text-primary" :href="'/answer?query=' + encodeURIComponent(props.value)">
-        {{ props.value }}</a></q-td>""",
+        {{ props.value }}</a>"""
+        + _MARK
+        + "</q-td>",
+    )
+    table.add_slot(
+        "body-cell-last",
+        """<q-td :props="props" :class="props.row.mark && 'text-negative'">{{ props.value }}</q-td>""",
     )
     table.add_slot(
         "body-cell-drop",
@@ -123,18 +134,23 @@ def _confirm_drop(session: Session, name: str, dropped: Callable[[], Awaitable[N
             ui.button("Drop it", on_click=drop).props("no-caps color=negative")
 
 
-_CARD = """
+# Queries that have failed, or whose sink refuses answers.
+_MARK = """<q-badge v-if="props.row.mark" color="negative" class="q-ml-xs">{{ props.row.mark }}</q-badge>"""
+_CARD = (
+    """
 <div class="col-12 q-pa-xs"><q-card flat bordered class="q-pa-sm">
   <div class="row items-center justify-between">
     <a class="text-primary text-weight-medium" :href="'/answer?query=' + encodeURIComponent(props.row.name)">
-      {{ props.row.name }}</a>
-    <q-btn flat dense no-caps size="sm" label="Drop" :aria-label="'Drop ' + props.row.name"
+      {{ props.row.name }}</a>"""
+    + _MARK
+    + """<q-btn flat dense no-caps size="sm" label="Drop" :aria-label="'Drop ' + props.row.name"
       @click="$parent.$emit('drop', props.row.name)" />
   </div>
-  <div>{{ props.row.last }}</div>
+  <div :class="props.row.mark && 'text-negative'">{{ props.row.last }}</div>
   <div class="sash-dim">{{ props.row.window }}, slide {{ props.row.slide }}, as of {{ props.row.as_of }},
     {{ props.row.answers }} answers, lateness {{ props.row.lateness }}</div>
 </q-card></div>"""
+)
 _COLUMNS = [
     {"name": key, "label": label, "field": key, "align": align, "sortable": key != "drop"}
     for key, label, align in (

@@ -15,6 +15,7 @@ from sash.engine.timeline import EARLY, LATE, ON_TIME
 from sash.scheduling import POLICY_NAMES
 from sash.server.page import charts
 from sash.server.page.frame import heading
+from sash.server.page.sharing import sub_group
 
 REFRESH_SECONDS = 2.0
 # A page rests for so many times what its last look took.
@@ -39,7 +40,7 @@ def timeline(executed: Sequence[dict[str, Any]]) -> dict[str, Any]:
     moments = sorted({each["as_of"] for each in executed})[-_MOMENTS:]
     shown = [each for each in executed if moments and each["as_of"] >= moments[0]]
     rows = sorted({_row(turn) for each in shown for turn in each["turns"]}, key=lambda row: (row[0], _length(row[1])))
-    names = [f"SLIDE {slide} · {group}" for group, slide in rows]
+    names = [f"SLIDE {slide} · {sub_group(group)}" for group, slide in rows]
     place = {row: number for number, row in enumerate(rows)}
     marks: dict[str, list[dict[str, Any]]] = {state: [] for state in _MARKS}
     joined: list[list[Any]] = []
@@ -53,8 +54,12 @@ def timeline(executed: Sequence[dict[str, Any]]) -> dict[str, Any]:
             # What is not a number interrupts the line.
             joined += [[at, ends[0]], [at, ends[-1]], [at, "-"]]
     options = charts.lines({})
-    options["yAxis"] |= {"type": "category", "data": names, "inverse": True, "scale": False}
-    options["yAxis"]["axisLabel"] |= {"width": 280, "overflow": "truncate", "hideOverlap": False}
+    options["yAxis"] = charts.axis("category", data=names, inverse=True)
+    # Above their rows, and not beside them: a phone has no room there.
+    options["yAxis"]["axisLabel"] |= {
+        "inside": True, "hideOverlap": False, "margin": 2, "verticalAlign": "bottom", "padding": [0, 0, 8, 0],
+        "width": 320, "overflow": "truncate",
+    }  # fmt: skip
     options["tooltip"] |= {"trigger": "item", "formatter": "{a}: {b}"}
     options["legend"] |= {"show": True, "data": list(_MARKS)}
     together = {"lineStyle": {"color": charts.GREY, "width": 2}, "silent": True, "showSymbol": False}
@@ -78,8 +83,7 @@ def _length(slide: str) -> tuple[str, float]:
 def show(session: Session) -> None:
     heading("Schedule", _MEANINGS)
     empty = ui.label("Nothing has been executed yet.").classes("sash-dim")
-    with ui.element("div").classes("w-full overflow-x-auto"), ui.element("div").classes("sash-wide"):
-        chart = ui.echart(timeline([])).classes("w-full")
+    chart = ui.echart(timeline([])).classes("w-full")
     heading("Policies", "expected cost per second of the stream's time, by the cost model")
     with ui.row().classes("w-full items-center gap-4"):
         choice = ui.select(list(POLICY_NAMES), value=session.policy, label="Policy").classes("w-64")
