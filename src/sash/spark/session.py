@@ -92,7 +92,9 @@ def _start_jvm(memory: str, packages: Sequence[str]) -> None:
         return
     # Weaker than any other place where a user can name these.
     os.environ.setdefault("SPARK_DRIVER_MEMORY", memory)
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_OPTION} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if _JVM_OPTION not in options:
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_OPTION} {options}".strip()
     if not _names_a_master():
         # A machine need not be able to look up its own name. Executors elsewhere would look for the driver there.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
