@@ -142,3 +142,44 @@ def test_executors_give_the_same_changes(
         assert table.schema == expected.schema
         assert Counter(map(str, table.to_pylist())) == Counter(map(str, expected.to_pylist())), name
         assert table["_ts"].to_pylist() == expected["_ts"].to_pylist()
+
+
+DOUBLES = [0.0, -0.0, float("nan"), 1.5, -0.0, 0.0, None, float("nan"), -2.0]
+OF_DOUBLES = {
+    "groups": "SELECT x, COUNT(*) AS n FROM a {} GROUP BY x",
+    "distinct": "SELECT DISTINCT x FROM a {}",
+    "union": "SELECT x FROM a {0} UNION SELECT y FROM b {0}",
+    "union_all": "SELECT x FROM a {0} UNION ALL SELECT y FROM b {0}",
+    "except": "SELECT x FROM a {0} EXCEPT SELECT y FROM b {0}",
+    "intersect": "SELECT x FROM a {0} INTERSECT SELECT y FROM b {0}",
+    "except_all": "SELECT x FROM a {0} EXCEPT ALL SELECT y FROM b {0}",
+    "intersect_all": "SELECT x FROM a {0} INTERSECT ALL SELECT y FROM b {0}",
+    "negated": "SELECT -x AS z FROM a {0} INTERSECT SELECT y FROM b {0}",
+    "join": "SELECT a.x, b.y FROM a {0} JOIN b {0} ON a.x = b.y",
+    "groups_of_join": "SELECT b.y, COUNT(*) AS n FROM a {0} JOIN b {0} ON a.x = b.y GROUP BY b.y",
+    "tested": "SELECT x FROM a {0} WHERE x IN (SELECT y FROM b {0})",
+}
+
+
+def test_zero_and_nan_are_those_of_spark(spark: Any) -> None:
+    """Whichever zero comes first: groups, DISTINCT and set operations give out 0.0, joins what came."""
+    columns = {"a": ("x", DOUBLES), "b": ("y", [-0.0, float("nan"), -0.0, 3.5])}
+    with sash.connect(spark=spark) as session:
+        for name, (column, values) in columns.items():
+            stamps = pa.array([START + i * SECOND for i in range(1, len(values) + 1)], pa.timestamp("us", "UTC"))
+            frame = spark.createDataFrame(pa.table({"ts": stamps, column: pa.array(values, pa.float64())}))
+            session.create_stream(name, frame, timestamp="ts")
+            frame.createOrReplaceTempView(name)
+        for name, text in OF_DOUBLES.items():
+            session.register(text.format("[RANGE 1 hour]"), name=name)
+            session.register(text.format("[RANGE 1 hour SLIDE 1 hour]"), name=f"{name}_sliding")
+        session.run()
+        for name, text in OF_DOUBLES.items():
+            expected = Counter(
+                tuple(map(repr, row)) for row in spark.sql(text.replace("{}", "").replace("{0}", "")).collect()
+            )
+            view, last = session.queries[name].view(), session.queries[f"{name}_sliding"].latest()
+            assert last is not None, name
+            for found in (view, last.table):
+                rows = Counter(tuple(map(repr, row.values())) for row in found.to_pylist())
+                assert rows == expected, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,21 @@ from hypothesis import strategies as st
 from sash.core.versions import RowVersions
 from sash.core.window import RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
-from sash.plan.continuous import Aggregated, GroupBy, Intersection, Join, Negation, Node, windows
+from sash.plan.continuous import (
+    Aggregated,
+    BaseWindow,
+    Column,
+    Distinct,
+    GroupBy,
+    Intersection,
+    Join,
+    Map,
+    Negation,
+    Node,
+    Union,
+    windows,
+)
+from sash.plan.expressions import Field, RowExpression
 from sash.plan.strategies import STRATEGIES
 from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
@@ -166,6 +181,64 @@ def test_what_is_stored_does_not_grow(strategy: str) -> None:
         sizes.append(state.tuples)
     # 40 tuples of each side, 800 pairs, the rows of two groups; under nt the windows' tuples as well.
     assert max(sizes) <= 2 * (2 * 40 + 800 + 2) + 80
+
+
+# -- the sign of zero, and NaN ----------------------------------------------------------------------------------
+
+NEGATIVE_NAN = float(np.array([0xFFF8000000000001], dtype=np.uint64).view(np.float64)[0])
+doubles = st.lists(
+    st.tuples(st.integers(0, 20), st.sampled_from([0.0, -0.0, float("nan"), NEGATIVE_NAN, 1.5, None])), max_size=10
+).map(lambda each: sorted(((ts, (value,)) for ts, value in each), key=lambda pair: pair[0]))
+
+
+def over_numbers(name: str, type: pa.DataType) -> BaseWindow:
+    return BaseWindow(name, name, TimeWindow(5), (Column(f"{name}.a", RowExpression("a", type, ("a",))),))
+
+
+def put_together(kind: str, type: pa.DataType) -> Node:
+    """Plans that make one row of equal ones, or match them."""
+    left, right = over_numbers("S", type), over_numbers("T", type)
+    both, keys = Union((left, right)), (("S.a", "T.a"),)
+    rows_of_each = (Aggregated("n", "count", None, pa.int64()),)
+    return {
+        "group": GroupBy(left, ("S.a",), rows_of_each),
+        "distinct": Distinct(left),
+        "union": Distinct(both),
+        "group of rows": GroupBy(replace(left, window=RowWindow(3)), ("S.a",), rows_of_each),
+        "distinct of groups": Distinct(Map(GroupBy(left, ("S.a",), rows_of_each), (("a", Field("S.a", type)),))),
+        "except all": Negation(left, right, keys, null_safe=True),
+        "intersect all": Intersection(left, right, keys, null_safe=True),
+        "except": Negation(Distinct(left), right, keys, whole=True, null_safe=True),
+        "in": Intersection(left, right, keys, whole=True),
+        "join": Join(left, right, keys),
+    }[kind]
+
+
+def shown(value: object) -> object:
+    """A number as text: the sign of a zero is told, that of a NaN is not."""
+    return repr(value) if isinstance(value, float) else value
+
+
+def without_sign(value: object) -> object:
+    return "0.0" if shown(value) == "-0.0" else shown(value)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind", ["group", "distinct", "union", "group of rows", "distinct of groups", "except all",
+                                  "intersect all", "except", "in", "join"])  # fmt: skip
+@given(st.data())
+@settings(max_examples=examples(25))
+def test_zero_has_no_sign_and_nan_is_one_value(kind: str, strategy: str, data: st.DataObject) -> None:
+    """The definition is over texts, of which each number has one. A join, and IN, give numbers out as they came."""
+    plan, definition = put_together(kind, pa.float64()), put_together(kind, pa.string())
+    inputs = [data.draw(doubles, label=each.alias) for each in windows(plan)]
+    texts = [[(ts, (without_sign(value),)) for ts, (value,) in given_tuples] for given_tuples in inputs]
+    cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=4), label="cuts")
+    told = without_sign if kind in ("join", "in") else shown
+    found = run(plan, inputs, cuts, strategy=strategy)
+    changes = [(ts, exp, sign, tuple(map(told, row))) for ts, exp, sign, row in found]
+    for now in range(END):
+        assert view(changes, now) == answer(definition, texts, now), f"at {now}"
 
 
 def test_tuples_of_one_instant_stay_in_the_order_in_which_they_came() -> None:

@@ -5,6 +5,10 @@ The execution strategies are explained in plan/strategies.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pyarrow.types as pt
+
 from sash.core.pattern import UpdatePattern
 from sash.core.window import RowWindow
 from sash.operators.base import Operator
@@ -21,7 +25,7 @@ from sash.operators.negative_window import NegativeWindowOp
 from sash.operators.results import OutlivingOp, ResultRowsOp, StampedOp
 from sash.operators.row_window import RowWindowOp
 from sash.operators.sampled import SampledOp, SnapshotsOp
-from sash.operators.stateless import ProjectOp, SelectOp, TimeWindowOp, UnionOp
+from sash.operators.stateless import CanonicalKeysOp, ProjectOp, SelectOp, TimeWindowOp, UnionOp
 from sash.operators.storing import Storing
 from sash.operators.table_join import NrrJoinOp
 from sash.plan.continuous import (
@@ -74,6 +78,8 @@ class _Builder:
         widths = [self.visit(input, path_below(path, place), named=asks) for place, input in enumerate(inputs(node))]
         self._strategy = strategy
         operator = self._operator(node, path, self._width(node, widths) if named else 0)
+        keys = _floating_keys(node)
+        operator = CanonicalKeysOp(operator, keys) if keys else operator
         self.operators[path] = operator
         return operator.width
 
@@ -179,6 +185,17 @@ def pipelined(node: MultiJoin, sides: tuple[Storing, ...], width: int) -> MultiJ
         (attribute,) = node.attributes
         return MultiJoinOp(node.schema, list(attribute.values()), sides, width)
     return GraphJoinOp(node.schema, node.attributes, sides, width)
+
+
+def _floating_keys(node: Node) -> list[str]:
+    """The columns of floating-point numbers by which rows are put together, and which are given out."""
+    keys: Iterable[str] = ()
+    if isinstance(node, Distinct | GroupBy):
+        keys = node.keys if isinstance(node, GroupBy) else node.schema.names
+    elif isinstance(node, Negation | Intersection) and node.null_safe:
+        # A set operation; what is tested against a sub-query stays as it is.
+        keys = dict.fromkeys(one for one, _ in node.keys)
+    return [name for name in keys if pt.is_floating(inputs(node)[0].schema.field(name).type)]
 
 
 def _rule(node: Negation | Intersection) -> int:

@@ -6,13 +6,14 @@ dictionaries over everything that is compared. As in Spark, NaN equals NaN and -
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
+
+from sash.storage.keys import canonical
 
 Codes = NDArray[np.int64]
 # The key of a row with a NULL that equals nothing.
@@ -61,12 +62,24 @@ def _numbered(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.bool_]]:
         texts = [None if value is None else repr(value) for value in column.to_pylist()]
         column = pa.chunked_array([pa.array(texts, pa.string())])
     elif pt.is_floating(column.type):
-        column = pc.add(column, pa.scalar(0.0, column.type))
+        column = _canonical(column)
     null = np.asarray(column.is_null(), dtype=np.bool_)
     if not len(column):
         return np.zeros(0, dtype=np.int64), null
     encoded = pa.concat_arrays(column.chunks).dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices, dtype=np.int64), null
+
+
+def _canonical(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([canonical(chunk) for chunk in column.chunks], type=column.type)
+
+
+def with_canonical(rows: pa.Table, keys: Iterable[str]) -> pa.Table:
+    """The rows with one zero, 0.0, and one NaN in their key columns of floating-point numbers."""
+    for name in keys:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), _canonical(rows[name]))
+    return rows
 
 
 def is_whole(type: pa.DataType) -> bool:

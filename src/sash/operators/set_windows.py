@@ -23,6 +23,7 @@ from sash.core.time import Micros, multiple_at_or_after
 from sash.operators.stateless import columns_of
 from sash.plan.continuous import Map
 from sash.plan.set_windows import Side, WindowedSet
+from sash.storage.keys import canonical
 from sash.storage.window.counted_window import CountedWindow
 from sash.storage.window.set_index import GrowingGroupIndex, SetIndex
 from sash.storage.window.set_index.growing import GroupedCounts
@@ -196,7 +197,7 @@ def _values(side: Side, column: pa.Array) -> tuple[pa.Array, np.ndarray[Any, np.
             passed = np.flatnonzero(np.asarray(found.fill_null(False), dtype=np.bool_))
             rows, kept = rows.take(pa.array(passed)), kept[passed]
     (array,) = columns_of(rows).values()
-    return array, kept
+    return canonical(array), kept
 
 
 def _value_counts(tables: Sequence[pa.Table]) -> ValueCounts:

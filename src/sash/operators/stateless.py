@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.core.changes import NEVER, Changes, together
-from sash.operators.base import Epoch
+from sash.operators.base import Epoch, Operator
+from sash.operators.keys import with_canonical
 from sash.plan.expressions import Expression
 from sash.state.state import Working
 from sash.synopses.evaluate import evaluate
@@ -55,6 +56,21 @@ class ProjectOp:
         columns = columns_of(changes.rows)
         made = [evaluate(output, columns, len(changes)) for output in self._outputs]
         return changes.with_rows(pa.table(made, schema=self.schema))
+
+
+class CanonicalKeysOp:
+    """Another operator, whose first input has one zero and one NaN in its keys: -0.0 and 0.0 are one group, and the
+    order of arrival must not decide which of them is its key. Spark gives out 0.0."""
+
+    def __init__(self, operator: Operator, keys: Sequence[str]) -> None:
+        self.schema = operator.schema
+        self.width = operator.width
+        self._operator = operator
+        self._keys = keys
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        first, *others = inputs
+        return self._operator.step([first.with_rows(with_canonical(first.rows, self._keys)), *others], state, epoch)
 
 
 class UnionOp:

@@ -42,7 +42,7 @@ class ValueDictionary:
 
     def encode(self, column: pa.Array) -> Codes:
         """The codes of a column's values; new values get new codes, in their sorted order (the same order twice)."""
-        column = _canonical(column)
+        column = canonical(column)
         found = pc.index_in(column, value_set=self.values)
         if found.null_count:
             fresh = column.filter(found.is_null()).unique()
@@ -62,8 +62,12 @@ class ValueDictionary:
         return other
 
 
-def _canonical(column: pa.Array) -> pa.Array:
-    """One NaN and one zero, as SQL groups them; Arrow tells their bit patterns apart."""
+def canonical(column: pa.Array) -> pa.Array:
+    """One NaN and one zero, as Spark gives keys out; Arrow tells their bit patterns apart.
+
+    >>> canonical(pa.array([-0.0, 0.0, None, 1.5])).to_pylist()
+    [0.0, 0.0, None, 1.5]
+    """
     if not pa.types.is_floating(column.type):
         return column
     numbers = np.asarray(column.fill_null(0.0)) + column.type.to_pandas_dtype()(0.0)
@@ -80,7 +84,7 @@ def encode_alone(columns: list[pa.Array], rows: int) -> tuple[Codes, list[pa.Arr
     """
     if not columns:
         return np.zeros(rows, dtype=np.int32), []
-    first, *others = (_canonical(column).dictionary_encode(null_encoding="encode") for column in columns)
+    first, *others = (canonical(column).dictionary_encode(null_encoding="encode") for column in columns)
     codes, values = first.indices, [first.dictionary]
     for other in others:
         size = max(1, len(other.dictionary))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -130,6 +131,16 @@ class Foreign(ArrowWriter):
             size = path.stat().st_size
             files.append(describe_file(file.name, file.sub_index, size, times_of(rows, EXPIRES)))
         return files
+
+
+def test_every_nan_is_one_key(tmp_path: Path) -> None:
+    """Whatever its bits."""
+    other = float(np.array([0xFFF8000000000001], dtype=np.uint64).view(np.float64)[0])
+    archive = Archive.create(tmp_path, pa.schema({"x": pa.float64()}), "x", lifetime=8, every=2, g=2, e=2)
+    archive.update(with_times(pa.table({"x": [NAN, other, 1.0]}), [1] * 3, [9] * 3), 2)
+    for nan in (NAN, other):
+        assert archive.probe([nan]).num_rows == 2 and archive.probe([nan, 1.0]).num_rows == 3
+    archive.close()
 
 
 def test_minus_zero_and_zero_are_one_key(tmp_path: Path) -> None:
