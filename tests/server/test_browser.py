@@ -333,6 +333,21 @@ def test_a_token_in_the_address_opens_the_page(browser: Any, session: SparklessS
         page.close()
 
 
+def test_a_token_in_the_form_opens_the_page(browser: Any, session: SparklessSession) -> None:
+    with Server(session, ServerSettings(port=0, token="let me in")) as served:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{served.url}answer?query=totals")
+        page.get_by_label("Token").fill("let me")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_role("alert").filter(has_text="This is not the token.").wait_for()
+        page.get_by_label("Token").fill("let me in")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_role("status").filter(has_text="Live").first.wait_for()
+        assert page.url == f"{served.url}answer?query=totals"
+        page.close()
+
+
 def test_what_users_write_is_never_markup(open_page: Callable[..., Any], session: SparklessSession) -> None:
     picture = "<img src=x onerror=alert(1)>"
     session.register(f"SELECT COUNT(*) AS n FROM s [WINDOW 3 sec SLIDE 1 sec] WHERE g <> '{picture}'", name="odd")
