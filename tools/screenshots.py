@@ -5,6 +5,7 @@ JAVA_HOME=$(tools/java.sh) .venv/bin/python tools/screenshots.py        two minu
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +75,7 @@ def shoot(browser: Browser, url: str, name: str, text: str | None = None, whole:
     context = browser.new_context(**options)
     page = context.new_page()
     page.goto(url)
-    page.get_by_role("status").filter(has_text="Live").first.wait_for()
+    page.get_by_role("status").filter(has_text=re.compile("Live|Overloaded")).first.wait_for()
     if text is not None:
         page.locator(".cm-content").click()
         page.keyboard.press("Control+a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -187,6 +188,43 @@ def test_a_group_that_appears_once_is_drawn(open_page: Callable[..., Any], sessi
     page.wait_for_function(PAINTED)
 
 
+def test_a_query_that_there_is_not(open_page: Callable[..., Any]) -> None:
+    page = open_page("/answer?query=unknown")
+    page.get_by_text("There is no query unknown.").wait_for()
+    assert page.locator("canvas").count() == 0 and page.get_by_text("SELECT").count() == 0
+    page.goto(page.url.replace("unknown", "TOTALS"))
+    page.get_by_text("SELECT k, SUM(v)").wait_for()
+
+
+def test_the_view_of_a_query_that_has_failed(open_page: Callable[..., Any], session: SparklessSession) -> None:
+    session.register("SELECT COUNT(*) AS n FROM s [WINDOW 3 sec SLIDE 1 sec]", name="silent")
+    session.queries["silent"].failure = SashError("it has too many groups")
+    page = open_page("/answer?query=silent")
+    page.get_by_role("alert").filter(has_text="Failed: it has too many groups").wait_for()
+    page.get_by_text("It has given no answer.").wait_for()
+    assert not page.locator("canvas").is_visible() and not page.get_by_text("Bars").is_visible()
+    # A query that has failed later shows what it said until then.
+    page.goto(page.url.replace("silent", "totals"))
+    page.get_by_text("as of 2").wait_for()
+    session.queries["totals"].failure = SashError("it has too many groups")
+    page.get_by_role("alert").filter(has_text="Failed: it has too many groups").wait_for()
+    page.get_by_text("as of 2").wait_for()
+
+
+def test_a_long_answer_has_pages(open_page: Callable[..., Any], session: SparklessSession) -> None:
+    session.register("SELECT v, COUNT(*) AS n FROM s [WINDOW 60 sec SLIDE 1 sec] GROUP BY v", name="values")
+    session.push("s", tuples(*((20 + each / 100, 1, 1_000 + each) for each in range(60)), (22, 1, 1)))
+    page = open_page("/answer?query=values")
+    page.get_by_text("Table", exact=True).click()
+    page.get_by_text(re.compile("1-25 of")).wait_for()
+    page.get_by_role("columnheader", name="v").click()
+    page.get_by_role("columnheader", name="v").click()
+    page.get_by_role("cell", name="1059").wait_for()
+    page.get_by_role("button", name="Next page").click()
+    page.get_by_text(re.compile("26-50 of")).wait_for()
+    page.get_by_role("cell", name="1034").wait_for()
+
+
 def test_numbers_of_an_axis(open_page: Callable[..., Any]) -> None:
     shown = {0: "0", 0.25: "0.25", 999: "999", 1_500: "1.5k", -2_000_000: "-2M", 27_710_052: "27.710052M", 3e9: "3G"}
     page = open_page()
@@ -290,6 +328,21 @@ def test_a_token_in_the_address_opens_the_page(browser: Any, session: SparklessS
         # The state is sent through the websocket, which has to be let in as well.
         page.get_by_role("status").filter(has_text="Live").first.wait_for()
         assert "token" not in page.url
+        page.close()
+
+
+def test_a_token_in_the_form_opens_the_page(browser: Any, session: SparklessSession) -> None:
+    with Server(session, ServerSettings(port=0, token="let me in")) as served:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{served.url}answer?query=totals")
+        page.get_by_label("Token").fill("let me")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_role("alert").filter(has_text="This is not the token.").wait_for()
+        page.get_by_label("Token").fill("let me in")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_role("status").filter(has_text="Live").first.wait_for()
+        assert page.url == f"{served.url}answer?query=totals"
         page.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
@@ -191,6 +192,49 @@ def test_the_token_in_the_address_becomes_a_cookie(far: TestClient) -> None:
 def test_a_cookie_that_came_encrypted_goes_nowhere_else(far: TestClient, said: str, secure: bool) -> None:
     let_in = far.get("/", params={"token": TOKEN}, headers={"X-Forwarded-Proto": said})
     assert ("; Secure" in let_in.headers["set-cookie"]) is secure
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/", "/answer", "/docs", "/api/queries"])
+def test_a_browser_without_a_token_gets_a_form(far: TestClient, path: str) -> None:
+    told = far.get(path, headers=BROWSER)
+    assert told.status_code == 401 and told.headers["content-type"] == "text/html; charset=utf-8"
+    assert '<form method="post">' in told.text and "A token is needed." in told.text
+    assert "default-src 'none'" in told.headers["content-security-policy"]
+    assert far.get(path, headers={"Accept": "application/json"}).json()["error"].startswith("a token is needed")
+
+
+@pytest.mark.parametrize(
+    ("address", "location"),
+    [
+        ("/", "/"),
+        ("/answer?query=a%26b", "/answer?query=a%26b"),
+        ("/?token=wrong", "/"),
+        ("//evil.example/x", "/evil.example/x"),
+        ("/a%0d%0ab", "/a%0D%0Ab"),
+    ],
+)
+def test_the_form_lets_in(far: TestClient, address: str, location: str) -> None:
+    let_in = far.post(f"{BASE}{address}", data={"token": TOKEN}, headers={**BROWSER, "Origin": BASE})
+    assert let_in.status_code == 303 and let_in.headers["location"] == location
+    cookie = let_in.headers["set-cookie"].partition(";")[0]
+    assert far.get("/api/health", headers={"Cookie": cookie}).status_code == 200
+
+
+@pytest.mark.parametrize("form", [{"token": "wrong"}, {"token": ""}, {"other": TOKEN}, {"x": "x" * 5_000}, {}])
+def test_a_form_with_something_else(far: TestClient, form: dict[str, str]) -> None:
+    content = urlencode(form).encode()
+    headers = {**BROWSER, "Content-Type": "application/x-www-form-urlencoded"}
+    refused = far.post("/", content=content, headers=headers)
+    assert refused.status_code == 401 and "This is not the token." in refused.text
+    assert "set-cookie" not in refused.headers
+
+
+def test_a_form_of_another_site(far: TestClient) -> None:
+    refused = far.post("/", data={"token": TOKEN}, headers={**BROWSER, "Origin": "http://evil.example"})
+    assert refused.status_code == 403 and "set-cookie" not in refused.headers
 
 
 def test_a_wrong_token_in_the_address(far: TestClient) -> None:

@@ -58,6 +58,20 @@ def test_numbers_without_groups_are_one_line() -> None:
     assert found == {"all": [(NOON, 4), (NOON + timedelta(seconds=1), 6)]}
 
 
+def test_pages_of_a_table() -> None:
+    table = pa.table({"v": list(range(60)), "l": [[each] for each in range(60)]})
+    page = {"page": 3, "rowsPerPage": 25, "sortBy": None, "descending": False}
+    where, rows = answer.page_of(table, page)
+    assert where == page and [row["v"] for row in rows] == list(range(50, 60))
+    _, rows = answer.page_of(table, page | {"page": 1, "sortBy": "v", "descending": True})
+    assert [row["v"] for row in rows] == list(range(59, 34, -1))
+    _, rows = answer.page_of(table, page | {"page": 1, "sortBy": "l"})
+    assert [row["v"] for row in rows] == list(range(25)), "lists have no order"
+    where, rows = answer.page_of(table.slice(0, 30), page)
+    assert where["page"] == 2 and len(rows) == 5, "it has become shorter"
+    assert answer.page_of(table.slice(0, 0), page) == (page | {"page": 1}, [])
+
+
 def test_bars_are_ordered_and_leave_nothing_known_out() -> None:
     table = pa.table({"src": [1, 2, 3], "port": [80, 80, 443], "t": [5, None, 9]})
     assert answer.largest(table, ["src", "port"], "t") == {"3 · 443": 9, "1 · 80": 5}

@@ -4,9 +4,9 @@
                  (DNS rebinding) is refused
     2  Origin    must be our own, and so must the page be that a browser asks for: other sites' scripts are refused,
                  also where their browser would not let them read the answer
-    3  token     if there is one: `Authorization: Bearer ..`, or the cookie that `/?token=..` gives. Comparisons take
-                 the same time whatever is wrong. The cookie has a digest of the token, not the token. Wrong tokens
-                 from an address make the next ones from there wait
+    3  token     if there is one: `Authorization: Bearer ..`, or the cookie that `/?token=..` gives, and the form that a
+                 browser without a token is shown. Comparisons take the same time whatever is wrong. The cookie has a
+                 digest of the token, not the token. Wrong tokens from an address make the next ones from there wait
     4  size      of the body, declared or not
 
 It is plain ASGI: Starlette's `BaseHTTPMiddleware` sees no websockets and buffers streams.
@@ -22,12 +22,13 @@ from asyncio import sleep
 from collections import Counter
 from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sash.server.settings import ServerSettings, is_loopback
+from sash.server.wire import JSON, accepted
 
 _POLICY_VIOLATION = 1008
 # Seconds before the next token from an address is looked at: after the first wrong one, and at most.
@@ -35,6 +36,31 @@ _FIRST_SECONDS, _MOST_SECONDS = 0.1, 5.0
 # Seconds until the wrong tokens of an address are forgotten, how many tokens of an address wait at once, and how many
 # addresses are remembered.
 _FORGET_SECONDS, _MOST_WAITING, _MOST_ADDRESSES = 60.0, 4, 10_000
+_CHALLENGE = (("www-authenticate", "Bearer"),)
+_HTML = "text/html"
+_FORM_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'"
+# Bytes of the form.
+_MOST_FORM = 2**12
+_FORM = """<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>Sash</title>
+  <style>
+    :root { color-scheme: light dark; font-family: system-ui, sans-serif; }
+    form { max-width: 20rem; margin: 20vh auto 0; padding: 0 1rem; display: grid; gap: .75rem; }
+    input, button { font: inherit; padding: .5rem; width: 100%%; box-sizing: border-box; }
+  </style>
+</head>
+<body>
+  <form method="post">
+    <h1>Sash</h1>
+    <div role="alert">%s</div>
+    <label>Token <input type="password" name="token" required autofocus autocomplete="current-password"></label>
+    <button>Open</button>
+  </form>
+</body>
+</html>
+"""
 _SAFE_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -44,12 +70,15 @@ _SAFE_HEADERS = {
 
 
 class RefusedError(Exception):
-    """A request that does not come in."""
+    """A request that does not come in. `form`: what the form for a token says, for those who can fill it in."""
 
-    def __init__(self, status: int, reason: str, headers: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, status: int, reason: str, headers: Iterable[tuple[str, str]] = (), form: str | None = None
+    ) -> None:
         super().__init__(reason)
         self.status = status
         self.headers = tuple(headers)
+        self.form = form
 
 
 class Guard:
@@ -74,7 +103,7 @@ class Guard:
             self._check_host(headers)
             _check_origin(headers)
             if self._token is not None:
-                await self._check_token(scope, headers)
+                await self._check_token(scope, headers, receive)
             if scope["type"] == "http":
                 receive = await self._within_size(headers, receive)
         except RefusedError as refusal:
@@ -90,7 +119,7 @@ class Guard:
 
     # -- token -------------------------------------------------------------------------------------------
 
-    async def _check_token(self, scope: Scope, headers: Headers) -> None:
+    async def _check_token(self, scope: Scope, headers: Headers, receive: Receive) -> None:
         offered = _offered_in_address(scope)
         if offered is not None:
             await self._let_in(offered, scope)
@@ -99,13 +128,15 @@ class Guard:
         kind, _, value = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and await self._is_token(value.strip(), scope):
             return
+        if _is_form(scope, headers):
+            await self._let_in(await _offered_in_form(receive), scope)
         told = "a token is needed: Authorization: Bearer <token>, or open /?token=<token> in a browser"
-        raise RefusedError(401, told, [("www-authenticate", "Bearer")])
+        raise RefusedError(401, told, _CHALLENGE, "A token is needed.")
 
     async def _let_in(self, offered: str, scope: Scope) -> None:
         """The token goes out of the address, where histories and logs would keep it, into a cookie."""
         if not await self._is_token(offered, scope):
-            raise RefusedError(401, "this is not the token", [("www-authenticate", "Bearer")])
+            raise RefusedError(401, "this is not the token", _CHALLENGE, "This is not the token.")
         secure = "; Secure" if _is_encrypted(scope) else ""
         cookie = f"{self._cookie_name}={self._cookie_value}; Path=/; HttpOnly; SameSite=Strict{secure}"
         raise RefusedError(303, "", [("location", _without_token(scope)), ("set-cookie", cookie)])
@@ -176,7 +207,8 @@ class WrongTokens:
         if not number:
             return
         if self._waiting[address] >= _MOST_WAITING:
-            raise RefusedError(429, "too many wrong tokens; try again later", [("retry-after", f"{_MOST_SECONDS:.0f}")])
+            later = [("retry-after", f"{_MOST_SECONDS:.0f}")]
+            raise RefusedError(429, "too many wrong tokens; try again later", later, "Too many wrong tokens.")
         self._waiting[address] += 1
         try:
             # Two to the sixth is more than the most: larger powers are not needed.
@@ -234,10 +266,26 @@ def _offered_in_address(scope: Scope) -> str | None:
     return next(iter(parse_qs(scope["query_string"].decode("latin-1")).get("token", [])), None)
 
 
+def _is_form(scope: Scope, headers: Headers) -> bool:
+    """What the form sends; nothing else that is served here takes forms."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return scope["type"] == "http" and scope["method"] == "POST" and kind == "application/x-www-form-urlencoded"
+
+
+async def _offered_in_form(receive: Receive) -> str:
+    body, more = b"", True
+    while more and len(body) <= _MOST_FORM:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return next(iter(parse_qs(body[:_MOST_FORM].decode("latin-1")).get("token", [])), "")
+
+
 def _without_token(scope: Scope) -> str:
+    """The address that was asked for. With two slashes in front it would be one of another host."""
     fields = parse_qs(scope["query_string"].decode("latin-1"))
     fields.pop("token", None)
-    return "/" + ("?" + urlencode(fields, doseq=True) if fields else "")
+    return "/" + quote(scope["path"].lstrip("/")) + ("?" + urlencode(fields, doseq=True) if fields else "")
 
 
 def _replaying(messages: list[Message], receive: Receive) -> Receive:
@@ -270,9 +318,13 @@ async def _refuse(refusal: RefusedError, scope: Scope, receive: Receive, send: S
         await receive()
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": str(refusal)})
         return
-    body = json.dumps({"error": str(refusal)}).encode() if str(refusal) else b""
-    headers = {"content-type": "application/json", "cache-control": "no-store", "content-length": str(len(body))}
-    raw = [(name.encode(), value.encode()) for name, value in [*headers.items(), *refusal.headers]]
+    body, kind = json.dumps({"error": str(refusal)}).encode() if str(refusal) else b"", JSON
+    headers = [("cache-control", "no-store"), *refusal.headers]
+    if refusal.form is not None and accepted(Headers(scope=scope).get("accept"), (JSON, _HTML)) == _HTML:
+        body, kind = (_FORM % refusal.form).encode(), f"{_HTML}; charset=utf-8"
+        headers.append(("content-security-policy", _FORM_POLICY))
+    headers += [("content-type", kind), ("content-length", str(len(body)))]
+    raw = [(name.encode(), value.encode()) for name, value in headers]
     await _with_safe_headers(send, scope["path"])(
         {"type": "http.response.start", "status": refusal.status, "headers": raw}
     )

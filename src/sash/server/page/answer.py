@@ -19,8 +19,8 @@ from sash.server.page.rows import shown_rows, shown_value, table_columns
 
 REFRESH_SECONDS = 1.0
 LINE, BARS, TABLE = "Line", "Bars", "Table"
-# How many lines a picture has, how many answers one goes back, how many bars and rows are shown.
-_LINES, _BACK, _BARS, _ROWS = 8, 300, 20, 200
+# How many lines a picture has, how many answers one goes back, how many bars and rows of a page are shown, and may be.
+_LINES, _BACK, _BARS, _ROWS, _MOST_ROWS = 8, 300, 20, 25, 500
 
 
 def series(answers: Sequence[Answer], keys: list[str], value: str) -> dict[str, list[charts.Point]]:
@@ -79,14 +79,20 @@ def natural_form(query: Query, latest: Answer | None) -> str:
 
 
 def show(session: Session, name: str) -> None:
-    if not session.queries:
-        heading("Answer")
-        ui.label("No query is registered. Register one under Queries.")
+    names = list(session.queries)
+    chosen = next((each for each in names if each.lower() == name.lower()), None) if name else next(iter(names), None)
+    if chosen is not None:
+        _View(session, chosen).build()
         return
-    view = _View(session, name if name in session.queries else next(iter(session.queries)))
-    if name and name not in session.queries:
-        ui.notify(f"There is no query {name}")
-    view.build()
+    heading("Answer")
+    ui.label(f"There is no query {name}." if name else "No query is registered. Register one under Queries.")
+    if names:
+        _choice(names, None)
+
+
+def _choice(names: list[str], chosen: str | None) -> None:
+    choice = ui.select(names, value=chosen, label="Query").classes("w-56")
+    choice.on_value_change(lambda event: ui.navigate.to(f"/answer?query={event.value}"))
 
 
 class _View:
@@ -96,19 +102,22 @@ class _View:
         self._form: str | None = None
         self._column: str | None = None
         self._told: tuple[Any, ...] = ()
+        # The page of the table that is shown, as Quasar says it.
+        self._page: dict[str, Any] = {"page": 1, "rowsPerPage": _ROWS, "sortBy": None, "descending": False}
 
     def build(self) -> None:
         with ui.row().classes("w-full items-center gap-3"):
-            self._choice = ui.select(list(self._session.queries), value=self._name, label="Query").classes("w-56")
-            self._choice.on_value_change(lambda event: ui.navigate.to(f"/answer?query={event.value}"))
+            _choice(list(self._session.queries), self._name)
             self._value = ui.select([], label="Column").classes("w-40")
             self._value.on_value_change(self._choose_column)
             self._forms = ui.toggle([LINE, BARS, TABLE]).props("no-caps").on_value_change(self._choose_form)
         self._text = ui.label("").classes("sash-mono text-sm")
+        self._failed = ui.label("").classes("sash-mono text-sm text-negative").props('role="alert"')
         self._as_of = ui.label("").classes("text-sm sash-dim").props('role="status"')
         self._chart = ui.echart(charts.lines({})).classes("w-full h-96")
         self._dashed = ui.label("Dashed: the window was not full yet.").classes("text-sm sash-dim")
-        self._table = ui.table(columns=[], rows=[]).classes("w-full").props("flat bordered dense")
+        self._table = ui.table(columns=[], rows=[], pagination={**self._page, "rowsNumber": 0}).classes("w-full")
+        self._table.props('flat bordered dense :rows-per-page-options="[25, 100, 500]"').on("request", self._turn)
         ui.timer(REFRESH_SECONDS, self._draw, immediate=True)
 
     def _choose_column(self, event: Any) -> None:
@@ -116,6 +125,12 @@ class _View:
 
     def _choose_form(self, event: Any) -> None:
         self._form, self._told = event.value, ()
+
+    async def _turn(self, event: Any) -> None:
+        """To another page, or into another order."""
+        self._page = {name: event.args["pagination"][name] for name in self._page}
+        self._told = ()
+        await self._draw()
 
     async def _draw(self) -> None:
         query = self._session.queries.get(self._name)
@@ -127,20 +142,19 @@ class _View:
     async def _draw_query(self, query: Query) -> None:
         latest = await asyncio.to_thread(query.latest)
         # Nothing new, nothing to send.
-        state = (query.answered, self._form, self._column, None if latest is None else latest.as_of)
+        state = (query.answered, self._form, self._column, None if latest is None else latest.as_of, query.error)
         if state == self._told:
             return
         self._told = state
         self._text.set_text(query.text)
-        if query.error is not None:
-            self._as_of.set_text(f"Failed: {query.error}")
-            return
+        self._failed.set_text(_complaint(query))
+        self._failed.set_visibility(query.error is not None)
         for part in (self._value, self._forms, self._chart, self._dashed, self._table):
             part.set_visibility(latest is not None)
         if latest is None:
-            self._as_of.set_text("No answer yet.")
+            self._as_of.set_text("No answer yet." if query.failure is None else "It has given no answer.")
             return
-        self._as_of.set_text(_about(latest))
+        self._as_of.set_text(_about(latest, latest.table.num_rows))
         keys, values = await asyncio.to_thread(query.columns)
         if self._form is None:
             self._form = await asyncio.to_thread(natural_form, query, latest)
@@ -148,8 +162,8 @@ class _View:
         if self._column not in values:
             self._column = values[0] if values else None
         self._value.set_options(values, value=self._column)
-        self._value.set_visibility(len(values) > 1)
         form = TABLE if self._column is None or _is_change(latest) else self._form
+        self._value.set_visibility(len(values) > 1 and form != TABLE)
         self._forms.set_visibility(not _is_change(latest))
         self._chart.set_visibility(form != TABLE)
         self._dashed.set_visibility(False)
@@ -159,8 +173,11 @@ class _View:
     async def _fill(self, query: Query, latest: Answer, form: str, keys: list[str]) -> None:
         if form == TABLE or self._column is None:
             table = await asyncio.to_thread(_shown, query, latest)
+            self._as_of.set_text(_about(latest, table.num_rows))
             self._table.columns = table_columns(table.schema)
-            self._table.rows = shown_rows(table, _ROWS)
+            self._page, rows = await asyncio.to_thread(page_of, table, self._page)
+            self._table.rows = rows
+            self._table.pagination = {**self._page, "rowsNumber": table.num_rows}
             return
         if form == BARS:
             found = await asyncio.to_thread(largest, latest.table, keys, self._column)
@@ -170,6 +187,22 @@ class _View:
             self._chart.options.update(charts.lines(lines, self._column))
             self._dashed.set_visibility(any(len(point) > 2 for line in lines.values() for point in line))
         self._chart.update()
+
+
+def page_of(table: pa.Table, page: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The rows of a page, and which page that is: a table that has become shorter ends before the page."""
+    most, column = min(page["rowsPerPage"] or _ROWS, _MOST_ROWS), page["sortBy"]
+    number = max(1, min(page["page"], -(-table.num_rows // most)))
+    # Nested values have no order, and of two columns with one name nobody knows which is meant.
+    if table.schema.names.count(column) == 1 and not pa.types.is_nested(table.schema.field(column).type):
+        table = table.sort_by([(column, "descending" if page["descending"] else "ascending")])
+    return {**page, "page": number}, shown_rows(table.slice((number - 1) * most), most)
+
+
+def _complaint(query: Query) -> str:
+    if query.error is None:
+        return ""
+    return f"{'Failed' if query.failure is not None else 'Cannot write'}: {query.error}"
 
 
 def _is_change(latest: Answer | None) -> bool:
@@ -187,7 +220,6 @@ def _shown(query: Query, latest: Answer) -> pa.Table:
         return latest.table
 
 
-def _about(latest: Answer) -> str:
+def _about(latest: Answer, rows: int) -> str:
     partly = "" if latest.complete else ", the window is not full yet"
-    rows = f"{latest.table.num_rows:,} row{'s' * (latest.table.num_rows != 1)}"
-    return f"as of {latest.as_of:%Y-%m-%d %H:%M:%S} UTC, {rows}{partly}"
+    return f"as of {latest.as_of:%Y-%m-%d %H:%M:%S} UTC, {rows:,} row{'s' * (rows != 1)}{partly}"

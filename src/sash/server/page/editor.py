@@ -120,7 +120,7 @@ class Editor:
                 self._name = ui.input("Name").props("dense outlined").classes("w-40")
                 ui.button("Register", on_click=self._register).props("no-caps outline")
             self._said = ui.label("").classes("sash-mono text-sm").props('role="status"')
-            self._table = ui.table(columns=[], rows=[]).classes("w-full").props("flat bordered dense")
+            self._table = ui.table(columns=[], rows=[], pagination=25).classes("w-full").props("flat bordered dense")
             self._table.set_visibility(False)
         ui.timer(_PAUSE_SECONDS, self._check)
         ui.timer(0, lambda: ui.run_javascript(_FOLLOW_MODE.format(id=self._text.id)), once=True)
