@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.operators.distinct_kernels import (
@@ -60,6 +60,7 @@ standing = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 20), st.one_of
 
 
 @given(lives, standing, st.integers(0, 32))
+@example([(1, 0, 2)], [None, (0, 1), None, None, None], 1)
 def test_delta_star(
     tuples: list[tuple[int, int, int]], standing: list[tuple[int, int | None] | None], high: int
 ) -> None:

@@ -27,6 +27,10 @@ def _kernel_delta_star(
     found = 0
     for at in range(len(ts)):
         value = values[at]
+        found = _expire(value, ts[at] - 1, shown, spare, spare_exp, places, times, found)
+        if shown[value] == ts[at] and spare_exp[value] <= exp[at]:
+            # Of all that live at an instant the one that expires last is shown: here the new tuple, not the spare.
+            shown[value], spare[value], spare_exp[value] = GONE, -1, GONE
         found = _expire(value, ts[at], shown, spare, spare_exp, places, times, found)
         if shown[value] == GONE:
             shown[value] = exp[at]
