@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from sqlglot import parse_one
 
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError
@@ -42,6 +43,24 @@ def test_windows_become_views_under_their_own_names(catalog: Catalog) -> None:
     ]
     assert [each.reach for each in question.windows.values()] == [5_000_000, None]
     assert [table.name for table in question.tables.values()] == ["names"]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("SELECT * FROM s [WINDOW 5 sec] JOIN names n ON s.k = n.k", "ts v name s_k n_k"),
+        ("SELECT * FROM s [WINDOW 5 sec] JOIN names n USING (k)", "*"),
+        ("SELECT * FROM s [WINDOW 5 sec] a JOIN t [WINDOW 5 sec] b USING (k)", "k a_ts a_v b_ts b_v"),
+        ("SELECT b.*, a.v FROM s [WINDOW 5 sec] a JOIN t [WINDOW 5 sec] b USING (k)", "ts k b_v v"),
+        ("SELECT a.* FROM s [WINDOW 5 sec] a JOIN t [WINDOW 5 sec] b USING (k)", "a.*"),
+        ("SELECT * FROM s [WINDOW 5 sec] a LEFT SEMI JOIN t [WINDOW 5 sec] b USING (k)", "*"),
+    ],
+)
+def test_columns_of_one_name_under_a_star_get_prefixes(text: str, columns: str, catalog: Catalog) -> None:
+    listed = parse_one(bound(text, catalog).sql, dialect="spark").expressions
+    assert sorted(each.alias_or_name if "*" not in each.sql() else each.sql() for each in listed) == sorted(
+        columns.split()
+    )
 
 
 def test_the_tree_is_left_as_it_was(catalog: Catalog) -> None:

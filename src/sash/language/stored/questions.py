@@ -8,6 +8,7 @@ as text that is written anew from the tree. Each window becomes the name of a vi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -59,6 +60,10 @@ _NODES = (
     exp.Case, exp.If, exp.Cast, exp.TryCast, exp.Extract, exp.DataType, exp.DataTypeParam, exp.Interval,
     exp.IntervalSpan, exp.Var, exp.Exists, exp.Anonymous, exp.Window, exp.WindowSpec,
 )  # fmt: skip
+
+
+# Joins of which only one side gives columns.
+_ONE_SIDED = ("SEMI", "ANTI")
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,7 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
         _check(part, select.script)
         if isinstance(part, exp.Column):
             known.check(part, select.script)
+    _prefix_columns(tree, sources)
     for query in tree.find_all(exp.Select):
         windows |= _narrowed(query, Sources(query, sources), windows)
         archives |= _probed(query, Sources(query, sources), archives)
@@ -153,6 +159,39 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     of_one_window = len(windows) == 1 and not tables and not archives
     sorting = sorting_in(tree, Sources(tree, sources), f"_place{mark}", write) if of_one_window else None
     return StoredQuestion(write(tree), windows, tables, archives, sorting)
+
+
+def _prefix_columns(tree: exp.Expr, sources: Mapping[int, Source]) -> None:
+    """Columns of one name that `*` stands for get the alias of their table as a prefix: for Spark they may be alike."""
+    joins = tree.args.get("joins") or [] if isinstance(tree, exp.Select) else []
+    nodes = [tree.args["from_"].this, *(join.this for join in joins)] if joins else []
+    if not nodes or not all(id(node) in sources for node in nodes) or any(join.kind in _ONE_SIDED for join in joins):
+        return
+    merged = dict.fromkeys(column.name.lower() for join in joins for column in join.args.get("using") or ())
+    # Each item, and the alias of its table where a star stands for it.
+    listed: list[tuple[exp.Expr, str | None]] = []
+    for item in tree.expressions:
+        if isinstance(item, exp.Star):
+            listed += [(exp.column(name, quoted=True), None) for name in merged]
+            listed += [each for node in nodes for each in _columns(node, sources) if each[0].name.lower() not in merged]
+        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            mine = [node for node in nodes if node.alias.lower() == item.table.lower()]
+            listed += [each for node in mine for each in _columns(node, sources)]
+        else:
+            listed.append((item, None))
+    often = Counter(item.alias_or_name.lower() for item, _ in listed)
+    twice = [alias is not None and often[item.name.lower()] > 1 for item, alias in listed]
+    if any(twice):
+        renamed = [
+            exp.alias_(item, f"{alias}_{item.name}", quoted=True) if again else item
+            for (item, alias), again in zip(listed, twice, strict=True)
+        ]
+        tree.set("expressions", renamed)
+
+
+def _columns(node: exp.Table, sources: Mapping[int, Source]) -> list[tuple[exp.Expr, str | None]]:
+    names = sources[id(node)].relation.schema.names
+    return [(exp.column(name, node.alias, quoted=True), node.alias) for name in names]
 
 
 @dataclass(frozen=True)
