@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -368,6 +369,34 @@ def test_a_query_whose_answers_are_not_taken_keeps_no_other_from_writing() -> No
     before = sink.tries
     micro_batch(lines, 12)
     assert sink.tries == before + 1 and sink.by_query == {query: list(range(14)) for query in "abc"}
+
+
+def test_a_sink_that_hangs_is_waited_for_once_by_all_its_queries(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outlets, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(outlets, "LAST_PATIENCE_SECONDS", 0.05)
+    gate = threading.Event()
+
+    class Hanging(Picky):
+        def write(self, answers: Sequence[Answer]) -> None:
+            assert gate.wait(PATIENCE)
+            super().write(answers)
+
+    sink = Hanging()
+    lines = shared(sink)
+    micro_batch(lines, 0)
+    lines["a"].flush()
+    monkeypatch.setattr(outlets, "LAST_PATIENCE_SECONDS", 10 * PATIENCE)
+    lines["b"].flush()
+    lines["c"].flush()
+    assert caplog.text.count("waits no longer for moody") == 3, "each query once"
+    gate.set()
+    micro_batch(lines, 2)
+    deadline = time.monotonic() + PATIENCE
+    while sink.by_query != {query: [0, 1, 2, 3] for query in "abc"}:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @given(steps=st.lists(st.sampled_from(["batch", "batch", "well", "ill", "hate", "love", "flush", "drop"]), max_size=30))

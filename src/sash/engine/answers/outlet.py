@@ -250,6 +250,8 @@ class Channel:
         self._outlets: list[Outlet] = []
         self._worker: threading.Thread | None = None
         self._writes = 0
+        # After how many writes the next one was waited for in vain: other queries of the channel do not wait again.
+        self._stuck_at = -1
         # What waiting has taken of the patience that there is, and as of when.
         self._spent = 0.0
         self._looked_at = time.monotonic()
@@ -287,17 +289,21 @@ class Channel:
         """Try again what waits, and wait for it as long as the sinks get on."""
         with self.changed:
             self.begin()
-            before = -1
+            before = self._stuck_at
             while self._worker not in (None, threading.current_thread()) and before < self._writes:
                 before = self._writes
                 self.changed.wait_for(lambda: self._worker is None, LAST_PATIENCE_SECONDS)
-            if self._worker is not None:
-                for outlet in self._outlets:
-                    if outlet._unwritten():
-                        told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
-                        outlet._report(logging.ERROR, "sink.stuck", told)
+            if self._worker is not None and self._stuck_at < self._writes:
+                self._report_stuck()
+                self._stuck_at = self._writes
             if keep:
                 self._keep()
+
+    def _report_stuck(self) -> None:
+        for outlet in self._outlets:
+            if outlet._unwritten():
+                told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
+                outlet._report(logging.ERROR, "sink.stuck", told)
 
     def _keep(self) -> None:
         for outlet in self._outlets:
@@ -337,7 +343,7 @@ class Channel:
             self._ends()
 
     def _ends(self) -> None:
-        self._worker = None
+        self._worker, self._stuck_at = None, -1
         self.changed.notify_all()
 
 
