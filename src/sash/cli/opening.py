@@ -87,6 +87,12 @@ def stop(session: Session, messages: Console) -> None:
         raise failures[0]
 
 
+def abandon() -> None:
+    """Ctrl-C has come twice before the stop began: there is nothing to wait for."""
+    global _abandoned
+    _abandoned = True
+
+
 def leave(code: int) -> None:
     """The end of the process, also when a session has been abandoned."""
     if _abandoned:
