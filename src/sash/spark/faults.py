@@ -53,7 +53,8 @@ def first_line(error: BaseException) -> str:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    return _DISK_FULL in str(error)
+    """Wherever in the error Spark says so."""
+    return _DISK_FULL in first_line(error) or _DISK_FULL in str(error)
 
 
 def disk_full(stream: str, *places: object) -> SourceError:
