@@ -1,8 +1,17 @@
 """The command line as far as it needs no Spark: help, exit codes, mistakes in scripts."""
 
+import signal
+from types import SimpleNamespace
+
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 import sash as package
+from sash.cli import opening
+from sash.cli.console import stderr_console
+from sash.cli.run import JsonOutput, ScriptRun
+from sash.cli.sinks import Sinks
+from sash.core.errors import SourceError
 from tests.cli.examples import CREATE, LARGEST, TOTALS
 
 STREAM = CREATE.format(path="nowhere")
@@ -135,3 +144,37 @@ class TestBench:
     def test_without_a_checkout(self, sash):
         result = sash("bench")
         assert result.exit_code == 1 and "source checkout" in result.stderr
+
+
+def test_two_quick_ctrl_c_wait_for_nothing(monkeypatch):
+    """The second one comes before the stop has begun: what waits for the micro-batch in flight is left out."""
+    monkeypatch.setattr(opening, "_abandoned", False)
+
+    def wait(seconds):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    stops = []
+    session = SimpleNamespace(queries={}, start=lambda trigger: None, wait=wait, stop=lambda: stops.append("stop"))
+    messages = stderr_console(quiet=True)
+    script_run = ScriptRun(session, Sinks([], lambda: None), JsonOutput(), messages, prune=False)
+    with pytest.raises(KeyboardInterrupt):
+        script_run._live("1 sec")
+    opening.stop(session, messages)
+    assert stops == []
+
+
+def test_a_stop_without_spark_is_one_message():
+    """A signal to all processes of the group ends the JVM as well; a mistake of ours is still shown as one."""
+
+    def failing(error):
+        def stop():
+            raise error
+
+        return SimpleNamespace(stop=stop)
+
+    for error in (Py4JNetworkError("Error while sending or receiving"), ConnectionRefusedError()):
+        with pytest.raises(SourceError, match="the same command goes on from the last commit"):
+            opening.stop(failing(error), stderr_console(quiet=True))
+    with pytest.raises(ZeroDivisionError):
+        opening.stop(failing(ZeroDivisionError()), stderr_console(quiet=True))

@@ -1,13 +1,21 @@
-"""`sash run` and `sash demo` on Spark."""
+"""`sash run` and `sash demo` on Spark, in this process and as processes that signals end."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from sash.cli import packets as packet_stream
 from tests.cli.examples import CREATE, LARGEST, TOTALS, moment
+from tests.server.test_serve import LIMIT, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -129,3 +137,103 @@ def test_the_demo_ends_by_itself(sash):
     result = sash("demo", "--plain", "--duration", "2", "--rate", "1000")
     assert result.exit_code == 0, result.output
     assert "21 queries over one stream" in result.stdout and "a Spark job per query" in result.stdout
+
+
+# -- signals ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def live(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """`sash run --json`, and nothing more of it when the test is over."""
+    command = [sys.executable, "-c", "from sash.cli import main; main()", "run", "--json", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answers_until(process: subprocess.Popen[str], as_of: int) -> dict[int, dict[int, int]]:
+    """What the query totals has answered, by second and k; one that comes again is the same."""
+    found: dict[int, dict[int, int]] = {}
+    assert process.stdout is not None and process.stderr is not None
+    while as_of not in found:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        second, sums = totals_in(line)
+        assert found.setdefault(second, sums) == sums
+    return found
+
+
+def presses_until_the_end(process: subprocess.Popen[str]) -> int:
+    """How often Ctrl-C was pressed. Two that come together are one to a process that is busy."""
+    presses = 0
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        presses += 1
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+    return presses
+
+
+def totals_in(line: str) -> tuple[int, dict[int, int]]:
+    record: dict[str, Any] = json.loads(line)
+    second = next(each for each in range(0, 60, 5) if moment(each).isoformat() == record["as_of"])
+    return second, {row["k"]: row["total"] for row in record["rows"]}
+
+
+def totals(*seconds: int) -> dict[int, dict[int, int]]:
+    """The same from scratch: ten tuples a second from second 1 on, the window is five seconds."""
+    tenths = {as_of: range(max(10, as_of * 10 - 49), as_of * 10 + 1) for as_of in seconds}
+    return {as_of: {k: sum(t // 10 for t in each if t % 2 == k) for k in (0, 1)} for as_of, each in tenths.items()}
+
+
+@pytest.fixture
+def live_run(script, tmp_path) -> tuple[Path, list[object]]:
+    """The directory of a stream that has come to second 8, and what `sash run` is called with."""
+    data = tmp_path / "live"
+    data.mkdir()
+    write(data, "0", range(1, 8))
+    return data, [script(CREATE.format(path=data) + TOTALS), "--checkpoint", tmp_path / "ck"]
+
+
+@pytest.mark.timeout(600)
+def test_the_same_command_after_sigkill_and_its_end_by_sigterm(live_run):
+    data, command = live_run
+    with live(*command) as process:
+        assert answers_until(process, 5) == totals(5)
+        process.kill()
+        assert process.wait(LIMIT) == -signal.SIGKILL
+    write(data, "1", range(8, 13))
+    with live(*command) as process:
+        # The answer as of second 5 comes again if the micro-batch was not committed before the process was killed.
+        assert {**totals(5), **answers_until(process, 10)} == totals(5, 10)
+        process.terminate()
+        rest, told = process.communicate(timeout=LIMIT)
+    assert (process.returncode, rest, told) == (0, "", "")
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(900)
+def test_ctrl_c_once_waits_for_the_micro_batch_and_twice_does_not(live_run, script):
+    data, command = live_run
+    with live(*command) as process:
+        assert answers_until(process, 5) == totals(5)
+        process.send_signal(signal.SIGINT)
+        rest, told = process.communicate(timeout=LIMIT)
+        assert (process.returncode, rest, told) == (0, "", "")
+
+    # Nobody reads on: the answers of a micro-batch do not fit into the pipe, and it does not end.
+    write(data, "1", range(8, 18), per_second=1_000)
+    many = "REGISTER QUERY many AS SELECT ts, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec] GROUP BY ts;\n"
+    script(CREATE.format(path=data) + many + TOTALS)
+    with live(*command) as process:
+        assert process.stdout is not None and process.stdout.read(1) == "{"
+        assert presses_until_the_end(process) > 1 and process.returncode == 130
+        assert process.stderr is not None and process.stderr.read().endswith("error: interrupted\n")
+
+    with live(*command, "--until-drained") as process:
+        rest, told = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, told
+    (line,) = (line for line in rest.splitlines() if '"many"' in line and moment(15).isoformat() in line)
+    assert sum(row["n"] for row in json.loads(line)["rows"]) == 5_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import sash
 from sash.core.clock import ManualClock
 from sash.core.errors import SashError, SourceError
 from sash.core.time import LATEST, SECOND
+from sash.engine.streams.running import RunningStream
 from tests.engine.test_session import create, write
+from tests.support.log import events
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark
@@ -178,6 +180,96 @@ def test_a_column_of_another_type_stops_the_stream_with_the_files_name(session: 
     write(tmp_path / "data", 1, [(1.5, 1, 1)])
     session.run()
     assert last(query) == [{"t": 2}]
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_file_that_vanishes_before_it_is_read(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_back: bool
+) -> None:
+    """Spark has planned its micro-batch. The stream stops and names it; the next start has it again, or not."""
+    data, gone = tmp_path / "data", tmp_path / "gone"
+    for part in range(3):
+        write(data, part, [(part + 0.5, 1, 10**part)])
+    file, take = data / "part-001.parquet", RunningStream.on_batch
+
+    def vanishing(running: RunningStream, version: Any, rows: Any, epoch: int) -> None:
+        if epoch == 1 and not gone.exists():
+            file.rename(gone)
+        take(running, version, rows, epoch)
+
+    monkeypatch.setattr(RunningStream, "on_batch", vanishing)
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c") as session:
+        create(session, data)
+        query = session.register("SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 10 sec]", name="q")
+        with pytest.raises(SourceError, match=r"part-001.parquet; put it back before the next start"):
+            session.run()
+        assert query.error is None and session.stats()["tuples"] == 1
+    if is_back:
+        gone.rename(file)
+        gone.touch()
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c") as session:
+        session.run()
+        assert last(session.queries["q"]) == [{"t": 111 if is_back else 101}]
+
+
+def test_a_file_that_vanishes_after_it_was_read_changes_nothing(session: sash.Session, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write(data, 0, [(0.5, 1, 1)])
+    create(session, data)
+    query = session.register("SELECT SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 10 sec]", name="q")
+    session.run()
+    (data / "part-000.parquet").unlink()
+    write(data, 1, [(11.5, 1, 10)])
+    session.run()
+    assert last(query) == [{"t": 11}]
+
+
+@pytest.mark.parametrize("days", [6, 8])
+def test_files_of_a_clock_that_was_wrong(session: sash.Session, tmp_path: Path, days: int) -> None:
+    """Spark leaves out files that are more than a week older than the newest one, unless it is told otherwise."""
+    data = tmp_path / "data"
+    write(data, 0, [(0.5, 1, 1)])
+    ahead = 1_600_000_000 + days * 86_400
+    os.utime(data / "part-000.parquet", (ahead, ahead))
+    create(session, data)
+    session.sql(
+        f"CREATE STREAM t (ts TIMESTAMP, k INT, v INT) FROM parquet OPTIONS (path '{data}', maxFileAge '10000d') "
+        "TIMESTAMP ts"
+    )
+    text = "SELECT SUM(v) AS t FROM {} [WINDOW 20 sec SLIDE 10 sec]"
+    queries = [session.register(text.format(name), name=f"q_{name}") for name in "st"]
+    session.run()
+    write(data, 1, [(11.5, 1, 10)])
+    session.run()
+    assert [last(query) for query in queries] == [[{"t": 11 if days < 7 else 1}], [{"t": 11}]]
+
+
+def test_a_directory_that_goes_and_comes_back(
+    session: sash.Session, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark takes a live stream's missing directory for one without new files: Sash says that it has gone."""
+    data = tmp_path / "data"
+    write(data, 0, [(0.5, 1, 1)])
+    create(session, data)
+    query = session.register("SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 10 sec]", name="q")
+    statistics = session._streams["s"].runtime.statistics
+
+    def until(condition: Callable[[], bool]) -> None:
+        while not condition():
+            assert not session.wait(0.05)
+
+    def told() -> list[str]:
+        return [event["how"] for event in events(caplog) if event["event"] == "source.moved"]
+
+    session.start("1 sec")
+    until(lambda: statistics.tuples == 1)
+    data.rename(tmp_path / "gone")
+    until(lambda: told() == ["has gone; no tuples come until it is back"])
+    write(data, 1, [(1.5, 1, 10)])
+    until(lambda: statistics.tuples == 2 and told()[1:] == ["is back"])
+    session.stop()
+    session.run()
+    assert last(query) == [{"t": 11}]
 
 
 # -- too many groups ------------------------------------------------------------------------------------

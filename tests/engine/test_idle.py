@@ -1,19 +1,25 @@
-"""IDLE AFTER while micro-batches are in flight, and when closing the panes fails."""
+"""What is looked at while streams are live: IDLE AFTER while micro-batches are in flight and when closing the panes
+fails; a wall clock that jumps.
+"""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import sash
 from sash.core.clock import ManualClock
 from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.engine.streams.intake import Intake
-from sash.engine.streams.live import IdleWatch
+from sash.engine.streams.live import IdleWatch, MachineWatch
+from tests.engine.test_session import create, write
+from tests.support.log import events
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 from tests.support.threads import PATIENCE, join, start
@@ -113,3 +119,53 @@ def test_who_waits_for_a_stream_that_failed_is_told(clock: ManualClock) -> None:
     assert not intake.is_active and intake.failure is error
     with pytest.raises(SashError, match="the disk is full"):
         intake.wait()
+
+
+# -- a wall clock that jumps ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("jump", "is_active", "renewals"),
+    [(-7200.0, True, 1), (-1.5, True, 1), (-0.5, True, 0), (7200.0, True, 0), (-7200.0, False, 0)],
+)
+def test_only_a_clock_set_back_begins_streams_anew(jump: float, is_active: bool, renewals: int) -> None:
+    renewed: list[str] = []
+    running = SimpleNamespace(stream=stream())
+    intake: Any = SimpleNamespace(running=running, is_active=is_active, renew=lambda: renewed.append("s"))
+    ahead = [1_000.0]
+    watch = MachineWatch([intake], lambda: ahead[0])
+    watch.look()
+    ahead[0] += jump
+    for _ in range(3):
+        watch.look()
+    assert len(renewed) == renewals
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_micro_batches_go_on_when_the_clock_is_set_back(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between two micro-batches an hour apart Spark waits as it does after its clock was set back by an hour."""
+    data = tmp_path / "data"
+    write(data, 0, [(0.5, 1, 1)])
+    with sash.connect(spark=spark, checkpoint=tmp_path / "c") as session:
+        create(session, data)
+        query = session.register("SELECT SUM(v) AS t FROM s [WINDOW 4 sec SLIDE 4 sec]", name="q")
+        statistics = session._streams["s"].runtime.statistics
+        session.start("1 hour")
+        while statistics.tuples < 1:
+            assert not session.wait(0.05)
+        write(data, 1, [(1.5, 1, 10), (4.5, 1, 100)])
+        (watch,) = session._runner._watches
+        assert isinstance(watch, MachineWatch)
+        hour_ago = watch._was_ahead - 3600
+        watch._ahead = lambda: hour_ago
+        while statistics.tuples < 3:
+            assert not session.wait(0.05)
+        session.stop()
+        assert [answer.table.to_pylist() for answer in query.answers()] == [[{"t": 11}]]
+        session.run()
+        assert statistics.tuples == 3 and [a.table.to_pylist() for a in query.answers()] == [[{"t": 11}], [{"t": 100}]]
+    (told,) = (event for event in events(caplog) if event["event"] == "clock.back")
+    assert told["stream"] == "s" and told["seconds"] == pytest.approx(3600, abs=10)

@@ -71,7 +71,8 @@ def stop(session: Session, messages: Console) -> None:
         try:
             session.stop()
         except Exception as error:
-            failures.append(error)
+            lost = isinstance(error, ConnectionError) or type(error).__module__.startswith("py4j")
+            failures.append(_lost_spark(error) if lost else error)
 
     thread = threading.Thread(target=act, name="sash-stop", daemon=True)
     thread.start()
@@ -85,6 +86,20 @@ def stop(session: Session, messages: Console) -> None:
         _abandoned = False
     if failures:
         raise failures[0]
+
+
+def _lost_spark(error: Exception) -> SourceError:
+    """py4j's own message may ask the JVM, which is what is missing."""
+    return SourceError(
+        f"Spark ended before the streams were stopped ({type(error).__name__}), as by a signal to all processes of the "
+        "group, or for want of memory; with its checkpoint the same command goes on from the last commit"
+    )
+
+
+def abandon() -> None:
+    """Ctrl-C has come twice before the stop began: there is nothing to wait for."""
+    global _abandoned
+    _abandoned = True
 
 
 def leave(code: int) -> None:

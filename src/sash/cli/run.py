@@ -25,7 +25,7 @@ from sash.cli.console import (
     stderr_console,
     stdout_console,
 )
-from sash.cli.opening import open_session, stop
+from sash.cli.opening import abandon, open_session, stop
 from sash.cli.options import Checkpoint, Packages, Policy, Prune, RefreshWhenIdle, Script, SharePredicates, Trigger
 from sash.cli.progress import showing_progress
 from sash.cli.script import one_line, place, read_script, rehearse, title
@@ -248,9 +248,13 @@ class ScriptRun:
         self._messages.print("Live; Ctrl-C ends. (--until-drained ends when everything has been read.)", style="dim")
         with stop_requested() as stopped:
             self._session.start(trigger)
-            with showing_progress(self._session, self._messages, "Live", answers=True):
-                while not (stopped.is_set() or self._session.wait(_LOOK_SECONDS)):
-                    pass
+            try:
+                with showing_progress(self._session, self._messages, "Live", answers=True):
+                    while not (stopped.is_set() or self._session.wait(_LOOK_SECONDS)):
+                        pass
+            except KeyboardInterrupt:
+                abandon()
+                raise
             stop(self._session, self._messages)
 
     def _failures(self) -> int:

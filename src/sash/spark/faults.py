@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 
-from sash.core.errors import CheckpointError, SashError
+from sash.core.errors import CheckpointError, SashError, SourceError
 
 # Data exceptions, and what raise_error raises.
 _OF_DATA = re.compile(r"SQLSTATE: (22|P0)")
 _UNREADABLE = re.compile(r"error while reading file (\S+?)\.?(?:\s|$)")
+# What Spark says of a query that has ended is around the reason.
+_ENDED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: (.*?)(?: SQLSTATE: XXKST)?$")
+_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
+_DISK_FULL = "No space left on device"
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+)(?::|$)")
 _OF_MACHINES = {
     "ImportError", "ModuleNotFoundError", "PySparkRuntimeError", "SystemExit", "KeyboardInterrupt",
@@ -45,13 +49,31 @@ def first_line(error: BaseException) -> str:
     if raised is not None:
         return raised.removeprefix("sash.core.errors.").partition(": ")[2] or raised
     lines = (_innermost(error) or text).splitlines()
-    return lines[0] if lines else type(error).__name__
+    return _ENDED.sub(r"\1", lines[0]) if lines else type(error).__name__
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Wherever in the error Spark says so."""
+    return _DISK_FULL in first_line(error) or _DISK_FULL in str(error)
+
+
+def disk_full(stream: str, *places: object) -> SourceError:
+    """Neither the source nor a query is to blame. Spark does not say which file it was, so the places are named."""
+    where = " or ".join(map(str, (*places, "spark.local.dir (its temporary files)")))
+    return SourceError(
+        f"stream '{stream}' stopped: Spark cannot write to {where}: {_DISK_FULL}; what was committed before is whole, "
+        "so the same command with its checkpoint goes on from it when there is space"
+    )
 
 
 def file_of(error: BaseException) -> str:
     """The file that Spark could not read, in parentheses; nothing where it does not say."""
     found = _UNREADABLE.search(str(error))
-    return "" if found is None else f" (file {found[1]})"
+    if found is None:
+        return ""
+    # Spark plans by what is there, also a micro-batch that it brings again.
+    gone = "; put it back before the next start, which goes on without it" if _GONE in str(error) else ""
+    return f" (file {found[1]}{gone})"
 
 
 def never_called_back(error: BaseException | None) -> bool:

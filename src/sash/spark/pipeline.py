@@ -23,7 +23,7 @@ from sash.core.time import Micros
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.pane_tables import PaneTable
-from sash.spark.faults import file_of, first_line, never_called_back
+from sash.spark.faults import disk_full, file_of, first_line, is_disk_full, never_called_back
 from sash.spark.jumps import Jumps, jumps
 from sash.spark.kept import is_local, rows_to_keep
 from sash.spark.lanes import PassProgram, quoted
@@ -197,6 +197,8 @@ class Pipeline:
         try:
             batch.selectExpr(f"max({quoted(self._stream.timestamp)})").collect()
         except Exception as error:
+            if is_disk_full(error):
+                raise disk_full(self._stream.name) from error
             raise SourceError(
                 f"stream '{self._stream.name}' cannot be read: {first_line(error)}{file_of(error)}"
             ) from error
@@ -214,6 +216,8 @@ class Pipeline:
         try:
             grouped.write.format("noop").mode("overwrite").save()
         except Exception as error:
+            if is_disk_full(error):
+                raise disk_full(self._stream.name) from error
             return first_line(error)
         return None
 

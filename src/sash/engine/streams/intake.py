@@ -1,11 +1,12 @@
 """Spark's query of one stream, from its start to its stop.
 
-A live one may begin anew on the way, under another limit of its source (input_limit.py). Spark plans a micro-batch
+A live one may begin anew on the way: under another limit of its source (input_limit.py), or because the clock that
+Spark waits by was set back (live.py). Spark plans a micro-batch
 when the one before it is done, and what is planned stays as it is. So the old query is stopped while the last
 micro-batch is still ours, committed and not yet handed back:
 
     Spark's thread    epoch 7 ─► relay: take it, commit it ── wait until the query is stopping ─► return, end
-    sash-limit                                             └─► stop it ······························· start ─► epoch 8
+    sash-renewal                                           └─► stop it ······························· start ─► epoch 8
 
 Nothing is lost or doubled, as after a crash: the new query goes on in the same checkpoint. If Spark did not come to
 note that epoch 7 was done, it brings it again, and it is skipped (running.py).
@@ -17,6 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from sash.core.errors import SashError, SourceError
 from sash.core.events import report
 from sash.engine.streams.relay import Relay
 from sash.engine.streams.running import RunningStream
-from sash.spark.faults import first_line
+from sash.spark.faults import disk_full, first_line, is_disk_full
 from sash.spark.limits import limit_option
 
 logger = logging.getLogger("sash.engine")
@@ -96,8 +98,12 @@ class Intake:
 
     def _told(self, error: Exception) -> SashError:
         """What went wrong, in our words."""
-        name = self.running.stream.name
-        return self._failure or self.running.error or SourceError(f"stream '{name}' stopped: {first_line(error)}")
+        name, known = self.running.stream.name, self._failure or self.running.error
+        if known is not None:
+            return known
+        if is_disk_full(error):
+            return disk_full(name, self._directory)
+        return SourceError(f"stream '{name}' stopped: {first_line(error)}")
 
     @property
     def failure(self) -> SashError | None:
@@ -135,32 +141,15 @@ class Intake:
         most = None if limit is None else limit.look()
         if most is None:
             return
-        renewal = threading.Thread(target=self._renew, args=(most,), name="sash-limit", daemon=True)
-        # Before it starts: as soon as it runs, the query may have ended.
-        self._renewal = renewal
-        renewal.start()
+        renewal = self._begin_renewal(partial(self._change_limit, most))
         while renewal.is_alive() and (self._query is None or self._query.isActive):
             time.sleep(_POLL_SECONDS)
 
-    def _renew(self, most: int) -> None:
-        """Stop the query and start it under another limit. A stream that is stopping, or has failed, needs none."""
-        with self._turn:
-            if not self.running.stopping and self._failure is None:
-                self._restart(most)
-
-    def _restart(self, most: int) -> None:
-        limit, old, began = self.running.input_limit, self._query, self._clock.now()
+    def _change_limit(self, most: int) -> None:
+        limit, began = self.running.input_limit, self._clock.now()
         assert limit is not None
         before = limit.most
-        try:
-            old.stop()
-            self._cut()
-            self._query = None
-            self._open(most)
-        except Exception as error:
-            name = self.running.stream.name
-            self._failure = error if isinstance(error, SashError) else SourceError(f"stream '{name}' stopped: {error}")
-            self._query = old
+        if not self._reopen(most):
             return
         limit.changed(most, self._clock.now() - began)
         self.running.runtime.statistics.limit_changes += 1
@@ -168,6 +157,44 @@ class Intake:
         told = "stream %(stream)s reads on with %(option)s = %(most)d to keep to max_lag; it was %(before)s"
         option = limit_option(stream.source)
         report(logger, logging.INFO, "limit.changed", told, stream=stream.name, option=option, most=most, before=before)
+
+    # -- beginning anew --------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Begin anew as it is, after the micro-batch in flight; Spark then plans the next one at once."""
+        if self._renewal is None or not self._renewal.is_alive():
+            limit = self.running.input_limit
+            self._begin_renewal(partial(self._reopen, None if limit is None else limit.most))
+
+    def _begin_renewal(self, change: Callable[[], object]) -> threading.Thread:
+        renewal = threading.Thread(target=self._take_turn, args=(change,), name="sash-renewal", daemon=True)
+        # Before it starts: as soon as it runs, the query may have ended.
+        self._renewal = renewal
+        renewal.start()
+        return renewal
+
+    def _take_turn(self, change: Callable[[], object]) -> None:
+        """A stream that is stopping, or has failed or ended, is not begun anew."""
+        with self._turn:
+            if not self.running.stopping and self._failure is None and self._query.isActive:
+                change()
+
+    def _reopen(self, most: int | None) -> bool:
+        """Stop the query and start it; whether that was possible."""
+        old = self._query
+        try:
+            # A micro-batch that Spark brings from now on comes again; holding it up would hold up the stop.
+            with self.running.between_batches():
+                self._cut()
+            old.stop()
+            self._query = None
+            self._open(most)
+        except Exception as error:
+            name = self.running.stream.name
+            self._failure = error if isinstance(error, SashError) else SourceError(f"stream '{name}' stopped: {error}")
+            self._query = old
+            return False
+        return True
 
 
 def progress(running: RunningStream) -> dict[str, Any]:

@@ -25,18 +25,24 @@ class Relay:
         self._target: tuple[RunningStream, Callable[[], int], Callable[[], None]] | None = (running, version, after)
 
     def __call__(self, rows: DataFrame, epoch: int) -> None:
-        if self._target is None:
-            raise SashError("the stream has been stopped")
-        running, version, after = self._target
+        running, _, after = self._forwarding()
         try:
-            running.on_batch(version, rows, epoch)
+            # Asked for when the stream has no other micro-batch in flight: it may have been cut while it waited.
+            running.on_batch(lambda: self._forwarding()[1](), rows, epoch)
         except Exception as error:
+            if self._target is None:
+                raise
             if not running.stopping:
                 report_broken_off(running.stream.name, epoch, error)
             if isinstance(error, SashError):
                 running.error = error
             raise
         after()
+
+    def _forwarding(self) -> tuple[RunningStream, Callable[[], int], Callable[[], None]]:
+        if self._target is None:
+            raise SashError("the stream has been stopped")
+        return self._target
 
     def cut(self) -> None:
         self._target = None

@@ -19,7 +19,7 @@ from sash.engine.records.checkpoint import Checkpoint
 from sash.engine.settings import duration
 from sash.engine.streams.input_limit import InputLimit
 from sash.engine.streams.intake import Intake, progress
-from sash.engine.streams.live import IdleWatch
+from sash.engine.streams.live import IdleWatch, MachineWatch
 from sash.engine.streams.running import RunningStream
 from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
 from sash.spark.limits import limit_option
@@ -43,7 +43,7 @@ class Runner:
         self._live: dict[str, Intake] = {}
         # How streams that are not live any more have ended.
         self._over: dict[str, StreamState] = {}
-        self._idle: IdleWatch | None = None
+        self._watches: list[IdleWatch | MachineWatch] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def is_running(self, stream: str) -> bool:
@@ -100,9 +100,19 @@ class Runner:
                 self._read_once(running)
                 running.finish()
                 self._over[running.stream.name] = StreamState(ENDED)
+        self._watch(streams)
+
+    def _watch(self, streams: list[RunningStream]) -> None:
+        self._end_watches()
+        self._watches.append(MachineWatch(list(self._live.values())))
         if any(running.stream.idle_after is not None for running in streams):
-            self._idle = IdleWatch(streams, self._clock, self._fail)
-            self._idle.start()
+            self._watches.append(IdleWatch(streams, self._clock, self._fail))
+        for watch in self._watches:
+            watch.start()
+
+    def _end_watches(self) -> None:
+        while self._watches:
+            self._watches.pop().stop()
 
     def _fail(self, stream: str, error: SashError) -> None:
         intake = self._live.get(stream)
@@ -195,9 +205,7 @@ class Runner:
         if any(intake.running.in_batch for intake in list(self._live.values())):
             threading.Thread(target=self.stop, name="sash-stop", daemon=True).start()
             return
-        if self._idle is not None:
-            self._idle.stop()
-            self._idle = None
+        self._end_watches()
         for stream, intake in list(self._live.items()):
             intake.stop()
             self._live.pop(stream, None)
