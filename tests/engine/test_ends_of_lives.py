@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from sash.engine.answers import outlet as outlets
+from sash.engine.answers.answer import Answer
 from sash.engine.answers.outlet import Outlet
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
@@ -18,14 +18,15 @@ from tests.support.threads import PATIENCE
 
 class Stuck:
     name = "stuck"
+    channel: str | None = None
 
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.has: list[Any] = []
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+    def write(self, answers: Sequence[Answer]) -> None:
         assert self.gate.wait(PATIENCE)
-        self.has.append(table["n"][0].as_py())
+        self.has += [each.table["n"][0].as_py() for each in answers]
 
 
 def test_no_micro_batch_waits_for_the_sink_of_a_query_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
 from sash.core.time import SECOND
+from sash.engine.answers.answer import Answer
 from sash.engine.answers.mailbox import Mailbox
 from sash.engine.answers.outlet import Outlet
 from sash.engine.reporting.metrics import exposition
@@ -147,8 +147,9 @@ class Memory:
     """A sink."""
 
     name = "memory"
+    channel: str | None = None
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+    def write(self, answers: Sequence[Answer]) -> None:
         return None
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from sash.core.faults import listening
 from sash.core.time import SECOND
+from sash.engine.answers.answer import Answer
 from sash.engine.answers.outlet import Outlet
 from sash.engine.records.history import CatalogHistory
 from sash.storage.archive import with_times
@@ -54,8 +54,9 @@ class Ill:
     """A sink that takes nothing: answers wait in the checkpoint."""
 
     name = "ill"
+    channel: str | None = None
 
-    def write(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+    def write(self, answers: Sequence[Answer]) -> None:
         raise OSError("not today")
 
 

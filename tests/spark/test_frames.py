@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sash.engine.answers.answer import Answer
 from sash.spark.frames import frame_of
 from sash.spark.sinks import to_frame
 
@@ -31,5 +32,6 @@ def test_a_table_without_rows_has_its_columns(spark: Any) -> None:
 
 def test_answers_behind_an_empty_one_are_there(spark: Any) -> None:
     times = [datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in range(3)]
-    answers = list(zip(times, [PIECE, PIECE.slice(0, 0), PIECE], strict=True))
-    assert to_frame(spark, answers, PIECE.schema).count() == 6
+    tables = [PIECE, PIECE.slice(0, 0), PIECE]
+    answers = [Answer("q", time, True, True, table) for time, table in zip(times, tables, strict=True)]
+    assert to_frame(spark, answers).count() == 6

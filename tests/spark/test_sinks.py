@@ -82,7 +82,7 @@ def test_an_answer_that_comes_again_replaces_what_spark_or_arrow_wrote(
 def test_what_was_half_written_is_not_read_and_goes(spark: Any, tmp_path: Path) -> None:
     place = tmp_path / f"as_of={START}"
     place.mkdir()
-    (place / ".part-0.parquet").write_bytes(b"half")
+    (place / ".part-0.parquet.draft").write_bytes(b"half")
     sink = Sink(spark, "parquet", {"path": tmp_path.as_uri()})
     sink.write([answer(1, pa.table({"v": [1]}))])
     assert [row.v for row in read(spark, tmp_path).collect()] == [1]

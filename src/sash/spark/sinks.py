@@ -28,12 +28,12 @@ from sash.spark.faults import first_line
 from sash.spark.frames import Answered, frame_of, instants, together
 from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector, option
 from sash.spark.neighbours import SINKS, activate, in_pool
+from sash.storage.files import drafted, remove
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 _KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")
 _NUMBER = "_sash_number"
-# Readers pass over names that begin with a dot.
-_PART, _HALF = "part-0.parquet", ".part-0.parquet"
+_PART = "part-0.parquet"
 _PLAIN = (
     pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean,
     pa.types.is_string, pa.types.is_binary, pa.types.is_date32, pa.types.is_timestamp,
@@ -98,11 +98,12 @@ class Sink:
             before = []
         except FileExistsError:
             before = os.listdir(place)
-        pq.write_table(answer.table, f"{place}/{_HALF}")
-        os.replace(f"{place}/{_HALF}", f"{place}/{_PART}")
+        # Readers pass over the draft, whose name begins with a dot.
+        with drafted(Path(place, _PART), durable=False) as file:
+            pq.write_table(answer.table, file)
         for name in before:
-            if name not in (_HALF, _PART):
-                os.unlink(f"{place}/{name}")
+            if name != _PART:
+                remove(Path(place, name))
 
     def _write(self, told: list[Answered]) -> None:
         if self._messages is not None:

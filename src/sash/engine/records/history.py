@@ -21,7 +21,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -254,9 +254,10 @@ def _subject(change: Change) -> tuple[str, ...] | None:
 
 
 def stream_change(stream: Stream) -> Change:
-    fields = {name: value for name, value in vars(stream).items() if name not in ("schema", "source")}
+    names = [field.name for field in fields(stream) if field.name not in ("schema", "source")]
     source = None if stream.source is None else {"format": stream.source.format, "options": dict(stream.source.options)}
-    return {"change": "create stream", **fields, "schema": _written(stream.schema), "source": source}
+    plain = {name: getattr(stream, name) for name in names}
+    return {"change": "create stream", **plain, "schema": _written(stream.schema), "source": source}
 
 
 def stream_of(change: Change) -> Stream:
