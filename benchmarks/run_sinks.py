@@ -1,4 +1,4 @@
-"""Answers a second into sinks: many queries write to Parquet, each to its own path, and to Kafka, all to one topic.
+"""Answers a second into sinks: many queries write to Parquet, each to its own path or all to one, and to Kafka.
 
     python -m benchmarks.run_sinks [--queries 100] [--seconds 400] [--json FILE]
 
@@ -27,7 +27,7 @@ from sash.core.clock import ManualClock
 from sash.engine.answers.query import Query
 from tests.support.kafka import JarsMissingError, broker, kafka_jars
 
-GROUPS, PER_SECOND, SECONDS_OF_A_FILE = 10, 100, 20
+GROUPS, PER_SECOND, SECONDS_OF_A_FILE = 10, 100, 50
 START, SECOND = 1_767_225_600_000_000, 1_000_000
 WriteTo = Callable[[Query], None]
 
@@ -92,7 +92,8 @@ def main() -> None:
         write_packets(directory / "few", SECONDS_OF_A_FILE)
         sinks: dict[str, WriteTo] = {
             "none": lambda query: None,
-            "parquet": lambda query: query.write_to("parquet", path=str(directory / "answers" / query.name)),
+            "parquet": lambda query: query.write_to("parquet", path=str(directory / "own" / query.name)),
+            "shared": lambda query: query.write_to("parquet", path=str(directory / "all"), shared="true"),
         }
         if address is not None:
             servers = {"kafka.bootstrap.servers": address}

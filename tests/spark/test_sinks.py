@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sash.core.errors import SashError
 from sash.core.time import SECOND, to_datetime
 from sash.engine.answers.answer import Answer
 from sash.spark.sinks import Sink
@@ -77,6 +79,30 @@ def test_an_answer_that_comes_again_replaces_what_spark_or_arrow_wrote(
         sink.write([answer(0, pa.table({"v": [value]}), rows)])
         by_arrow.write([answer(1, pa.table({"v": [0]}), rows)])
         assert sorted(row.v for row in read(spark, tmp_path / "out").collect()) == [0, value]
+
+
+def test_queries_share_a_path_and_each_replaces_its_own_answers(spark: Any, tmp_path: Path) -> None:
+    sink = Sink(spark, "parquet", {"path": str(tmp_path), "shared": "true"})
+
+    def told(query: str, second: int, value: int, **more: Any) -> Answer:
+        return replace(answer(second, pa.table({"v": [value], **more})), query=query)
+
+    def found() -> list[tuple[Any, ...]]:
+        rows = spark.read.option("mergeSchema", "true").parquet(str(tmp_path)).collect()
+        return sorted((row.query, row.as_of - START, row.v) for row in rows)
+
+    sink.write([told("a", 0, 1), told("b", 0, 2), told("b", 1, 3)])
+    assert found() == [("a", 0, 1), ("b", 0, 2), ("b", SECOND, 3)]
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2, "a file for each time"
+    # After a crash in another division, with a query of other columns.
+    sink.write([told("b", 0, 4)])
+    sink.write([told("b", 1, 5), told("c", 0, 6, more=["x"])])
+    assert found() == [("a", 0, 1), ("b", 0, 4), ("b", SECOND, 5), ("c", 0, 6)]
+    with pytest.raises(SashError, match="the sink adds a column query"):
+        sink.write([answer(2, pa.table({"query": ["mine"]}))])
+    for format, more in (("json", {}), ("parquet", {"compression": "gzip"})):
+        with pytest.raises(SashError, match="share a path only as Parquet files on a file system of this machine"):
+            Sink(spark, format, {"path": str(tmp_path), "shared": "true", **more})
 
 
 def test_what_was_half_written_is_not_read_and_goes(spark: Any, tmp_path: Path) -> None:

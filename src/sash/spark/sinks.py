@@ -2,8 +2,9 @@
 
 Formats with a path get a directory per answer, `as_of=MICROSECONDS` (of windows of rows, in it `rows=NUMBER`), which is
 written anew when an answer comes again after a crash; readers see `as_of` as a partition column. Parquet without
-options, on a file system of this machine, is written by Arrow. Kafka gets a message for each row (kafka.py). Other
-formats are appended to, with a column `as_of`: there an answer that comes again is written again.
+options, on a file system of this machine, is written by Arrow; there several queries may share a path, with a column
+`query`. Kafka gets a message for each row (kafka.py). Other formats are appended to, with a column `as_of`: there an
+answer that comes again is written again.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors.exceptions.captured import CapturedException
@@ -34,6 +37,10 @@ _FILES = ("parquet", "orc", "json", "csv", "text", "avro")
 _KNOWN = (*_FILES, "jdbc", "kafka", "delta", "iceberg", "console", "noop")
 _NUMBER = "_sash_number"
 _PART = "part-0.parquet"
+# One file for all queries of a path.
+_SHARED = "shared"
+# As many threads write files as there are cores: a hundred would mostly wait for each other.
+_WRITING = ThreadPoolExecutor(os.cpu_count() or 2, "sash-files")
 _PLAIN = (
     pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean,
     pa.types.is_string, pa.types.is_binary, pa.types.is_date32, pa.types.is_timestamp,
@@ -46,17 +53,23 @@ class Sink:
     def __init__(self, session: SparkSession, format: str, options: Mapping[str, str]) -> None:
         self._session = session
         self._format = format
-        self._options = {name: value for name, value in options.items() if name.lower() != "path"}
+        self._options = {name: value for name, value in options.items() if name.lower() not in ("path", _SHARED)}
         self._path = option(options, "path")
+        self._is_shared = str(option(options, _SHARED) or "").lower() == "true"
         self.name = format if self._path is None else f"{format} {self._path}"
         # Where answers have directories, which nobody else may write.
         self.place = None if self._path is None else os.path.normpath(self._path)
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
         _check_format(session, format)
         self._messages = MessageWriter(session, options) if format.lower() == KAFKA else None
-        self.channel = self.digest if self._messages is not None else None
+        self.channel = self.digest if self._messages is not None or self._is_shared else None
         if format.lower() in _FILES and self._path is None:
             raise SashError(f"write_to('{format}') needs a path: write_to('{format}', path='out')")
+        if self._is_shared and self._local is None:
+            raise SashError(
+                "queries share a path only as Parquet files on a file system of this machine, without other options: "
+                "write_to('parquet', path='out', shared='true')"
+            )
 
     @functools.cached_property
     def _local(self) -> Path | None:
@@ -72,6 +85,7 @@ class Sink:
             return
         # Directories are columns to whoever reads them.
         added = ["as_of", *(["rows"] if by_rows and self._path is not None else [])]
+        added += ["query"] if self._is_shared else []
         for name in added:
             if name in [each.lower() for each in names]:
                 raise SashError(
@@ -79,31 +93,36 @@ class Sink:
                 )
 
     def write(self, answers: Sequence[Answered]) -> None:
-        """Answers in order: of this sink's query, or of all queries that write to Kafka with the same options."""
+        """Answers in order: of this sink's query, or of all queries of the channel."""
         told = [answer for answer in answers if answer.table.num_rows]
         for names, by_rows in {(tuple(each.table.schema.names), each.rows is not None) for each in told}:
             self.check(names, by_rows)
-        if self._local is not None and all(_is_plain(each.table.schema) for each in told):
-            for each in told:
-                self._write_here(self._local, each)
+        if self._local is not None and (self._is_shared or all(_is_plain(each.table.schema) for each in told)):
+            _WRITING.submit(self._write_here, self._local, told).result()
         elif told:
             with in_pool(self._session, SINKS):
                 self._write(told)
 
-    def _write_here(self, root: Path, answer: Answered) -> None:
-        """A Parquet file by Arrow, which takes less than a millisecond for it. Spark takes ten."""
-        place = f"{root}/as_of={to_micros(answer.as_of)}" + ("" if answer.rows is None else f"/rows={answer.rows}")
-        try:
-            os.makedirs(place)
-            before = []
-        except FileExistsError:
-            before = os.listdir(place)
-        # Readers pass over the draft, whose name begins with a dot.
-        with drafted(Path(place, _PART), durable=False) as file:
-            pq.write_table(answer.table, file)
-        for name in before:
-            if name != _PART:
-                remove(Path(place, name))
+    def _write_here(self, root: Path, told: Sequence[Answered]) -> None:
+        """Parquet files by Arrow: mostly what the file system takes to create them. Spark takes ten times as long."""
+        alike: dict[Any, list[Answered]] = {}
+        for each in told:
+            alike.setdefault((each.as_of, each.rows), []).append(each)
+        for (as_of, rows), mine in alike.items():
+            place = Path(f"{root}/as_of={to_micros(as_of)}" + ("" if rows is None else f"/rows={rows}"))
+            try:
+                os.makedirs(place)
+                before = []
+            except FileExistsError:
+                before = os.listdir(place)
+            # The last one, if an answer comes twice.
+            table = _of_queries(mine, place if _PART in before else None) if self._is_shared else mine[-1].table
+            # Readers pass over the draft, whose name begins with a dot.
+            with drafted(place / _PART, durable=False) as file:
+                pq.write_table(table, file)
+            for name in before:
+                if name != _PART:
+                    remove(place / name)
 
     def _write(self, told: list[Answered]) -> None:
         if self._messages is not None:
@@ -125,6 +144,19 @@ class Sink:
         frame = frame_of(self._session, numbered).coalesce(1).sortWithinPartitions(*keys, _NUMBER).drop(_NUMBER)
         writer = frame.write.format(self._format).partitionBy(*keys).mode("overwrite")
         writer.option("partitionOverwriteMode", "dynamic").options(**self._options).save(path)
+
+
+def _of_queries(answers: Sequence[Answered], place: Path | None) -> pa.Table:
+    """Answers of several queries as of one time, and those of other queries that are in a place already."""
+    alike: dict[pa.Schema, list[Answered]] = {}
+    for each in {answer.query: answer for answer in answers}.values():
+        alike.setdefault(each.table.schema, []).append(each)
+    parts = [together(mine, {"query": pa.array([each.query for each in mine])}) for mine in alike.values()]
+    if place is not None:
+        known = pq.ParquetFile(place / _PART).read()
+        written = pa.array({each.query for each in answers})
+        parts.insert(0, known.filter(pc.invert(pc.is_in(known["query"], written))))
+    return pa.concat_tables(parts, promote_options="permissive")
 
 
 def _is_plain(schema: pa.Schema) -> bool:

@@ -165,6 +165,10 @@ class Outlet:
     def sink(self) -> str:
         return self._sink.name
 
+    @property
+    def channel(self) -> str | None:
+        return self._sink.channel
+
     def add(self, answer: Answer) -> Channel:
         """Put an answer into the line; the channel, which is to write it."""
         with self._channel.changed:

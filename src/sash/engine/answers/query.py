@@ -164,7 +164,8 @@ class Query:
     def write_to(self, format: str, **options: str) -> None:
         """Write each answer, or batch of changes, to a Spark sink from now on: `write_to("parquet", path="out")`.
 
-        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again. What cannot
+        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again; with
+        `shared="true"` those of several queries go there, with a column `query` (Parquet on a local disk). What cannot
         be written waits, in order, and is tried again (engine/answers/outlet.py); `error` and `stats()` say so.
         """
         from sash.spark.faults import first_line
@@ -173,17 +174,18 @@ class Query:
         sink = Sink(self._session.spark, format, options)
         if (columns := self._session.columns_of(self)) is not None:
             sink.check(*columns)
-        self._check_place(sink.place)
+        self._check_place(sink.place, sink.channel)
         unwritten = self._session.place_for_unwritten(self, sink.digest)
         self._write_into(Outlet(self.name, sink, unwritten, first_line, sink.place, self._session.channels))
 
-    def _check_place(self, place: str | None) -> None:
-        """Answers of two queries as of one time would replace each other."""
-        for other in list(self._session.queries.values()):
-            if other is not self and place is not None and place in [outlet.place for outlet in other._outlets]:
+    def _check_place(self, place: str | None, channel: str | None) -> None:
+        """Answers of two queries as of one time would replace each other, unless both share the path."""
+        others = [query for query in list(self._session.queries.values()) if query is not self and place is not None]
+        for other, outlet in ((query, outlet) for query in others for outlet in query._outlets):
+            if outlet.place == place and (channel is None or outlet.channel != channel):
                 raise SashError(
                     f"query '{other.name}' writes to '{place}' already, and each query needs a directory of its own: "
-                    f"write_to(.., path='{place}/{self.name}')"
+                    f"write_to(.., path='{place}/{self.name}'), or shared='true' for all of them"
                 )
 
     def _write_into(self, outlet: Outlet) -> None:
