@@ -110,7 +110,7 @@ def test_a_query_that_is_no_longer_in_the_script(sash, script, packets, tmp_path
     for _ in range(2):
         assert told in " ".join(sash("run", script(create + TOTALS), *options).stderr.split())
     pruned = sash("run", script(create + TOTALS), *options, "--prune")
-    assert "Dropped, since the script does not have them: more" in pruned.stderr and pruned.exit_code == 0
+    assert "Dropped, since the script does not have it: more" in pruned.stderr and pruned.exit_code == 0
     assert "not in the script" not in sash("run", script(create + TOTALS), *options).stderr
 
 

@@ -84,6 +84,12 @@ def test_any_other_address_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("address", ["file://state/dir", "file:///x#1", "file:///x?y"])
+def test_a_file_address_with_more_than_a_path_is_refused(address: str) -> None:
+    with pytest.raises(CheckpointError, match=r"names no directory of this machine: write file:///path"):
+        connect(checkpoint=address)
+
+
 def test_a_name_with_a_colon_is_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Checkpoint("state:1").close()

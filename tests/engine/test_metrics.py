@@ -166,7 +166,7 @@ def test_no_number_of_stats_is_left_out(tmp_path: Path) -> None:
         session.push("s", tuples(*((second, second % 2, second) for second in range(1, 13))))
         place = tmp_path / "archive"
         session.sql(f"CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec IN '{place}'")
-        totals._settle(None)
+        totals._settle(None, set())
         stats, text = session.stats(), session.metrics()
     facts = stats["queries"]["totals"]
     assert stats["queries"]["fails"]["error"] and stats["streams"]["s"]["pane_tables"][0]["tasks"]

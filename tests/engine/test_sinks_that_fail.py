@@ -40,6 +40,24 @@ def test_the_format_is_looked_up_at_once(spark: Any, tmp_path: Path) -> None:
         assert len(query.sinks()) == 3
 
 
+def test_queries_share_a_path_however_it_is_written(spark: Any, tmp_path: Path) -> None:
+    write(tuples(9, parts=2), tmp_path / "s")
+    with sash.connect(spark=spark) as session:
+        declare(session, tmp_path, "s")
+        text = "SELECT k, COUNT(*) AS n FROM s [WINDOW {} sec SLIDE 1 sec] GROUP BY k"
+        one, two, three = (session.register(text.format(size), name=f"q{size}") for size in (1, 2, 3))
+        one.write_to("parquet", path=str(tmp_path / "out"), shared="true")
+        two.write_to("parquet", path=f"{(tmp_path / 'out').as_uri()}/", shared="True")
+        with pytest.raises(sash.SashError, match=r"query 'q1' writes to .* or shared='true' for all of them"):
+            three.write_to("parquet", path=str(tmp_path / "out"))
+        session.run()
+        told = {query.name: sum(answer.table.num_rows for answer in query.answers()) for query in (one, two)}
+        found = spark.read.parquet(str(tmp_path / "out")).groupBy("query").count().collect()
+        assert {row["query"]: row["count"] for row in found} == told and one.error is None and two.error is None
+        times = {answer.as_of for query in (one, two) for answer in query.answers() if answer.table.num_rows}
+        assert len(list((tmp_path / "out").rglob("*.parquet"))) == len(times)
+
+
 def test_what_could_not_be_written_is_written_when_it_can(spark: Any, tmp_path: Path) -> None:
     write(tuples(9, parts=4), tmp_path / "s")
     out = tmp_path / "out"

@@ -100,6 +100,10 @@ def test_queries_share_a_path_and_each_replaces_its_own_answers(spark: Any, tmp_
     assert found() == [("a", 0, 1), ("b", 0, 4), ("b", SECOND, 5), ("c", 0, 6)]
     with pytest.raises(SashError, match="the sink adds a column query"):
         sink.write([answer(2, pa.table({"query": ["mine"]}))])
+    with pytest.raises(SashError, match="a query over a window of rows needs a path of its own"):
+        sink.write([answer(2, pa.table({"v": [1]}), rows=3)])
+    with pytest.raises(SashError, match="shared is 'true' or 'false', not 'yes'"):
+        Sink(spark, "parquet", {"path": str(tmp_path), "shared": "yes"})
     for format, more in (("json", {}), ("parquet", {"compression": "gzip"})):
         with pytest.raises(SashError, match="share a path only as Parquet files on a file system of this machine"):
             Sink(spark, format, {"path": str(tmp_path), "shared": "true", **more})

@@ -167,13 +167,16 @@ class Others:
         left = [query for query in self._queries.values() if self._session.queries.get(query.name) is query]
         if not left:
             return
-        names = ", ".join(query.name for query in left)
-        if self._prune:
-            for query in left:
-                query.drop()
-            messages.print(f"Dropped, since the script does not have them: {names}", style="dim")
-        else:
+        if not self._prune:
+            names = ", ".join(query.name for query in left)
             messages.print(f"Of the checkpoint, and not in the script: {names}. They go on; --prune drops them.")
+            return
+        for query in left:
+            try:
+                query.drop()
+                messages.print(f"Dropped, since the script does not have it: {query.name}", style="dim")
+            except CatalogError as error:
+                messages.print(f"Not dropped, though the script does not have it: {error}")
 
 
 # -- running -------------------------------------------------------------------------------------------

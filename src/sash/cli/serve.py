@@ -157,6 +157,7 @@ class _Serving:
     def _start(self, trigger: str | None) -> None:
         """All streams that have something to do."""
         self._tried |= set(self._session.unread)
+        self._has_ended = False
         if trigger is None:
             threading.Thread(target=self._drain, name="sash-drain", daemon=True).start()
         else:
@@ -164,10 +165,13 @@ class _Serving:
 
     def _start_new(self, trigger: str | None) -> None:
         """Start streams that have their first query now; others stop for a moment. A drained session reads no more."""
-        state = self._session.state().name
-        if state not in (IDLE, RUNNING) or (trigger is None and self._tried):
+        state, new = self._session.state().name, set(self._session.unread) - self._tried
+        if not new or (trigger is None and self._tried):
             return
-        if set(self._session.unread) <= self._tried:
+        if state not in (IDLE, RUNNING):
+            self._tried |= new
+            told = f"{', '.join(sorted(new))}: not started, since a stream has failed or ended; start the server again."
+            self._messages.print(told)
             return
         try:
             if state == RUNNING:
@@ -185,7 +189,7 @@ class _Serving:
 
     def _look(self) -> None:
         try:
-            if not self._has_ended and self._session.wait(0):
+            if self._tried and not self._has_ended and self._session.wait(0):
                 self._tell_end()
         except SashError as error:
             self._tell_failure(error)

@@ -464,7 +464,10 @@ class Session:
         return {"policy": self.policy, **schedule_report(self._streams, self._plans.joins, self._isolation)}
 
     def dashboard(self, port: int = 0) -> Dashboard:
-        """The live page of this session, on this machine only; the same one when asked again. Needs sash[server]."""
+        """The live page of this session, on this machine only; the same one when asked again.
+
+        It needs the packages of the server.
+        """
         self._home.check_open()
         with self._shared.lock:
             if self._dashboard is None or self._dashboard.wait(0):

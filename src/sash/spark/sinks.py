@@ -55,14 +55,14 @@ class Sink:
         self._format = format
         self._options = {name: value for name, value in options.items() if name.lower() not in ("path", _SHARED)}
         self._path = option(options, "path")
-        self._is_shared = str(option(options, _SHARED) or "").lower() == "true"
+        self._is_shared = _is_true(option(options, _SHARED))
         self.name = format if self._path is None else f"{format} {self._path}"
         # Where answers have directories, which nobody else may write.
         self.place = None if self._path is None else os.path.normpath(self._path)
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
         _check_format(session, format)
         self._messages = MessageWriter(session, options) if format.lower() == KAFKA else None
-        self.channel = self.digest if self._messages is not None or self._is_shared else None
+        self.channel = None if self._messages is None else self.digest
         if format.lower() in _FILES and self._path is None:
             raise SashError(f"write_to('{format}') needs a path: write_to('{format}', path='out')")
         if self._is_shared and self._local is None:
@@ -70,6 +70,9 @@ class Sink:
                 "queries share a path only as Parquet files on a file system of this machine, without other options: "
                 "write_to('parquet', path='out', shared='true')"
             )
+        if self._is_shared:
+            # However the path is written: one thread writes to it.
+            self.channel = self.place = str(self._local)
 
     @functools.cached_property
     def _local(self) -> Path | None:
@@ -86,6 +89,8 @@ class Sink:
         # Directories are columns to whoever reads them.
         added = ["as_of", *(["rows"] if by_rows and self._path is not None else [])]
         added += ["query"] if self._is_shared else []
+        if by_rows and self._is_shared:
+            raise SashError("a query over a window of rows needs a path of its own: leave out shared")
         for name in added:
             if name in [each.lower() for each in names]:
                 raise SashError(
@@ -121,7 +126,7 @@ class Sink:
             with drafted(place / _PART, durable=False) as file:
                 pq.write_table(table, file)
             for name in before:
-                if name != _PART:
+                if name != _PART and not (place / name).is_dir():
                     remove(place / name)
 
     def _write(self, told: list[Answered]) -> None:
@@ -156,7 +161,14 @@ def _of_queries(answers: Sequence[Answered], place: Path | None) -> pa.Table:
         known = pq.ParquetFile(place / _PART).read()
         written = pa.array({each.query for each in answers})
         parts.insert(0, known.filter(pc.invert(pc.is_in(known["query"], written))))
-    return pa.concat_tables(parts, promote_options="permissive")
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def _is_true(value: object) -> bool:
+    """Of an option that is true or false."""
+    if str(value).lower() not in ("true", "false", "none"):
+        raise SashError(f"shared is 'true' or 'false', not '{value}'")
+    return str(value).lower() == "true"
 
 
 def _is_plain(schema: pa.Schema) -> bool:
@@ -168,9 +180,8 @@ def _local_path(session: SparkSession, path: str) -> Path | None:
     """Where a path is on this machine's file system; None: Spark would take it to another one."""
     java: Any = session
     found = java._jvm.org.apache.hadoop.fs.Path(path)
-    if found.getFileSystem(java._jsc.hadoopConfiguration()).getScheme() != "file":
-        return None
-    return Path(found.toUri().getPath())
+    system = found.getFileSystem(java._jsc.hadoopConfiguration())
+    return Path(system.makeQualified(found).toUri().getPath()).resolve() if system.getScheme() == "file" else None
 
 
 def _check_format(session: SparkSession, format: str) -> None:

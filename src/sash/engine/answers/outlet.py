@@ -42,8 +42,8 @@ logger = logging.getLogger("sash.engine")
 # What may wait for a sink that fails, in answers and in bytes.
 WAITING_ANSWERS = 1_000
 WAITING_BYTES = 256 * 2**20
-# What a query has in one write, more or less: after a sink was away, writes are not larger than Spark likes.
-WRITTEN_BYTES = 8 * 2**20
+# What one write has at most, more or less: after a sink was away, more than that waits.
+WRITTEN_BYTES = 64 * 2**20
 # How long micro-batches wait for a sink, and how long a session that ends waits for one that writes nothing.
 PATIENCE_SECONDS = 10.0
 REGAINED = 0.1
@@ -158,8 +158,9 @@ class Outlet:
         # The write for several queries has failed, and this one's answers have not been written by themselves since.
         self._is_apart = False
         shared = {} if channels is None or sink.channel is None else channels
-        self._channel = shared.setdefault(sink.channel or "", Channel())
-        self._channel.enter(self)
+        # Who writes what is in line.
+        self.way = shared.setdefault(sink.channel or "", Channel())
+        self.way.enter(self)
 
     @property
     def sink(self) -> str:
@@ -171,31 +172,31 @@ class Outlet:
 
     def add(self, answer: Answer) -> Channel:
         """Put an answer into the line; the channel, which is to write it."""
-        with self._channel.changed:
+        with self.way.changed:
             if not self._closed:
                 self._waiting.add(answer)
-        return self._channel
+        return self.way
 
     def flush(self) -> None:
         """Try again what waits, and wait for it as long as the sink gets on."""
-        self._channel.flush()
+        self.way.flush()
 
     def drop(self) -> None:
         """The query is gone: one last try."""
-        self._channel.flush(keep=False)
-        with self._channel.changed:
+        self.way.flush(keep=False)
+        with self.way.changed:
             if len(self._waiting):
                 told = "query %(query)s is dropped with %(why)s"
                 report(logger, logging.ERROR, "sink.unwritten", told, query=self.query, why=str(self.error))
             self._waiting.forget()
             self._closed = True
-            self._channel.leave(self)
+            self.way.leave(self)
 
     # -- for the channel, which holds its lock ----------------------------------------------------------
 
-    def _unwritten(self) -> list[Answer]:
-        """What the next write may take."""
-        return [] if self._closed else self._waiting.first(WRITTEN_BYTES)
+    @property
+    def _waits(self) -> bool:
+        return len(self._waiting) > 0 and not self._closed
 
     def _wrote(self, number: int) -> None:
         self._written += number
@@ -273,7 +274,7 @@ class Channel:
     def begin(self) -> None:
         """Write what waits, beside the micro-batch."""
         with self.changed:
-            if self._worker is None and any(outlet._unwritten() for outlet in self._outlets):
+            if self._worker is None and any(outlet._waits for outlet in self._outlets):
                 self._worker = threading.Thread(target=self._work, name="sash-sink", daemon=True)
                 self._worker.start()
 
@@ -305,7 +306,7 @@ class Channel:
 
     def _report_stuck(self) -> None:
         for outlet in self._outlets:
-            if outlet._unwritten():
+            if outlet._waits:
                 told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
                 outlet._report(logging.ERROR, "sink.stuck", told)
 
@@ -330,12 +331,16 @@ class Channel:
     def _next(self) -> list[tuple[Outlet, list[Answer]]]:
         """The outlets of the next write with their answers: first those that can be written together."""
         with self.changed:
-            waiting = [(outlet, mine) for outlet in self._outlets if (mine := outlet._unwritten())]
-            together = [each for each in waiting if not each[0]._is_apart]
+            waiting = [outlet for outlet in self._outlets if outlet._waits]
             if not waiting:
                 self._is_behind = False
                 self._ends()
-            return together or waiting[:1]
+            chosen, room = list[tuple[Outlet, list[Answer]]](), WRITTEN_BYTES
+            for outlet in [outlet for outlet in waiting if not outlet._is_apart] or waiting[:1]:
+                if room > 0:
+                    chosen.append((outlet, outlet._waiting.first(room)))
+                    room -= sum(answer.table.nbytes for answer in chosen[-1][1])
+            return chosen
 
     def _failed(self, outlets: list[Outlet], error: Exception) -> None:
         with self.changed:

@@ -17,7 +17,7 @@ from sash.engine.answers.answer import Answer
 from sash.engine.answers.mailbox import WAIT, Mailbox, check_policy
 from sash.engine.answers.notebook.html import query_html
 from sash.engine.answers.notebook.plot import plot_answers
-from sash.engine.answers.outlet import NotKeptError, Outlet
+from sash.engine.answers.outlet import Channel, NotKeptError, Outlet
 from sash.engine.answers.subscription import Subscription
 from sash.engine.compiler import as_select
 from sash.language.roles import is_list, key_columns, value_columns
@@ -202,9 +202,12 @@ class Query:
         """Each sink of `write_to`: how much was written, how much waits, and why."""
         return [outlet.statistics() for outlet in self._outlets]
 
-    def _settle(self, patience: float | None) -> None:
-        """Sinks that failed get another chance; subscribers with a queue get what is in it."""
+    def _settle(self, patience: float | None, settled: set[Channel]) -> None:
+        """Sinks that failed get another chance, each channel once; subscribers with a queue get what is in it."""
         for outlet in self._outlets:
+            if outlet.way in settled:
+                continue
+            settled.add(outlet.way)
             try:
                 outlet.flush()
             except NotKeptError as error:

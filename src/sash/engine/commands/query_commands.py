@@ -14,6 +14,7 @@ from sash.core.errors import CheckpointError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import RowWindow
+from sash.engine.answers.outlet import Channel
 from sash.engine.answers.query import Query, deliver
 from sash.engine.commands.declare import check_name, check_same_query, checked_execution
 from sash.engine.commands.shared import Shared
@@ -274,8 +275,9 @@ class QueryCommands:
 
     def settle(self, patience: float | None = None) -> None:
         """Sinks that failed get another chance; subscribers with queues are waited for, at most for so many seconds."""
+        settled = set[Channel]()
         for handle in list(self._handles.values()):
-            handle._settle(patience)
+            handle._settle(patience, settled)
         for parting in self._partings:
             parting.join(patience)
         self._partings = [parting for parting in self._partings if parting.is_alive()]

@@ -43,8 +43,11 @@ def local_directory(path: str | Path) -> Path:
     found = _SCHEME.match(str(path))
     if found is None:
         return Path(path)
-    if found[1].lower() == "file":
-        return Path(unquote(urlsplit(str(path)).path))
+    address = urlsplit(str(path))
+    if address.scheme == "file" and address.netloc in ("", "localhost") and not (address.query or address.fragment):
+        return Path(unquote(address.path))
+    if address.scheme == "file":
+        raise CheckpointError(f"'{path}' names no directory of this machine: write file:///path, with three slashes")
     raise CheckpointError(
         f"a checkpoint is a directory of a file system, and '{path}' is on {found[1]}: give a path, or file:///path, "
         "that this machine and the executors share (a mounted volume, say)"

@@ -62,7 +62,7 @@ _NODES = (
 )  # fmt: skip
 
 
-# Joins of which only one side gives columns.
+# Joins of which only one side gives columns; those with a method (NATURAL) merge columns by themselves.
 _ONE_SIDED = ("SEMI", "ANTI")
 
 
@@ -151,7 +151,8 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
         _check(part, select.script)
         if isinstance(part, exp.Column):
             known.check(part, select.script)
-    _prefix_columns(tree, sources)
+    for query in tree.find_all(exp.Select):
+        _prefix_columns(query, sources)
     for query in tree.find_all(exp.Select):
         windows |= _narrowed(query, Sources(query, sources), windows)
         archives |= _probed(query, Sources(query, sources), archives)
@@ -161,18 +162,19 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     return StoredQuestion(write(tree), windows, tables, archives, sorting)
 
 
-def _prefix_columns(tree: exp.Expr, sources: Mapping[int, Source]) -> None:
+def _prefix_columns(tree: exp.Select, sources: Mapping[int, Source]) -> None:
     """Columns of one name that `*` stands for get the alias of their table as a prefix: for Spark they may be alike."""
-    joins = tree.args.get("joins") or [] if isinstance(tree, exp.Select) else []
+    joins = tree.args.get("joins") or []
     nodes = [tree.args["from_"].this, *(join.this for join in joins)] if joins else []
-    if not nodes or not all(id(node) in sources for node in nodes) or any(join.kind in _ONE_SIDED for join in joins):
+    one_sided = any(join.kind in _ONE_SIDED or join.args.get("method") for join in joins)
+    if not nodes or not all(id(node) in sources for node in nodes) or one_sided:
         return
-    merged = dict.fromkeys(column.name.lower() for join in joins for column in join.args.get("using") or ())
+    merged = {column.name.lower(): column.name for join in joins for column in join.args.get("using") or ()}
     # Each item, and the alias of its table where a star stands for it.
     listed: list[tuple[exp.Expr, str | None]] = []
     for item in tree.expressions:
         if isinstance(item, exp.Star):
-            listed += [(exp.column(name, quoted=True), None) for name in merged]
+            listed += [(exp.column(name, quoted=True), None) for name in merged.values()]
             listed += [each for node in nodes for each in _columns(node, sources) if each[0].name.lower() not in merged]
         elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
             mine = [node for node in nodes if node.alias.lower() == item.table.lower()]
