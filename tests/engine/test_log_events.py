@@ -15,7 +15,7 @@ import pytest
 
 import sash
 from sash.core.time import SECOND, to_datetime
-from sash.engine.answers.outlet import NotKeptError
+from sash.engine.answers.outlet import Channel, NotKeptError
 from sash.engine.periodic.jumped import Jumped, warn_of_jumps
 from sash.spark.session import check_borrowed
 from tests.engine.test_live_scheduling import FILES, SlowMachine, four_files, live
@@ -116,6 +116,7 @@ class Unstored:
     """What waits for a sink on a disk that is full."""
 
     sink = "parquet"
+    way = Channel()
 
     def flush(self) -> None:
         raise NotKeptError("no space left")
