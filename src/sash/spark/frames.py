@@ -36,7 +36,7 @@ def instants(answers: Sequence[Answered]) -> pa.Array:
     return pa.array([answer.as_of for answer in answers], INSTANT)
 
 
-def together(answers: Sequence[Answered], facts: Mapping[str, pa.Array]) -> pa.Table:
+def as_one_table(answers: Sequence[Answered], facts: Mapping[str, pa.Array]) -> pa.Table:
     """Their rows, one answer after the other, and behind them as columns what is known of each answer."""
     whole = pa.concat_tables([answer.table for answer in answers])
     of = np.repeat(np.arange(len(answers)), [answer.table.num_rows for answer in answers])

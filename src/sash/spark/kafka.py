@@ -24,7 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.core.errors import SashError, SourceError, nearest
 from sash.plan.expressions import quoted
-from sash.spark.frames import Answered, frame_of, instants, together
+from sash.spark.frames import Answered, as_one_table, frame_of, instants
 from sash.spark.lanes import CORRUPT_COLUMN
 
 KAFKA = "kafka"
@@ -172,7 +172,7 @@ class MessageWriter:
         identity = {"query": pa.array([each.query for each in answers]), "as_of": instants(answers)}
         if answers[0].rows is not None:
             identity["rows"] = pa.array([each.rows for each in answers])
-        table = together(answers, identity)
+        table = as_one_table(answers, identity)
         rows = np.concatenate([np.arange(answer.table.num_rows) for answer in answers])
         frame = frame_of(self._session, table.append_column(_ROW, pa.array(rows)))
         key = F.to_json(F.struct(*identity, F.col(_ROW).alias("row")))

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
 from sash.spark.faults import first_line
-from sash.spark.frames import Answered, frame_of, instants, together
+from sash.spark.frames import Answered, as_one_table, frame_of, instants
 from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector, option
 from sash.spark.neighbours import SINKS, activate, in_pool
 from sash.storage.files import drafted, remove
@@ -133,7 +133,7 @@ class Sink:
         if self._messages is not None:
             self._messages.write(told)
         elif self._path is None:
-            stamped = together(told, {"as_of": instants(told)})
+            stamped = as_one_table(told, {"as_of": instants(told)})
             writer = frame_of(self._session, stamped).write.format(self._format).mode("append")
             writer.options(**self._options).save()
         else:
@@ -143,7 +143,7 @@ class Sink:
         keys = {"as_of": instants(told).cast(pa.int64())}
         if told[0].rows is not None:
             keys["rows"] = pa.array([each.rows for each in told])
-        stamped = together(told, keys)
+        stamped = as_one_table(told, keys)
         numbered = stamped.append_column(_NUMBER, pa.array(range(stamped.num_rows)))
         # Rows stay in their order: Spark would sort them by directory, and leave those of one as it likes.
         frame = frame_of(self._session, numbered).coalesce(1).sortWithinPartitions(*keys, _NUMBER).drop(_NUMBER)
@@ -156,7 +156,7 @@ def _of_queries(answers: Sequence[Answered], place: Path | None) -> pa.Table:
     alike: dict[pa.Schema, list[Answered]] = {}
     for each in {answer.query: answer for answer in answers}.values():
         alike.setdefault(each.table.schema, []).append(each)
-    parts = [together(mine, {"query": pa.array([each.query for each in mine])}) for mine in alike.values()]
+    parts = [as_one_table(mine, {"query": pa.array([each.query for each in mine])}) for mine in alike.values()]
     if place is not None:
         known = pq.ParquetFile(place / _PART).read()
         written = pa.array({each.query for each in answers})
@@ -202,4 +202,4 @@ def _check_format(session: SparkSession, format: str) -> None:
 
 def to_frame(session: SparkSession, answers: Sequence[Answered]) -> DataFrame:
     """Answers one after the other, with a column `as_of`."""
-    return frame_of(session, together(answers, {"as_of": instants(answers)}))
+    return frame_of(session, as_one_table(answers, {"as_of": instants(answers)}))

@@ -103,7 +103,7 @@ class Waiting:
                 remove(path)
 
     def keep(self) -> None:
-        """Who still waits and has no file yet gets one, before the micro-batch is committed."""
+        """Store every answer that has no file yet, before the micro-batch is committed."""
         if self._directory is None or not self._line:
             return
         try:
@@ -134,7 +134,7 @@ class Waiting:
 class Outlet:
     """The line of a query before a sink. `why` puts an error into a line of text.
 
-    `place` is the sink's directory, if its answers have one to themselves. What is private here is the channel's too.
+    `place` is the sink's directory, if its answers have one to themselves.
     """
 
     def __init__(
@@ -149,14 +149,14 @@ class Outlet:
         """`channels`: those that sinks of other queries have, by name."""
         self.place = place
         self.query = query
-        self._sink = sink
+        self.writer = sink
         self._why = why
-        self._waiting = Waiting(query, directory)
+        self.line = Waiting(query, directory)
         self._written = 0
         self._error: str | None = None
         self._closed = False
         # The write for several queries has failed, and this one's answers have not been written by themselves since.
-        self._is_apart = False
+        self.is_apart = False
         shared = {} if channels is None or sink.channel is None else channels
         # Who writes what is in line.
         self.way = shared.setdefault(sink.channel or "", Channel())
@@ -164,17 +164,17 @@ class Outlet:
 
     @property
     def sink(self) -> str:
-        return self._sink.name
+        return self.writer.name
 
     @property
     def channel(self) -> str | None:
-        return self._sink.channel
+        return self.writer.channel
 
     def add(self, answer: Answer) -> Channel:
         """Put an answer into the line; the channel, which is to write it."""
         with self.way.changed:
             if not self._closed:
-                self._waiting.add(answer)
+                self.line.add(answer)
         return self.way
 
     def flush(self) -> None:
@@ -185,65 +185,65 @@ class Outlet:
         """The query is gone: one last try."""
         self.way.flush(keep=False)
         with self.way.changed:
-            if len(self._waiting):
+            if len(self.line):
                 told = "query %(query)s is dropped with %(why)s"
                 report(logger, logging.ERROR, "sink.unwritten", told, query=self.query, why=str(self.error))
-            self._waiting.forget()
+            self.line.forget()
             self._closed = True
             self.way.leave(self)
 
     # -- for the channel, which holds its lock ----------------------------------------------------------
 
     @property
-    def _waits(self) -> bool:
-        return len(self._waiting) > 0 and not self._closed
+    def waits(self) -> bool:
+        return len(self.line) > 0 and not self._closed
 
-    def _wrote(self, number: int) -> None:
+    def wrote(self, number: int) -> None:
         self._written += number
         if not self._closed:
-            self._waiting.leave(number)
-        self._is_apart = False
+            self.line.leave(number)
+        self.is_apart = False
         if self._error is not None and not self._closed:
-            self._report(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
+            self.tell(logging.INFO, "sink.again", "query %(query)s writes to %(sink)s again")
             self._error = None
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         if self._error is None:
             told = "query %(query)s cannot write to %(sink)s; its answers wait"
-            self._report(logging.ERROR, "sink.waiting", told, exception=True)
+            self.tell(logging.ERROR, "sink.waiting", told, exception=True)
         self._error = self._why(error)
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
         if self._closed:
             return
-        self._waiting.keep()
-        if self._waiting.is_too_long:
+        self.line.keep()
+        if self.line.is_too_long:
             self._give_up()
 
     def _give_up(self) -> None:
         self._closed = True
         self._error = self._error or "it takes answers more slowly than they come"
         told = "query %(query)s gives up its sink %(sink)s: too much waits"
-        self._report(logging.ERROR, "sink.given_up", told, waiting=len(self._waiting))
-        self._waiting.forget()
+        self.tell(logging.ERROR, "sink.given_up", told, waiting=len(self.line))
+        self.line.forget()
 
-    def _report(self, level: int, event: str, told: str, **fields: Any) -> None:
-        report(logger, level, event, told, query=self.query, sink=self._sink.name, **fields)
+    def tell(self, level: int, event: str, told: str, **fields: Any) -> None:
+        report(logger, level, event, told, query=self.query, sink=self.writer.name, **fields)
 
     @property
     def error(self) -> SashError | None:
         if self._error is None:
             return None
-        state = f"{len(self._waiting)} answers wait and are tried again"
+        state = f"{len(self.line)} answers wait and are tried again"
         if self._closed:
             state = f"given up after {self._written} answers, which are there without a hole; call write_to again"
-        return SashError(f"query '{self.query}' cannot write to {self._sink.name}: {self._error} ({state})")
+        return SashError(f"query '{self.query}' cannot write to {self.writer.name}: {self._error} ({state})")
 
     def statistics(self) -> dict[str, Any]:
         return {
-            "sink": self._sink.name,
+            "sink": self.writer.name,
             "written": self._written,
-            "waiting": len(self._waiting),
+            "waiting": len(self.line),
             "error": None if self.error is None else str(self.error),
         }
 
@@ -274,7 +274,7 @@ class Channel:
     def begin(self) -> None:
         """Write what waits, beside the micro-batch."""
         with self.changed:
-            if self._worker is None and any(outlet._waits for outlet in self._outlets):
+            if self._worker is None and any(outlet.waits for outlet in self._outlets):
                 self._worker = threading.Thread(target=self._work, name="sash-sink", daemon=True)
                 self._worker.start()
 
@@ -306,24 +306,24 @@ class Channel:
 
     def _report_stuck(self) -> None:
         for outlet in self._outlets:
-            if outlet._waits:
+            if outlet.waits:
                 told = "query %(query)s waits no longer for %(sink)s, which takes nothing"
-                outlet._report(logging.ERROR, "sink.stuck", told)
+                outlet.tell(logging.ERROR, "sink.stuck", told)
 
     def _keep(self) -> None:
         for outlet in self._outlets:
-            outlet._keep()
+            outlet.keep()
 
     def _work(self) -> None:
         """Until nothing waits or a write fails."""
         while writing := self._next():
             answers = [answer for _, mine in writing for answer in mine]
             try:
-                writing[0][0]._sink.write(answers)
+                writing[0][0].writer.write(answers)
                 with self.changed:
                     self._writes += 1
                     for outlet, mine in writing:
-                        outlet._wrote(len(mine))
+                        outlet.wrote(len(mine))
             except Exception as error:
                 self._failed([outlet for outlet, _ in writing], error)
                 return
@@ -331,22 +331,22 @@ class Channel:
     def _next(self) -> list[tuple[Outlet, list[Answer]]]:
         """The outlets of the next write with their answers: first those that can be written together."""
         with self.changed:
-            waiting = [outlet for outlet in self._outlets if outlet._waits]
+            waiting = [outlet for outlet in self._outlets if outlet.waits]
             if not waiting:
                 self._is_behind = False
                 self._ends()
             chosen, room = list[tuple[Outlet, list[Answer]]](), WRITTEN_BYTES
-            for outlet in [outlet for outlet in waiting if not outlet._is_apart] or waiting[:1]:
+            for outlet in [outlet for outlet in waiting if not outlet.is_apart] or waiting[:1]:
                 if room > 0:
-                    chosen.append((outlet, outlet._waiting.first(room)))
+                    chosen.append((outlet, outlet.line.first(room)))
                     room -= sum(answer.table.nbytes for answer in chosen[-1][1])
             return chosen
 
     def _failed(self, outlets: list[Outlet], error: Exception) -> None:
         with self.changed:
             for outlet in outlets:
-                outlet._failed(error)
-                outlet._is_apart = True
+                outlet.failed(error)
+                outlet.is_apart = True
             # The others come first the next time.
             self._outlets.sort(key=outlets.__contains__)
             self._ends()

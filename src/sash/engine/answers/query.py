@@ -302,10 +302,10 @@ class Query:
         return f"failed: {self.failure}" if self.failure else f"{self.answered} answers"
 
 
-Told = tuple[Query, Answer]
+Delivery = tuple[Query, Answer]
 
 
-def deliver(told: Sequence[Told]) -> None:
+def deliver(told: Sequence[Delivery]) -> None:
     """Hand a micro-batch's answers outward before its commit: to sinks, which write them together, then to subscribers.
 
     Raises what keeps an answer from a sink and from the checkpoint: the commit would say that the sink will have it.

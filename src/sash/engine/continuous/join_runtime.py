@@ -23,7 +23,7 @@ from sash.core.errors import CheckpointError
 from sash.core.time import Micros, to_datetime
 from sash.core.versions import RowVersions
 from sash.engine.answers.answer import Answer
-from sash.engine.answers.query import Query, Told, deliver
+from sash.engine.answers.query import Delivery, Query, deliver
 from sash.engine.continuous.beginnings import PlanPanes
 from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
 from sash.engine.continuous.join_layout import JoinLayout
@@ -199,7 +199,7 @@ class JoinRuntime(PlanRuntime):
 
     def _give(self, answers: Iterable[JoinAnswer], progress: PlanProgress, delivered: bool | None) -> None:
         """To the queries that are still registered; `delivered` as for readers, None where all this is known."""
-        failed, told = set(self._group.failed), list[Told]()
+        failed, told = set(self._group.failed), list[Delivery]()
         for each in answers:
             serial = int(each.query)
             self._last[serial] = each.table

@@ -12,7 +12,7 @@ from sash.core.errors import QueryFailedError
 from sash.core.events import report
 from sash.core.time import Micros, to_datetime
 from sash.engine.answers.answer import Answer
-from sash.engine.answers.query import Query, Told
+from sash.engine.answers.query import Delivery, Query
 from sash.engine.continuous.plan_runtime import Instants
 from sash.engine.continuous.sampling import Sampler
 from sash.plan.continuous import Node
@@ -29,16 +29,16 @@ class PlanReader:
         self._handle = handle
         self._sampler = None if sampling_of(plan) is None else Sampler(plan)
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Told]:
+    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Delivery]:
         """What is to be delivered. `delivered`: subscribers were told before, or have not come yet."""
-        known, told = instants.complete_from, list[Told]()
+        known, told = instants.complete_from, list[Delivery]()
         for as_of, table in self._answers(changes, instants):
             # Changes are of no window.
             complete = self._sampler is None or (known is not None and as_of >= known)
             told += self.tell(as_of, table, complete=complete, delivered=delivered)
         return told
 
-    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Told]:
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Delivery]:
         """One answer, or the changes up to a time."""
         handle = self._handle()
         if handle is None:

@@ -39,7 +39,7 @@ from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import BEGINNING, Micros
 from sash.core.versions import RowVersions
-from sash.engine.answers.query import Told, deliver
+from sash.engine.answers.query import Delivery, deliver
 from sash.engine.continuous.beginnings import Beginning, PlanPanes, Seen
 from sash.engine.continuous.view import Passing, View
 from sash.engine.observed import Observed
@@ -123,9 +123,9 @@ class Instants:
 class Reader(Protocol):
     """A query that has the plan."""
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Told]: ...
+    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Delivery]: ...
 
-    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Told]: ...
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Delivery]: ...
 
     def fail(self, why: str, *, reported: bool) -> None: ...
 

@@ -21,7 +21,7 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import Micros
-from sash.engine.answers.query import Told, deliver
+from sash.engine.answers.query import Delivery, deliver
 from sash.engine.continuous.plan_runtime import PlanProgress, PlanRuntime, no_tables
 from sash.engine.overfull import USUAL, Most, too_many_values
 from sash.operators.set_windows import SetWindows
@@ -115,7 +115,7 @@ class SetRuntime(PlanRuntime):
 
     def _give(self, counts: pa.Table | None, progress: PlanProgress, *, delivered: bool | None) -> None:
         """To all who ask; `delivered` as for readers, None where all this is known."""
-        known, told = progress.complete_from(self._reaches), list[Told]()
+        known, told = progress.complete_from(self._reaches), list[Delivery]()
         for as_of, table in self._answers(counts, progress):
             self._last = table
             complete = known is not None and as_of >= known
