@@ -163,16 +163,22 @@ def test_streams_start_with_their_first_queries(packets: Path, tmp_path: Path) -
         assert client.get("/api/queries/of_other/answers").json()[0]["rows"] == [{"n": 29_001}]
         write(packets, "second", range(31, 62))
         until(lambda: client.get("/api/queries/of_s").json()["answers"] == 2)
+        (packets / "third.parquet").write_bytes(b"no Parquet")
+        until(lambda: client.get("/api/health").status_code == 503)
         code, said = ended(process, signal.SIGTERM)
-        assert code == 0 and "No query is registered yet; the first one starts its streams." in said
+        assert code == 1 and "No query is registered yet; the first one starts its streams." in said
+        assert "The server goes on with what is there" in said
 
 
-def test_half_sent_requests_do_not_stop_the_stream(script: Path, packets: Path) -> None:
-    """A process may have 1,024 descriptors, and 1,200 clients without a token hold connections open."""
+@pytest.mark.parametrize("clients", [1_200, pytest.param(5_000, marks=pytest.mark.deep)])
+def test_half_sent_requests_do_not_stop_the_stream(script: Path, packets: Path, clients: int) -> None:
+    """A process may have 1,024 descriptors, and more clients without a token hold connections open."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, min(most, 2 * clients)), most))
     with serving(script, "--token", "secret", descriptors=1_024) as (process, client), ExitStack() as opened:
         client.headers["Authorization"] = "Bearer secret"
         until(lambda: client.get("/api/queries/totals").json()["answers"])
-        for _ in range(1_200):
+        for _ in range(clients):
             idle = opened.enter_context(closing(socket.create_connection(("127.0.0.1", client.base_url.port))))
             # The server may have closed it already, to make room for another.
             with suppress(ConnectionError):

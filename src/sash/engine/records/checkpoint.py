@@ -28,7 +28,7 @@ from sash.storage.fence import Fence
 from sash.storage.files import damaged, remove, unsealed, write_facts
 from sash.storage.window_files import WindowFiles
 
-FORMAT = 5
+FORMAT = 6
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
