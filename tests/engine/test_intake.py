@@ -6,7 +6,8 @@ Spark is played here by a thread that plans a micro-batch, writes down which, ha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,6 +102,11 @@ class Running:
         with self._lock:
             self.stopping = refuse
 
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        with self._lock:
+            yield
+
     def on_batch(self, version: Callable[[], int], rows: range, epoch: int) -> None:
         with self._lock:
             if self.stopping:
@@ -108,6 +114,7 @@ class Running:
             if epoch < len(self.taken):
                 self.skipped += 1
                 return
+            version()
             assert epoch == len(self.taken)
             self.taken.append(rows)
             self.input_limit.has_news = True
