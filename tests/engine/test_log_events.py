@@ -116,7 +116,7 @@ class Unstored:
     """What waits for a sink on a disk that is full."""
 
     sink = "parquet"
-    way = Channel()
+    channel = Channel()
 
     def flush(self) -> None:
         raise NotKeptError("no space left")

@@ -158,39 +158,35 @@ class Outlet:
         # The write for several queries has failed, and this one's answers have not been written by themselves since.
         self.is_apart = False
         shared = {} if channels is None or sink.channel is None else channels
-        # Who writes what is in line.
-        self.way = shared.setdefault(sink.channel or "", Channel())
-        self.way.enter(self)
+        # The channel writes what is in line.
+        self.channel = shared.setdefault(sink.channel or "", Channel())
+        self.channel.enter(self)
 
     @property
     def sink(self) -> str:
         return self.writer.name
 
-    @property
-    def channel(self) -> str | None:
-        return self.writer.channel
-
     def add(self, answer: Answer) -> Channel:
         """Put an answer into the line; the channel, which is to write it."""
-        with self.way.changed:
+        with self.channel.changed:
             if not self._closed:
                 self.line.add(answer)
-        return self.way
+        return self.channel
 
     def flush(self) -> None:
         """Try again what waits, and wait for it as long as the sink gets on."""
-        self.way.flush()
+        self.channel.flush()
 
     def drop(self) -> None:
         """The query is gone: one last try."""
-        self.way.flush(keep=False)
-        with self.way.changed:
+        self.channel.flush(keep=False)
+        with self.channel.changed:
             if len(self.line):
                 told = "query %(query)s is dropped with %(why)s"
                 report(logger, logging.ERROR, "sink.unwritten", told, query=self.query, why=str(self.error))
             self.line.forget()
             self._closed = True
-            self.way.leave(self)
+            self.channel.leave(self)
 
     # -- for the channel, which holds its lock ----------------------------------------------------------
 

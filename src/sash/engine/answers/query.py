@@ -182,7 +182,7 @@ class Query:
         """Answers of two queries as of one time would replace each other, unless both share the path."""
         others = [query for query in list(self._session.queries.values()) if query is not self and place is not None]
         for other, outlet in ((query, outlet) for query in others for outlet in query._outlets):
-            if outlet.place == place and (channel is None or outlet.channel != channel):
+            if outlet.place == place and (channel is None or outlet.writer.channel != channel):
                 raise SashError(
                     f"query '{other.name}' writes to '{place}' already, and each query needs a directory of its own: "
                     f"write_to(.., path='{place}/{self.name}'), or shared='true' for all of them"
@@ -205,9 +205,9 @@ class Query:
     def _settle(self, patience: float | None, settled: set[Channel]) -> None:
         """Sinks that failed get another chance, each channel once; subscribers with a queue get what is in it."""
         for outlet in self._outlets:
-            if outlet.way in settled:
+            if outlet.channel in settled:
                 continue
-            settled.add(outlet.way)
+            settled.add(outlet.channel)
             try:
                 outlet.flush()
             except NotKeptError as error:
