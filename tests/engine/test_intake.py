@@ -21,6 +21,8 @@ from sash.core.clock import ManualClock
 from sash.core.errors import SashError, SourceError
 from sash.engine.statistics import StreamStatistics
 from sash.engine.streams.intake import Intake
+from sash.engine.streams.runner import Runner
+from sash.engine.streams.states import FAILED, RUNNING, STOPPED
 
 
 class Disk:
@@ -67,6 +69,9 @@ class Query:
         self.isActive = False
         self._thread.join()
 
+    def exception(self) -> Exception | None:
+        return self._error
+
     def awaitTermination(self) -> None:  # noqa: N802
         self._thread.join()
         if self._error is not None:
@@ -76,12 +81,13 @@ class Query:
 class Running:
     """Takes each epoch once, as a stream does."""
 
-    stream = SimpleNamespace(name="s", source=Source("parquet", {"path": "x"}))
+    stream = SimpleNamespace(name="s", source=Source("parquet", {"path": "x"}), directory="s", idle_after=None)
+    is_streaming, in_batch, at_start, interval = True, False, True, 1.0
 
     def __init__(self, disk: Disk, limits: list[int | None], forgets: Callable[[], bool] = lambda: False) -> None:
         self.disk, self.forgets = disk, forgets
         self.pipeline = self
-        self.input_limit = Limits(limits)
+        self.input_limit: Limits | None = Limits(limits)
         self.runtime = SimpleNamespace(statistics=StreamStatistics())
         self.error: SashError | None = None
         self.stopping = False
@@ -92,11 +98,15 @@ class Running:
         self.in_epoch: Callable[[int], None] = lambda epoch: None
         self._lock = threading.Lock()
 
-    def start(self, relay: Callable[[Any, int], None], directory: Path, trigger: str | None, most: int) -> Query:
+    def start(self, relay: Callable[[Any, int], None], directory: Path, trigger: str | None, most: int | None) -> Query:
+        most = 3 if most is None else most
         self.starts.append(most)
         if len(self.starts) == self.fails_at:
             raise SourceError("the directory has gone")
         return Query(self.disk, most, relay, self.forgets)
+
+    def begin(self) -> None:
+        """There is nothing to register."""
 
     def refuse_batches(self, refuse: bool) -> None:
         with self._lock:
@@ -117,7 +127,8 @@ class Running:
             version()
             assert epoch == len(self.taken)
             self.taken.append(rows)
-            self.input_limit.has_news = True
+            if self.input_limit is not None:
+                self.input_limit.has_news = True
             self.runtime.statistics.micro_batches += 1
         self.in_epoch(epoch)
 
@@ -239,3 +250,19 @@ def test_an_error_of_a_micro_batch_is_ours() -> None:
     until(lambda: not intake.is_active)
     with pytest.raises(SashError, match="the third is too much"):
         intake.wait()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_stop_does_not_hide_a_failure_that_nobody_has_asked_about(fails: bool) -> None:
+    running, runner = Running(Disk(1_000_000), []), Runner(None, ManualClock(), lambda: 0)
+
+    def in_epoch(epoch: int) -> None:
+        if epoch == 2 and fails:
+            raise SashError("the third is too much")
+
+    running.in_epoch = in_epoch
+    runner.start([running], "1 second")  # type: ignore[list-item]
+    until(lambda: len(running.taken) > 2 and (runner.state_of("s").name != RUNNING or not fails))
+    runner.stop()
+    state = runner.state_of("s")
+    assert (state.name, str(state.error)) == ((FAILED, "the third is too much") if fails else (STOPPED, "None"))

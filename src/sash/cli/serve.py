@@ -5,8 +5,8 @@
     Spark's own     micro-batches
 
 The address is taken before Spark starts: a port in use is told at once. A stream starts with its first query, which may
-come over HTTP. A stream that fails does not end the server,
-which goes on answering from what is there, and says so (/api/health); the exit code says it in the end.
+come over HTTP. A stream that fails does not end the server, which goes on answering from what is there, and says so
+(/api/health); the exit code says it in the end.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class _Serving:
             self._messages.print("No query is registered yet; the first one starts its streams.", style="dim")
         while not self._stopped.wait(_LOOK_SECONDS):
             self._start_new(trigger)
-            if trigger is not None:
-                self._look()
+            self._look(trigger)
+        self._look(trigger)
         stop(self._session, self._messages)
         return INPUT_ERROR if self._session.state().name == FAILED else DONE
 
@@ -187,9 +187,10 @@ class _Serving:
         except SashError as error:
             self._tell_failure(error)
 
-    def _look(self) -> None:
+    def _look(self, trigger: str | None) -> None:
+        """Tell how live streams have ended; a drain tells that itself."""
         try:
-            if self._tried and not self._has_ended and self._session.wait(0):
+            if trigger is not None and self._tried and not self._has_ended and self._session.wait(0):
                 self._tell_end()
         except SashError as error:
             self._tell_failure(error)
@@ -200,4 +201,5 @@ class _Serving:
             self._messages.print("The streams have ended; what they left can be asked. Ctrl-C ends.", style="dim")
 
     def _tell_failure(self, error: SashError) -> None:
-        print_error(stderr_console(), f"{error}\nThe server goes on with what is there; Ctrl-C ends.")
+        then = "" if self._stopped.is_set() else "\nThe server goes on with what is there; Ctrl-C ends."
+        print_error(stderr_console(), f"{error}{then}")

@@ -207,9 +207,11 @@ class Runner:
             return
         self._end_watches()
         for stream, intake in list(self._live.items()):
+            # Of one that has failed nobody may have asked yet: the failure must be there when somebody does.
+            before = self.state_of(stream)
             intake.stop()
             self._live.pop(stream, None)
-            self._over[stream] = StreamState(STOPPED)
+            self._over[stream] = before if before.name == FAILED else StreamState(STOPPED)
             report(logger, logging.INFO, "stream.stopped", "stream %(stream)s has stopped", **progress(intake.running))
 
     def close(self) -> None:
