@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 
@@ -159,6 +160,15 @@ class DeclaredArchive:
         return self.source.lower() == source.lower()
 
 
+class Route(StrEnum):
+    """Which runtime answers a query. It is decided once (engine/route.py), and stored with the query."""
+
+    PANES = "panes"
+    JOINED_PANES = "joined panes"
+    SETS = "sets"
+    CHANGES = "changes"
+
+
 @dataclass(frozen=True)
 class RegisteredQuery:
     """`serial` is the catalog's version that it came with: it tells a query from an earlier one of the same name.
@@ -182,10 +192,11 @@ class RegisteredQuery:
     tables: tuple[str, ...] = ()
     measurements: tuple[tuple[str, str, float], ...] = ()
     state: str = ""
+    route: Route = Route.PANES
 
     @property
     def is_continuous(self) -> bool:
-        return bool(self.streams)
+        return self.route is not Route.PANES
 
     def reads(self, stream: str) -> bool:
         return stream.lower() in (name.lower() for name in self.streams or (self.stream,))

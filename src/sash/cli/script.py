@@ -152,9 +152,10 @@ class Rehearsal:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
             case RegisterQuery(name=name, select=select) if is_continuous(select):
-                self.explained[name] = explain_continuous(unmeasured(select, self.catalog, self.execution))
-                streams = streams_of(bind_continuous(select, self.catalog))
-                self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams))
+                decision = unmeasured(select, self.catalog, self.execution)
+                self.explained[name] = explain_continuous(decision)
+                streams, route = streams_of(decision.written), decision.route
+                self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams, route=route))
             case CreateTable():
                 table = Table(statement.name, statement.schema, statement.key, statement.retroactive)
                 self.catalog.add_table(table)

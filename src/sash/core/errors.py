@@ -10,12 +10,22 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# Codes of refusals: the SELECT would have to be registered; a stream would have to store its rows.
+NEEDS_REGISTRATION, NEEDS_KEEP = "needs-registration", "needs-keep"
 # A statement may be one long line.
 _WIDEST = 400
 
 
 class SashError(Exception):
     """The root of all errors that Sash raises on purpose."""
+
+
+class RefusalError(SashError):
+    """Why a query that is understood cannot be answered. `word` is the word of the query that is at fault, if any."""
+
+    def __init__(self, reason: str, word: str = "") -> None:
+        super().__init__(reason)
+        self.word = word
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,10 @@ class CqlError(SashError):
                               ^
     """
 
-    def __init__(self, reason: str, text: str = "", span: Span | None = None) -> None:
+    def __init__(self, reason: str, text: str = "", span: Span | None = None, code: str = "") -> None:
+        """`code` is for programs, where a refusal has one: what the reason says is for people alone."""
         self.reason = reason
+        self.code = code
         self.text = text
         self.span = span
         self.line: int | None = None

@@ -8,7 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
-from sash.core.errors import CqlError, NotSupportedError, SashError, Span
+from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError, RefusalError, Span
 from sash.core.time import Micros, format_duration
 from sash.core.window import Window
 from sash.language import (
@@ -93,16 +93,18 @@ class CompiledQuery:
         """Refuse what cannot be answered before anything is stored for it."""
         for leaf in self.leaves:
             if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
-                raise SashError("FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW")
+                reason = "FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW"
+                raise RefusalError(reason, "FREQUENT")
         for finisher in self.finishers:
             served = finisher.filter is not None and self.synopsis in (None, "running", "interval")
             exact = all(refusal("interval", partial) is None for partial in finisher.readings[0].partials)
             if finisher.query.approximate and not (served and exact):
-                raise SashError(
+                reason = (
                     "HAVING APPROX needs a condition that an index serves, COUNT, SUM (of whole numbers), MAX or MIN "
                     "compared with a constant, over GROUP BY and a window without LAG, and aggregates that an interval "
                     "synopsis holds; leave out APPROX"
                 )
+                raise RefusalError(reason, "APPROX")
         if self.synopsis is not None:
             check_synopsis(self.synopsis, self.readings)
 
@@ -126,8 +128,8 @@ def compile_select(
     compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
     try:
         compiled.check()
-    except SashError as error:
-        raise CqlError(str(error), select.script, _word(select, str(error))) from None
+    except RefusalError as error:
+        raise CqlError(str(error), select.script, _place(select, error.word)) from None
     return compiled
 
 
@@ -136,7 +138,7 @@ def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
     try:
         return compile_select(select, catalog, "(one-time)", one_time=True)
     except CqlError as error:
-        if "REGISTER QUERY" in error.reason or not _can_be_registered(select, catalog):
+        if error.code == NEEDS_REGISTRATION or not _can_be_registered(select, catalog):
             raise
         way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
         raise with_way_out(error, way_out) from None
@@ -150,9 +152,9 @@ def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> Co
         try:
             return compile_stored(select, catalog, mark)
         except CqlError as other:
-            if _stores_nothing(select, catalog):
-                raise _with_keep(error, other) from None
-            raise
+            if not _stores_nothing(select, catalog):
+                raise
+            raise (with_way_out(error, other.reason) if other.code == NEEDS_KEEP else error) from None
 
 
 def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
@@ -160,7 +162,7 @@ def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQu
     for reading in question.windows.values():
         why = why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
         if why is not None:
-            raise CqlError(why, select.script, reading.at)
+            raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
     return question
 
 
@@ -169,11 +171,6 @@ def _stores_nothing(select: Select, catalog: Catalog) -> bool:
     names = {name.lower() for name in stream_names(select)}
     kept = [stream.keep for stream in catalog.streams if stream.name.lower() in names]
     return bool(kept) and not any(kept)
-
-
-def _with_keep(error: CqlError, other: CqlError) -> CqlError:
-    """Where no stream stores its rows, what would be possible if one did."""
-    return with_way_out(error, other.reason) if "KEEP" in other.reason else error
 
 
 def _can_be_registered(select: Select, catalog: Catalog) -> bool:
@@ -189,14 +186,10 @@ def with_way_out(error: CqlError, way_out: str) -> CqlError:
     return CqlError(f"{error.reason}; {way_out}", error.text, error.span)
 
 
-def _word(select: Select, reason: str) -> Span:
-    """The word that a refusal speaks of first, as far as it stands in the SELECT; else the SELECT's own."""
-    words = [word for word in ("FREQUENT", "APPROX", "UNBOUNDED", "PARTITION") if word in reason]
-    for word in words:
-        place = select.text.upper().find(word)
-        if place >= 0:
-            return Span(select.span.start + place, select.span.start + place + len(word))
-    return Span(select.span.start, select.span.start + len("SELECT"))
+def _place(select: Select, word: str) -> Span:
+    """Where a word stands in a SELECT; where it does not, the word SELECT itself."""
+    place = max(0, select.text.upper().find(word))
+    return Span(select.span.start + place, select.span.start + place + len(word if place else "SELECT"))
 
 
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:

@@ -18,10 +18,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sash.core.errors import SashError
+from sash.core.errors import RefusalError
 from sash.synopses.accelerator import refusal
 from sash.synopses.partials import Partial
 from sash.synopses.readings import Reading
+from sash.synopses.sketches import SKETCHES
 
 # Panes, read as `basic` ones are, by a job where they are (STORED IN CLUSTER).
 CLUSTER = "cluster"
@@ -53,27 +54,33 @@ class Load:
 def check_synopsis(kind: str, readings: Iterable[Reading]) -> None:
     """Refuse a kind that the user insists on and that cannot work; the message says why."""
     if kind not in KINDS:
-        raise SashError(f"unknown synopsis '{kind}'; known: {', '.join(KINDS)}")
+        raise RefusalError(f"unknown synopsis '{kind}'; known: {', '.join(KINDS)}")
     if kind == CLUSTER:
         _check_cluster(list(readings))
         return
     for reading in readings:
         if kind != "basic" and (reading.table.partition or reading.window.unbounded):
             what = "PARTITION BY" if reading.table.partition else "UNBOUNDED"
-            raise SashError(f"{_an(kind)} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}")
+            reason = f"{_an(kind)} synopsis cannot answer {what} windows: leave out SYNOPSIS {kind.upper()}"
+            raise RefusalError(reason, what.split()[0])
         for partial in reading.partials:
             if (why := refusal(kind, partial)) is not None:
-                raise SashError(f"{_an(kind)} synopsis cannot answer this query: {why}; SYNOPSIS AUTO finds one")
+                word = "APPROX" if partial.kind in SKETCHES else ""
+                raise RefusalError(
+                    f"{_an(kind)} synopsis cannot answer this query: {why}; SYNOPSIS AUTO finds one", word
+                )
 
 
 def _check_cluster(readings: list[Reading]) -> None:
     for reading in readings:
         if reading.table.by_rows:
-            raise SashError("STORED IN CLUSTER is for windows of time: ROWS are numbered in this process; leave it out")
+            reason = "STORED IN CLUSTER is for windows of time: ROWS are numbered in this process; leave it out"
+            raise RefusalError(reason)
         if reading.window.unbounded:
-            raise SashError("STORED IN CLUSTER is for windows with an end: UNBOUNDED ones would keep every file")
+            reason = "STORED IN CLUSTER is for windows with an end: UNBOUNDED ones would keep every file"
+            raise RefusalError(reason, "UNBOUNDED")
     if not any(reading.table.keys for reading in readings):
-        raise SashError("STORED IN CLUSTER is for many groups, and this query has one; leave it out")
+        raise RefusalError("STORED IN CLUSTER is for many groups, and this query has one; leave it out")
 
 
 def _an(kind: str) -> str:

@@ -60,16 +60,6 @@ _JOIN = "join-"
 _SET = "set-"
 
 
-def is_group(state: str) -> bool:
-    """Whether a query is answered from the synopses of a group, by the name of its directory."""
-    return state.startswith(_JOIN)
-
-
-def is_indexed(state: str) -> bool:
-    """Whether a set operation is answered from an index, by the name of its directory."""
-    return state.startswith(_SET)
-
-
 @dataclass(frozen=True)
 class Joined:
     """What a group needs of its query: `groups` is how many it is expected to have."""

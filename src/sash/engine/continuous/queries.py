@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery
+from sash.catalog import Catalog, RegisteredQuery, Route
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, NotSupportedError, SashError
 from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
@@ -22,7 +22,8 @@ from sash.engine.answers.query import Query
 from sash.engine.compiler import as_select
 from sash.engine.continuous.join_layout import JoinLayout
 from sash.engine.continuous.plan_runtime import PlanRuntime
-from sash.engine.continuous.plans import ContinuousQuery, Joined, Plans, is_group, is_indexed
+from sash.engine.continuous.plans import ContinuousQuery, Joined, Plans
+from sash.engine.route import route
 from sash.language import Select, bind_continuous
 from sash.plan.choice import Choice, best_plans, choose, considered
 from sash.plan.continuous import Map, Node, streams_of
@@ -33,8 +34,6 @@ from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
 from sash.plan.strategies import AUTO, UPA
 from sash.plan.streams import is_stream, sampling_of
 from sash.sharing.choose_join import JoinLoad
-from sash.storage.window.keys import can_be_indexed
-from sash.synopses.answers import Finisher
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class Decision:
     statistics: Statistics
     execution: str
     current: Statistics
+    route: Route
     like: str | None = None
     # Of an aggregate over a join: what its group keeps, who else is in it, or who is in another one and why.
     joined: Joined | None = None
@@ -62,37 +62,26 @@ class Decision:
 def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
     """What would be decided before any tuple has come."""
     written, known = bind_continuous(select, catalog), Statistics()
-    joined, indexed = _joined(written, execution), _indexed(written, execution)
-    if indexed is not None:
-        return Decision(written, _only(written), known, execution, known, indexed=indexed)
-    if joined is None:
-        return Decision(written, choose(written, known, execution), known, execution, known)
+    way = route(written, execution)
+    if way is Route.SETS:
+        return Decision(written, _only(written), known, execution, known, way, indexed=windowed_set(written))
+    if way is Route.CHANGES:
+        return Decision(written, choose(written, known, execution), known, execution, known, way)
+    joined = _joined(written)
     layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
-    return Decision(written, choose(written, known, UPA), known, execution, known, group=layout)
+    return Decision(written, choose(written, known, UPA), known, execution, known, way, group=layout)
 
 
 def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
     """The aggregate over a join that a query of a group is."""
-    found = joined_aggregate(bind_continuous(as_select(text), catalog))
+    return _joined(bind_continuous(as_select(text), catalog))
+
+
+def _joined(written: Node) -> JoinedAggregate:
+    """What a query asks of its group."""
+    found = joined_aggregate(written)
     assert found is not None
     return found
-
-
-def _joined(written: Node, execution: str) -> JoinedAggregate | None:
-    """What a query asks of a group, if it may be in one: a strategy that is insisted on is that of its own plan."""
-    joined = joined_aggregate(written) if execution in (AUTO, UPA) else None
-    return joined if joined is not None and Finisher(joined.query).is_simple else None
-
-
-def _indexed(written: Node, execution: str) -> WindowedSet | None:
-    """What a query asks of a set-valued index, if one may answer it: the same rule as for groups over a join.
-
-    An approximate answer comes from an index in any case: no strategy has another way.
-    """
-    asked = windowed_set(written)
-    if asked is None or (asked.groups is None and execution not in (AUTO, UPA)):
-        return None
-    return asked if can_be_indexed(asked.type) else None
 
 
 def _only(written: Node) -> Choice:
@@ -173,7 +162,7 @@ class ContinuousQueries:
                 written = bind_continuous(select, self._catalog)
                 twin = self._twin(written, execution)
                 known = Statistics.of(twin.measurements) if twin else self._measured(streams_of(written))
-            if _indexed(written, execution) is None:
+            if route(written, execution) is not Route.SETS:
                 self._prepared.append((written, known, best_plans(written, known)))
 
     def _choose(self, written: Node, known: Statistics, execution: str) -> Choice:
@@ -192,11 +181,10 @@ class ContinuousQueries:
         same = before if before and before.text == wanted.text else None
         decided = self._decide(select, wanted.execution, same)
         strategy = decided.choice.strategy
-        found = ContinuousQuery(wanted.name, decided.choice.plan, wanted.serial, strategy)
-        if decided.joined is not None:
-            found = replace(found, joined=replace(decided.joined, text=wanted.text))
-        elif decided.indexed is not None:
-            found = replace(found, indexed=decided.indexed)
+        joined = None if decided.joined is None else replace(decided.joined, text=wanted.text)
+        found = ContinuousQuery(
+            wanted.name, decided.choice.plan, wanted.serial, strategy, joined=joined, indexed=decided.indexed
+        )
         if same is not None and same.execution == strategy:
             found = replace(found, state=same.state)
         else:
@@ -209,6 +197,7 @@ class ContinuousQueries:
             execution=strategy,
             measurements=decided.statistics.measurements,
             state=found.state,
+            route=decided.route,
         )
         self._compiled[query], self._written[query] = found, decided.written
         return query
@@ -251,7 +240,7 @@ class ContinuousQueries:
         for state in self._states(query):
             return f"{', '.join(self._those_of(state))}: {self._plans.why_not(state, joined)}"
         for other in self._catalog.queries:
-            if is_group(other.state) and _skeleton(self._as_written(other)) == joined.query.skeleton:
+            if other.route is Route.JOINED_PANES and _skeleton(self._as_written(other)) == joined.query.skeleton:
                 return f"{other.name}: other columns of it are computed, and what is computed may fail"
         return None
 
@@ -259,18 +248,21 @@ class ContinuousQueries:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
         written = bind_continuous(select, self._catalog)
         twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
-        joined = _joined(written, execution) if twin is None or is_group(twin.state) else None
-        if joined is not None:
-            known = current if before is None else Statistics.of(before.measurements)
+        if twin is not None and execution not in (AUTO, twin.execution):
+            twin = None
+        way = route(written, execution) if twin is None else twin.route
+        if way is Route.JOINED_PANES:
+            joined, known = _joined(written), current if before is None else Statistics.of(before.measurements)
             asked = Joined(joined, select.text, _groups(joined, known))
-            return Decision(written, self._choose(written, known, UPA), known, execution, current, joined=asked)
-        indexed = _indexed(written, execution) if twin is None or is_indexed(twin.state) else None
-        if indexed is not None:
-            return Decision(written, _only(written), current, execution, current, indexed=indexed)
-        if twin is None or execution not in (AUTO, twin.execution):
-            return Decision(written, self._choose(written, current, execution), current, execution, current)
+            return Decision(written, self._choose(written, known, UPA), known, execution, current, way, joined=asked)
+        if way is Route.SETS:
+            indexed = windowed_set(written)
+            return Decision(written, _only(written), current, execution, current, way, indexed=indexed)
+        if twin is None:
+            return Decision(written, self._choose(written, current, execution), current, execution, current, way)
         known = Statistics.of(twin.measurements)
-        return Decision(written, self._choose(written, known, twin.execution), known, execution, current, twin.name)
+        choice = self._choose(written, known, twin.execution)
+        return Decision(written, choice, known, execution, current, way, twin.name)
 
     def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
         """A registered query with the same plan as it was written, and a strategy that would do."""
@@ -309,14 +301,13 @@ class ContinuousQueries:
         """A query with its plan; CheckpointError where what is stored for it is of another plan."""
         if query not in self._compiled:
             written = bind_continuous(as_select(query.text), self._catalog)
-            indexed = windowed_set(written) if is_indexed(query.state) else None
-            known = Statistics.of(query.measurements)
+            known, joined = Statistics.of(query.measurements), None
+            indexed = windowed_set(written) if query.route is Route.SETS else None
             plan = written if indexed is not None else optimise(written, known, query.execution)
-            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, indexed=indexed)
-            if is_group(query.state):
-                joined = joined_query(self._catalog, query.text)
-                groups = _groups(joined, known)
-                found = replace(found, joined=Joined(joined, query.text, groups))
+            if query.route is Route.JOINED_PANES:
+                asked = _joined(written)
+                joined = Joined(asked, query.text, _groups(asked, known))
+            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, joined, indexed)
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "

@@ -27,7 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.catalog import DeclaredArchive, RegisteredQuery, Source, StoredIndex, Stream, Table
+from sash.catalog import DeclaredArchive, RegisteredQuery, Route, Source, StoredIndex, Stream, Table
 from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.core.faults import around
@@ -205,9 +205,17 @@ def _apply(change: Change, queries: dict[str, RegisteredQuery]) -> None:
         for names in ("streams", "tables"):
             fields[names] = tuple(fields.get(names, ()))
         fields["measurements"] = tuple(map(tuple, fields.get("measurements", ())))
+        fields["route"] = Route(fields["route"]) if "route" in fields else _earlier_route(fields["state"])
         queries[change["name"].lower()] = RegisteredQuery(**fields)
     elif change["change"] == "drop query":
         queries.pop(change["name"].lower(), None)
+
+
+def _earlier_route(state: str) -> Route:
+    """The route of a query that was registered before routes were stored: its directory's name says it."""
+    named = {"join-": Route.JOINED_PANES, "set-": Route.SETS}
+    usual = Route.CHANGES if state else Route.PANES
+    return next((route for start, route in named.items() if state.startswith(start)), usual)
 
 
 def without_undone(changes: list[Change]) -> list[Change]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sash.core.errors import CqlError
+from sash.core.errors import NEEDS_REGISTRATION, CqlError
 from sash.language.reading.places import output_of, window_clause
 from sash.language.reading.statements import Select
 
@@ -15,9 +15,9 @@ def refuse_outputs(select: Select, *, periodic: bool) -> None:
         if clause is not None and (clause.kind != "rstream" or clause.restore or clause.distinct is not None):
             where = "a query that is answered from panes" if periodic else "a one-time query"
             reason = f"{clause.title}(..) speaks of changes, and {where} has none: REGISTER QUERY a continuous one"
-            raise CqlError(reason, select.script, clause.at)
+            raise CqlError(reason, select.script, clause.at, NEEDS_REGISTRATION)
     for table in select.tree.find_all(exp.Subquery):
         window = window_clause(table)
         if window is not None:
             reason = "a window on a sub-query is over its results as they come: REGISTER QUERY a continuous query"
-            raise CqlError(reason, select.script, window.span)
+            raise CqlError(reason, select.script, window.span, NEEDS_REGISTRATION)
