@@ -1,6 +1,7 @@
 """`sash run` and `sash demo` on Spark, in this process and as processes that signals end."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -143,10 +144,11 @@ def test_the_demo_ends_by_itself(sash):
 
 
 @contextmanager
-def live(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+def live(*arguments: object, start_new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
     """`sash run --json`, and nothing more of it when the test is over."""
     command = [sys.executable, "-c", "from sash.cli import main; main()", "run", "--json", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=start_new_session, **pipes) as process:
         try:
             yield process
         finally:
@@ -211,6 +213,22 @@ def test_the_same_command_after_sigkill_and_its_end_by_sigterm(live_run):
         process.terminate()
         rest, told = process.communicate(timeout=LIMIT)
     assert (process.returncode, rest, told) == (0, "", "")
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(900)
+def test_sigterm_to_all_processes_of_the_group(live_run):
+    """As systemd and `timeout` send it. Spark's own process ends as well, before the stream can be stopped or after."""
+    data, command = live_run
+    with live(*command, start_new_session=True) as process:
+        assert answers_until(process, 5) == totals(5)
+        os.killpg(process.pid, signal.SIGTERM)
+        _, told = process.communicate(timeout=LIMIT)
+    assert "Traceback" not in told and told.count("error:") == process.returncode
+    assert process.returncode == 0 or "Spark ended before the streams were stopped" in told, told
+    write(data, "1", range(8, 13))
+    with live(*command) as process:
+        assert {**totals(5), **answers_until(process, 10)} == totals(5, 10)
 
 
 @pytest.mark.deep

@@ -74,7 +74,8 @@ def arrivals(plan: Node, tuples: Tuples, low: int, high: int) -> dict[int, Arriv
 def epochs(plan: Node, tuples: Tuples, cuts: list[int], strategy: str = "upa") -> Iterator[tuple[Changes, int, int]]:
     stage, state, low = Stage(plan, 3, strategy), State(), 0
     for high in cuts:
-        changes, state = stage.step(state, arrivals(plan, tuples, low, high), low, high, {})
+        arrived = arrivals(plan, tuples, low, high)
+        changes, state = stage.step(state, arrived, low, high, {}, begins=begins(tuples, high))
         yield changes, low, high
         low = high
 

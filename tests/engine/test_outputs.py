@@ -189,22 +189,54 @@ NOTHING = {
     " WHERE a.k = b.v GROUP BY a.k",
     "total": "SELECT COUNT(*) AS n FROM s [RANGE 4 sec SLIDE 2 sec] a, s [RANGE 4 sec SLIDE 2 sec] b WHERE a.k = b.v",
     "total_of_plan": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100) a",
+    "passes": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100) a"
+    " HAVING COUNT(*) < 2",
+    "fails": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM s [RANGE 4 sec SLIDE 2 sec] WHERE v > 100) a"
+    " HAVING COUNT(*) > 0",
 }
 
 
 def test_every_kind_of_query_answers_at_the_first_multiple(spark: Any, tmp_path: Path) -> None:
-    """Also with nothing to say, and that once; an aggregate without GROUP BY has a row over nothing."""
+    """Also with nothing to say, and that once; an aggregate without GROUP BY has a row over nothing.
+
+    So does a query that comes later, to a plan that others have, and after a restart.
+    """
+
+    def answers_of(session: sash.Session) -> dict[str, list[tuple[float, list[dict[str, Any]]]]]:
+        return {
+            name: [((to_micros(each.as_of) - START) / SECOND, each.table.to_pylist()) for each in query.answers()]
+            for name, query in session.queries.items()
+        }
+
     write_rows(tmp_path / "rows", 0, [(second + 0.5, second, second + 50) for second in range(3, 8)])
     with sash.connect(spark=spark, policy="conservative", checkpoint=tmp_path / "state") as session:
         create(session, tmp_path / "rows")
-        queries = {name: session.register(text, name=name) for name, text in NOTHING.items()}
+        for name, text in NOTHING.items():
+            session.register(text, name=name)
         session.run()
-        answers = {
-            name: [((to_micros(each.as_of) - START) / SECOND, each.table.to_pylist()) for each in query.answers()]
-            for name, query in queries.items()
-        }
+        answers = answers_of(session)
+        for name, text in NOTHING.items():
+            session.register(text, name=f"{name}_later")
+        write_rows(tmp_path / "rows", 1, [(second + 0.5, second, second + 50) for second in range(8, 10)])
+        session.run()
+        answers_after = answers_of(session)
+    with sash.connect(spark=spark, checkpoint=tmp_path / "state") as session:
+        restarted = answers_of(session)
+        write_rows(tmp_path / "rows", 2, [(10.5, 10, 60)])
+        session.run()
+        at_end = answers_of(session)
     # Panes answer while tuples are in the window, whatever WHERE says.
     assert answers.pop("aggregate") == [(4, []), (6, []), (8, [])]
-    for name in ("total", "total_of_plan"):
+    for name in ("total", "total_of_plan", "passes"):
         assert answers.pop(name) == [(multiple, [{"n": 0}]) for multiple in (4, 6, 8)], name
     assert answers == {name: [(4, [])] for name in answers}
+    for name in NOTHING:
+        later, others = answers_after[f"{name}_later"], answers_after[name]
+        if name in answers:
+            # A join that others have is answered at once, as of the last multiple.
+            assert (later, others) == ([(8 if name == "groups" else 10, [])], answers[name]), name
+        else:
+            assert later[-1] == others[-1] and later[-1][0] == 10, name
+    for name, after in answers_after.items():
+        assert restarted[name] and restarted[name] == after[-len(restarted[name]) :], name
+        assert name.removesuffix("_later") not in answers or at_end[name] == restarted[name], name

@@ -9,12 +9,9 @@ from sash.core.changes import NEVER, Changes
 from sash.core.window import TimeWindow
 from sash.engine.continuous.sampling import Sampler
 from sash.engine.explaining.explain_continuous import explain_plan
-from sash.plan.continuous import Aggregated, Filter, GroupBy, Map
-from sash.plan.expressions import Call, Field, Literal
 from sash.plan.outputs import ISTREAM, Deltas, Sampled
 from tests.support.plans import window
 
-SUM = Aggregated("sum", "sum", "S.a", pa.int64())
 RELATION = Sampled(window("S", TimeWindow(20)), 10)
 
 
@@ -59,17 +56,6 @@ def test_the_first_answer_is_not_given_again_after_a_restart() -> None:
         assert answered(answered_before, changes(), 21, 99) == []
         waiting.stand(changes(), 19, begins=10)
         assert answered(waiting, changes(), 20, 99) == [(20, [])]
-
-
-def test_an_aggregate_without_keys_has_a_row_over_nothing() -> None:
-    grouped = GroupBy(window("S", TimeWindow(20)), (), (Aggregated("n", "count", None, pa.int64()), SUM))
-    twice = Call("multiply", (Field("n", pa.int64()), Literal(2, pa.int64())), pa.int64())
-    plan = Sampled(Map(grouped, (("twice", twice), ("sum", Field("sum", pa.int64())))), 10)
-    ((at, first),) = Sampler(plan).answers(Changes.none(plan.schema), -(2**62), 25, 10)
-    assert at == 20 and first.to_pylist() == [{"twice": 0, "sum": None}]
-    having = Sampled(Filter(grouped, Call("gt", (Field("n", pa.int64()), Literal(0, pa.int64())), pa.bool_())), 10)
-    ((at, first),) = Sampler(having).answers(Changes.none(having.schema), -(2**62), 25, 10)
-    assert at == 20 and first.to_pylist() == []
 
 
 def test_a_query_goes_on_from_the_rows_that_stand() -> None:

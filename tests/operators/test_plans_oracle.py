@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.versions import RowVersions
-from sash.core.window import RowWindow, TimeWindow
+from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.plan.continuous import (
     Aggregated,
     BaseWindow,
     Column,
     Distinct,
+    Filter,
     GroupBy,
     Intersection,
     Join,
@@ -34,9 +35,11 @@ from sash.state import Chunk, State
 from sash.state.chunk import tuples_of
 from tests.support.examples import examples
 from tests.support.plans import (
+    INT,
     TABLES,
     dense_tuples,
     dense_updates,
+    less,
     plans,
     table_plans,
     tuples,
@@ -78,8 +81,12 @@ def run(
     late: int = 0,
     strategy: str = "upa",
     tables: Versions | None = None,
+    over_nothing: bool = False,
 ) -> list[tuple[int, int, int, tuple[object, ...]]]:
-    """All changes up to END. Tuples arrive in the micro-batch in which the watermark is `late` behind them."""
+    """All changes up to END. Tuples arrive in the micro-batch in which the watermark is `late` behind them.
+
+    `over_nothing`: aggregates without GROUP BY are to have a row before they have a tuple.
+    """
     stage, state, found, low = Stage(plan, 3, strategy), State(), [], 0
     schemas = [window.schema for window in windows(plan)]
     for high in [*sorted(set(cuts)), END]:
@@ -91,7 +98,9 @@ def run(
             arrived[place] = Arrivals(
                 pa.table(columns, schema=schema), np.array([ts for ts, _ in batch], dtype=np.int64)
             )
-        changes, state = stage.step(state, arrived, low, high, needed(tables or {}, low, high))
+        stamps = [ts for each in inputs for ts, _ in each if ts < high and over_nothing]
+        begins = min(stamps) - 1 if stamps else None
+        changes, state = stage.step(state, arrived, low, high, needed(tables or {}, low, high), begins=begins)
         assert all(low <= ts < high for ts in changes.ts.tolist()) and changes.ids.shape[1] == 0
         found += listed(changes)
         state, low = restored(state), high
@@ -111,6 +120,30 @@ def test_a_plan_gives_the_definitions_answer_at_every_instant(strategy: str, dat
     for now in range(END):
         assert view(changes, now) == answer(plan, inputs, now), f"at {now}"
     assert Counter(changes) == Counter(run(plan, inputs, [], strategy=strategy))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(st.data())
+@settings(max_examples=examples(60))
+def test_an_aggregate_without_keys_has_a_row_over_nothing_from_the_first_tuple_on(
+    strategy: str, data: st.DataObject
+) -> None:
+    length = data.draw(st.sampled_from([1, 3, FOREVER]))
+    counted = Filter(window("S", TimeWindow(length)), less("S.a", data.draw(st.integers(0, 3))))
+    calls = (Aggregated("n", "count", None, INT), Aggregated("total", "sum", "S.b", INT))
+    plan: Node = GroupBy(counted, (), calls)
+    least = data.draw(st.integers(0, 4))
+    plan = Filter(plan, less("n", least)) if least else plan
+    inputs = [data.draw(tuples)]
+    cuts = data.draw(st.lists(st.integers(1, END - 1), max_size=6), label="cuts")
+    changes = run(plan, inputs, cuts, strategy=strategy, over_nothing=True)
+    check_net(changes)
+    first = min((ts for ts, _ in inputs[0]), default=END)
+    for now in range(END):
+        values = [b for _, b in answer(counted, inputs, now).elements()]
+        known = [value for value in values if value is not None]
+        row = (len(values), sum(known) if known else None)
+        assert view(changes, now) == Counter([row] if now >= first and (not least or row[0] < least) else []), now
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

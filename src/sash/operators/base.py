@@ -15,11 +15,15 @@ from sash.state.state import Working
 
 @dataclass(frozen=True)
 class Epoch:
-    """The instants to process: low <= t < high; of a join's results a share, where several tasks find them."""
+    """The instants to process: low <= t < high; of a join's results a share, where several tasks find them.
+
+    `begins`: the first tuple of all streams comes after this. None before there is one, or where nobody asks.
+    """
 
     low: int
     high: int
     share: Share = WHOLE
+    begins: int | None = None
 
 
 class Operator(Protocol):

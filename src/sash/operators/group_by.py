@@ -5,8 +5,8 @@
     space   keys and arguments of the live tuples, and a row per group
 
 Every arrival and expiry may change a group's row: what comes out is the old row taken back and the new one, once per
-instant and only if they differ. A group without tuples has no row; an aggregate without GROUP BY has one from its
-first tuple on.
+instant and only if they differ. A group without tuples has no row. An aggregate without GROUP BY has one from its first
+tuple on; under SLIDE from the first tuple of the streams on, since the next multiple is answered by a row over nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sash.core.changes import NEVER, Changes
 from sash.operators.base import Epoch
 from sash.operators.identities import Identities
 from sash.operators.keys import dense_codes
-from sash.operators.lifetimes import Lifetimes, lifetimes
+from sash.operators.lifetimes import Lifetimes, in_sequence, lifetimes
 from sash.operators.replay_kernels import ADD, MAX, MIN, Int64s, _kernel_replay, _kernel_replay_moments
 from sash.operators.single import lifted, partials_of, ranked_values
 from sash.operators.stateless import columns_of
@@ -103,16 +103,33 @@ class GroupByOp:
         buffer = self._storing.open(state)
         arrived = inputs[0].with_rows(inputs[0].rows.select(self._needed))
         alive = lifetimes(buffer, arrived)
-        shown = [*Fifo(state.chunks(self._shown)).tuples(), Changes.none(self.schema)][0]
+        shown, begun = self._standing(arrived, state, epoch)
         codes, standing = self._codes(alive.tuples.rows, shown.rows)
         happening = instants(codes, alive, epoch)
-        found = Changes.none(self.schema)
+        found = begun
         if len(happening.ends):
             rows, present, _ = self._rows(happening, alive.tuples.rows, TupleLeaves(alive.tuples.rows))
-            found = self._replaced(happening, rows, present, shown, standing, state)
+            found = in_sequence([begun, self._replaced(happening, rows, present, shown, standing, state)])
         alive.settle(buffer, epoch.high - 1)
         self._storing.close(state, buffer)
+        return self._named(found, state)
+
+    def _named(self, found: Changes, state: Working) -> Changes:
         return self._identities.named(found, state) if self.width else found
+
+    def _standing(self, arrived: Changes, state: Working, epoch: Epoch) -> tuple[Changes, Changes]:
+        """The rows that stand, and a row over nothing that appears in this epoch, before any tuple."""
+        none = Changes.none(self.schema)
+        shown = [*Fifo(state.chunks(self._shown)).tuples(), none][0]
+        if self._keys or len(shown) or epoch.begins is None:
+            return shown, none
+        at, first = max(epoch.begins + 1, epoch.low), int(arrived.ts.min(initial=epoch.high))
+        if at >= first:
+            return shown, none
+        values = [pa.array([0 if call.function == "count" else None], call.type) for call in self._calls]
+        begun = _changes(pa.table(values, schema=self.schema), np.array([at]), np.ones(1, dtype=np.int8))
+        self._show(begun.rows, state)
+        return begun, begun
 
     def _codes(self, rows: pa.Table, shown: pa.Table) -> tuple[Int64s, Int64s]:
         if not self._keys:
@@ -193,9 +210,11 @@ class GroupByOp:
         last = np.append(groups[1:] != groups[:-1], True) & present
         untouched = np.flatnonzero(~np.isin(standing, groups))
         places = np.concatenate([untouched, np.flatnonzero(last) + stored])
-        rows = every.take(pa.array(places))
-        buffer = Fifo()
-        buffer.add(_changes(rows, np.zeros(len(places), dtype=np.int64), np.ones(len(places), dtype=np.int8)))
+        self._show(every.take(pa.array(places)), state)
+
+    def _show(self, rows: pa.Table, state: Working) -> None:
+        buffer, number = Fifo(), rows.num_rows
+        buffer.add(_changes(rows, np.zeros(number, dtype=np.int64), np.ones(number, dtype=np.int8)))
         state.store(self._shown, buffer.chunks)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sash.core.changes import NEVER, Changes
 from sash.operators.base import Epoch
 from sash.operators.group_by import GroupByOp, Instants, MergedPartials, TupleLeaves, instants
-from sash.operators.lifetimes import Lifetimes
+from sash.operators.lifetimes import Lifetimes, in_sequence
 from sash.operators.single import ranks
 from sash.operators.stateless import columns_of
 from sash.state import Fifo, Working
@@ -30,20 +30,20 @@ class GrowingGroupByOp(GroupByOp):
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         name = f"{self._storing.name}.partials"
         new = inputs[0].with_rows(inputs[0].rows.select(self._needed))
+        shown, begun = self._standing(new, state, epoch)
         if not len(new):
-            return Changes.none(self.schema, self.width)
+            return self._named(begun, state)
         kept = [part.rows for part in Fifo(state.chunks(name)).tuples()]
         partials = list(dict.fromkeys(p for call in self._calls for p in self._partials[call.name]))
         leaves = GrownLeaves(kept[0] if kept else None, new.rows, partials)
         keyed = self._keyed(kept, new.rows)
         alive = _alive(keyed, new, epoch)
-        shown = [*Fifo(state.chunks(self._shown)).tuples(), Changes.none(self.schema)][0]
         codes, standing = self._codes(keyed, shown.rows)
         happening = instants(codes, alive, epoch)
         rows, present, merged = self._rows(happening, keyed, leaves)
-        found = self._replaced(happening, rows, present, shown, standing, state)
+        found = in_sequence([begun, self._replaced(happening, rows, present, shown, standing, state)])
         self._store(name, keyed, codes, happening, _columns(partials, merged), kept, state)
-        return self._identities.named(found, state) if self.width else found
+        return self._named(found, state)
 
     def _keyed(self, kept: list[pa.Table], new: pa.Table) -> pa.Table:
         """The keys of all leaves; a table must have a column."""

@@ -53,7 +53,7 @@ class SetWindows:
         self._waiting: dict[Micros, dict[int, list[pa.Table]]] = {}
         self._now: Micros | None = None
         # The last answer was empty: nothing is to be said until there are rows.
-        self._rests = False
+        self.rests = False
 
     @property
     def index(self) -> SetIndex | GrowingGroupIndex:
@@ -90,26 +90,27 @@ class SetWindows:
 
     # -- time goes on --------------------------------------------------------------------------------
 
-    def advance(self, now: Micros, begins: Micros | None) -> Iterator[tuple[Micros, pa.Table]]:
+    def advance(self, now: Micros, begins: Micros | None, *, again: bool = False) -> Iterator[tuple[Micros, pa.Table]]:
         """The answers at the multiples up to a time, in order; the first tuple comes after `begins`.
 
-        An empty answer is given once, also as the first one.
+        An empty answer is given once, also as the first one; with `again` once more, for somebody who had none yet.
         """
         over = sorted((pane for pane in self._waiting if pane <= now), reverse=True)
-        while (multiple := self._next_multiple(over, begins)) is not None and multiple <= now:
+        wakes = again and self.rests
+        while (multiple := self._next_multiple(over, begins, wakes)) is not None and multiple <= now:
             self._slide(multiple, over)
             self._now = multiple
             answer = self._answer()
-            if answer.num_rows or not self._rests:
+            if answer.num_rows or wakes or not self.rests:
                 yield multiple, answer
-            self._rests = answer.num_rows == 0
+            self.rests, wakes = answer.num_rows == 0, False
 
-    def _next_multiple(self, over: Sequence[Micros], begins: Micros | None) -> Micros | None:
+    def _next_multiple(self, over: Sequence[Micros], begins: Micros | None, wakes: bool) -> Micros | None:
         """The next one at which something may be to say."""
         after = over[-1:]
         if self._now is None:
             after = [*after, begins + 1] if begins is not None else after
-        elif not self._rests or any(window.ends for window in self._windows):
+        elif wakes or not self.rests or any(window.ends for window in self._windows):
             after = [self._now + 1]
         return multiple_at_or_after(min(after), self._asked.slide, self._asked.offset) if after else None
 
@@ -134,7 +135,7 @@ class SetWindows:
 
     def save(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """What a checkpoint keeps: sub-windows as values (or groups) and counts. The index is made again from them."""
-        state: dict[str, Any] = {"now": self._now, "had_rows": not self._rests}
+        state: dict[str, Any] = {"now": self._now, "had_rows": not self.rests}
         if isinstance(self._index, GrowingGroupIndex):
             state["shift"] = self._index.shift
         waiting = [
@@ -172,7 +173,7 @@ class SetWindows:
             for side, parts in stored[pane].items():
                 self._restore(side, pane, parts)
         self.absorb(waiting)
-        self._now, self._rests = state["now"], not state["had_rows"]
+        self._now, self.rests = state["now"], not state["had_rows"]
 
     def _restore(self, side: int, pane: Micros, parts: list[pa.Table]) -> None:
         if not isinstance(self._index, GrowingGroupIndex):

@@ -110,15 +110,16 @@ class Stage:
         self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
         tables: Mapping[str, RowVersions] = NO_TABLES,
         *, exchanged: Mapping[str, Changes] = NO_CHANGES, bucket: Bucket = ONLY, share: Share = WHOLE,
+        begins: int | None = None,
     ) -> tuple[Changes, State]:  # fmt: skip
         """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
 
         `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
         `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a bucket's results
-        give the same state, but for what each has added to it (`State.own`).
+        give the same state, but for what each has added to it (`State.own`). `begins` as in `Epoch`.
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
-        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high, share)
+        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high, share, begins)
         found = self._run(self._root, working, epoch, _Given(arrived, exchanged, tables))
         return net(found).nameless() if self._nets else found, working.finished()
 

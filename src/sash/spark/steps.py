@@ -39,12 +39,16 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True)
 class Epoch:
-    """Instants low <= t < high; `late` are the times before which a window's tuples are too late, by its place."""
+    """Instants low <= t < high; `late` are the times before which a window's tuples are too late, by its place.
+
+    `begins` as in operators/base.py.
+    """
 
     number: int
     low: int
     high: int
     late: tuple[int, ...]
+    begins: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Job:
         state = files.load(directory, number, self.manifests.get(number))
         arrivals, late = self._arrivals(stage, place, bucket, table)
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
-        changes, after = advance(exchanged=exchanged, bucket=bucket, share=share)
+        changes, after = advance(exchanged=exchanged, bucket=bucket, share=share, begins=epoch.begins)
         report = {"bucket": number, "results": after.results}
         # What is written depends on how a bucket is divided: a lost task of another attempt must not write over it.
         divided = f"-{share.number}of{share.of}" if share.of > 1 else ""

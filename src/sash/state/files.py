@@ -129,6 +129,11 @@ def _write(path: Path, data: bytearray, durable: bool) -> None:
                     os.fsync(file.fileno())
         with around("rename", path):
             os.replace(draft, path)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"the directory of the state file {path} is not there for executors: connect with a checkpoint on a file "
+            "system that they share"
+        ) from error
     except OSError as error:
         raise CheckpointError(f"the state file {path} cannot be written: {error.strerror or error}") from error
 

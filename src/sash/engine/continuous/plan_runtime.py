@@ -25,7 +25,7 @@ lock and goes on to a plan's state; it never waits for a turn, so no callback ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +94,8 @@ class PlanProgress:
     failed: str | None = None
     # Since when the tuples of each stream are here: `origin` and `missed` of its `Beginning`.
     begun: dict[str, list[Micros | None]] = field(default_factory=dict)
+    # The queries that were told of an epoch, by their serial numbers; of a set operation, that have had an answer.
+    answered: list[int] = field(default_factory=list)
 
     def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
         """The first time as of which answers that look back so far are complete."""
@@ -221,18 +223,16 @@ class PlanRuntime:
         with self._state:
             return self.view.count(self.now)
 
-    def _present(self) -> list[Reader]:
+    def _present(self) -> dict[int, Reader]:
         """Who reads at this moment."""
         with self._state:
-            return list(self._readers.values())
+            return dict(self._readers)
 
     def join(self, serial: int, reader: Reader) -> None:
         """A query comes: it gets the rows that stand, and every change after them."""
         with self._state:
             self._readers[serial] = reader
-            rows = self.view.rows(self.now)
-            if len(rows):
-                reader.take(rows, Instants(None, self.now), delivered=True)
+            self._stand({serial})
         if self.failed is not None:
             reader.fail(self.failed, reported=True)
 
@@ -338,7 +338,7 @@ class PlanRuntime:
         p = self._progress
         after = PlanProgress(
             p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late,
-            dict(p.missed), None, dict(p.begun),
+            dict(p.missed), None, dict(p.begun), list(p.answered),
         )  # fmt: skip
         for times, time in ((after.latest, latest), (after.watermarks, watermark)):
             if time is not None:
@@ -365,7 +365,8 @@ class PlanRuntime:
         late = self._late_before
         manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
         tables = self._tables(before.low, high)
-        epoch = Epoch(after.number, before.low, high, late)
+        begins = None if self._sampling is None else after.begins
+        epoch = Epoch(after.number, before.low, high, late, begins)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
         self._check_size(outcome, high - 1)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
@@ -416,6 +417,7 @@ class PlanRuntime:
             with self._state:
                 untold = {serial: reader for serial, reader in self._readers.items() if serial not in told}
                 if not untold:
+                    after.answered = sorted(told)
                     self._commit(after, changes)
                     return
             deliver([each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)])
@@ -459,7 +461,10 @@ class PlanRuntime:
             self._log.compact(Snapshot(after.number, 0, vars(after).copy(), [_written(rows)]))
 
     def recover(self) -> None:
-        """As the log has it. Changes since the last snapshot are remembered, not delivered again."""
+        """As the log has it. Changes since the last snapshot are remembered, not delivered again.
+
+        Each query gets what it was told, and the rows that stood before that.
+        """
         if self._log is None:
             return
         snapshot = self._log.snapshot()
@@ -467,20 +472,30 @@ class PlanRuntime:
             self._progress = PlanProgress(**snapshot.state)
             rows = _read(snapshot.tables[0])
             self.view.add(rows, self.now)
-            self._remind(rows, Instants(None, self.now, begins=self._progress.begins))
+            self._remind(self._progress.answered, rows, Instants(None, self.now, begins=self._progress.begins))
         for entry in self._log.entries():
-            low, self._progress = self._progress.low, PlanProgress(**entry.facts)
+            before, after = self._progress, PlanProgress(**entry.facts)
+            self._stand(set(after.answered) - set(before.answered))
+            self._progress = after
             changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
             self.view.add(changes, self.now)
-            self._remind(changes, self._instants(low, self._progress))
+            self._remind(after.answered, changes, self._instants(before.low, after))
+        self._stand(self._readers.keys() - set(self._progress.answered))
         self._remove_files(None, self._progress)
         if self.failed is not None:
             for reader in self._readers.values():
                 reader.fail(self.failed, reported=True)
 
-    def _remind(self, changes: Changes, instants: Instants) -> None:
-        for reader in self._readers.values():
-            reader.take(changes, instants, delivered=True)
+    def _stand(self, serials: Set[int]) -> None:
+        """Some queries come: they get the rows that stand."""
+        rows = self.view.rows(self.now)
+        if len(rows):
+            self._remind(serials, rows, Instants(None, self.now))
+
+    def _remind(self, serials: Iterable[int], changes: Changes, instants: Instants) -> None:
+        for serial in serials:
+            if serial in self._readers:
+                self._readers[serial].take(changes, instants, delivered=True)
 
     def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
         """State files that no manifest names: of chunks that have expired, or left by a crash."""

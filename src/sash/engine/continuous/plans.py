@@ -142,34 +142,46 @@ class Plans:
         # After a restart several streams may be the first to ask for a plan.
         self._lock = threading.RLock()
 
-    def attach(self, query: ContinuousQuery) -> PlanRuntime:
-        """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it."""
-        with self._lock:
-            return self._attached(query)
+    def is_running(self, state: str) -> bool:
+        return state in self._running
 
-    def _attached(self, query: ContinuousQuery) -> PlanRuntime:
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def attach(self, query: ContinuousQuery, mates: Sequence[ContinuousQuery] = ()) -> PlanRuntime:
+        """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it.
+
+        `mates` have the same plan, the query among them: all of them must be there when the log is read.
+        """
+        with self._lock:
+            return self._attached(query, mates or [query])
+
+    def _attached(self, query: ContinuousQuery, mates: Sequence[ContinuousQuery]) -> PlanRuntime:
         runtime = self._running.get(query.state)
         if runtime is not None and runtime.is_read_by(query.serial):
             return runtime
         if query.joined is not None:
             return self._attached_to_group(query, query.joined)
-        reader = PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
         if runtime is not None:
-            runtime.join(query.serial, reader)
+            runtime.join(query.serial, self._reader(query))
             return runtime
         runtime = self._open(query)
-        runtime.join(query.serial, reader)
+        for each in mates:
+            runtime.join(each.serial, self._reader(each))
         runtime.recover()
         self._running[query.state] = runtime
         return runtime
+
+    def _reader(self, query: ContinuousQuery) -> PlanReader:
+        return PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
 
     # -- groups of aggregates over a join ----------------------------------------------------------------
 
     def _attached_to_group(self, query: ContinuousQuery, joined: Joined) -> JoinRuntime:
         runtime = self._group(query.state, _member(query))
         self._groups.check(runtime, joined.query)
-        reader = PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
-        runtime.join_as(_member(query), reader)
+        runtime.join_as(_member(query), self._reader(query))
         return runtime
 
     def _group(self, state: str, first: Member | None = None) -> JoinRuntime:
@@ -281,11 +293,6 @@ class Plans:
         """How many plans run."""
         return len(self._running)
 
-    def recall(self, query: ContinuousQuery) -> None:
-        """After a restart: bring back what is remembered of a query's answers."""
-        if not self._is_closed:
-            self.attach(query)
-
     def close(self) -> None:
         self._is_closed = True
         if self._scratch is not None:
@@ -298,7 +305,10 @@ class Plans:
         """
         with self._lock:
             here = [query for query in queries if self._handle(query.name, query.serial) is not None]
-            plans = list({query.state: self.attach(query) for query in here}.values())
+            mates: dict[str, list[ContinuousQuery]] = {}
+            for query in here:
+                mates.setdefault(query.state, []).append(query)
+            plans = list({query.state: self.attach(query, mates[query.state]) for query in here}.values())
             for group in plans:
                 if form and isinstance(group, JoinRuntime):
                     group.form()

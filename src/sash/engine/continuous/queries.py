@@ -283,7 +283,10 @@ class ContinuousQueries:
         return self._written[query]
 
     def attach(self, query: RegisteredQuery) -> PlanRuntime:
-        return self._plans.attach(self.compiled(query))
+        if self._plans.is_running(query.state):
+            return self._plans.attach(self.compiled(query))
+        mates = self._by_state.get(query.state, {query.serial: query}).values()
+        return self._plans.attach(self.compiled(query), [self.compiled(mate) for mate in mates])
 
     def detach(self, query: RegisteredQuery) -> None:
         """Of a query that the catalog does not have any more."""
@@ -329,8 +332,8 @@ class ContinuousQueries:
     def recall(self, handle: Query) -> None:
         """Bring back what the checkpoint remembers of a query, once its streams are there again."""
         query = self._registered(handle)
-        if self._are_here(query):
-            self._plans.recall(self.compiled(query))
+        if self._are_here(query) and not self._plans.is_closed:
+            self.attach(query)
 
     def _are_here(self, query: RegisteredQuery) -> bool:
         here = {stream.name.lower() for stream in self._catalog.streams}

@@ -9,7 +9,7 @@ windows and the same answers again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
-from sash.core.time import Micros
 from sash.engine.answers.query import Delivery, deliver
-from sash.engine.continuous.plan_runtime import PlanProgress, PlanRuntime, no_tables
+from sash.engine.continuous.plan_runtime import PlanProgress, PlanRuntime, Reader, no_tables
 from sash.engine.overfull import USUAL, Most, too_many_values
 from sash.operators.set_windows import SetWindows
 from sash.plan.continuous import Node
@@ -70,14 +69,16 @@ class SetRuntime(PlanRuntime):
 
     def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
         if not self._is_whole:
-            self._load(delivered=None)
+            self._load(reminds=False)
             self._is_whole = True
         late, counts = self._counted(tuples)
         self._check_values(counts)
         after.low = self._reached(after)
         self._count_late(late, after)
         self._is_whole = False
-        self._give(counts, after, delivered=False)
+        readers = self._present()
+        if self._give(counts, after, readers, readers.keys() - set(after.answered), delivered=False):
+            after.answered = sorted(readers)
         with self._state:
             self._commit(after, Changes.none(self.plan.schema), counts)
         self._is_whole = True
@@ -113,20 +114,32 @@ class SetRuntime(PlanRuntime):
 
     # -- answers ---------------------------------------------------------------------------------------
 
-    def _give(self, counts: pa.Table | None, progress: PlanProgress, *, delivered: bool | None) -> None:
-        """To all who ask; `delivered` as for readers, None where all this is known."""
-        known, told = progress.complete_from(self._reaches), list[Delivery]()
-        for as_of, table in self._answers(counts, progress):
-            self._last = table
-            complete = known is not None and as_of >= known
-            for reader in self._present() if delivered is not None else ():
-                told += reader.tell(as_of, table, complete=complete, delivered=bool(delivered))
-        deliver(told)
+    def _give(
+        self,
+        counts: pa.Table | None,
+        progress: PlanProgress,
+        readers: Mapping[int, Reader],
+        new: Set[int],
+        *,
+        delivered: bool,
+    ) -> bool:
+        """The answers of an epoch to its readers, by their serial numbers; whether there were any.
 
-    def _answers(self, counts: pa.Table | None, progress: PlanProgress) -> Iterator[tuple[Micros, pa.Table]]:
+        A relation that rests answers nobody but those who are `new`: they have had no answer yet.
+        """
         if counts is not None:
             self._sets.absorb(counts)
-        return self._sets.advance(progress.low - 1, progress.begins)
+        known, told = progress.complete_from(self._reaches), list[Delivery]()
+        rested, has_answered = self._sets.rests, False
+        for as_of, table in self._sets.advance(progress.low - 1, progress.begins, again=bool(new)):
+            self._last = table
+            complete = known is not None and as_of >= known
+            for serial, reader in readers.items():
+                if serial in new or table.num_rows or not rested:
+                    told += reader.tell(as_of, table, complete=complete, delivered=delivered)
+            rested, has_answered = not table.num_rows, True
+        deliver(told)
+        return has_answered
 
     # -- commit and recovery ---------------------------------------------------------------------------
 
@@ -144,14 +157,14 @@ class SetRuntime(PlanRuntime):
         """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
         if self._log is None:
             return
-        self._load(delivered=True)
+        self._load(reminds=True)
         if self.failed is not None:
             self._release()
-            for reader in self._present():
+            for reader in self._present().values():
                 reader.fail(self.failed, reported=True)
 
-    def _load(self, *, delivered: bool | None) -> None:
-        """The windows as of the last commit; `delivered` is None where their answers are remembered already."""
+    def _load(self, *, reminds: bool) -> None:
+        """The windows as of the last commit; `reminds` queries of the answers that they have had since the snapshot."""
         if self._log is None:
             raise CheckpointError("an epoch of a set operation broke off, and there is no checkpoint to go back to")
         self._sets, self._last = SetWindows(self._asked), self._asked.schema.empty_table()
@@ -159,8 +172,10 @@ class SetRuntime(PlanRuntime):
         if snapshot is not None:
             self._restore(snapshot)
         for entry in self._log.entries():
-            self._progress = PlanProgress(**entry.facts)
-            self._give(entry.tables.get(_COUNTS), self._progress, delivered=delivered)
+            before, self._progress = set(self._progress.answered), PlanProgress(**entry.facts)
+            answered = set(self._progress.answered)
+            told = {serial: reader for serial, reader in self._present().items() if reminds and serial in answered}
+            self._give(entry.tables.get(_COUNTS), self._progress, told, answered - before, delivered=True)
 
     def _restore(self, snapshot: Snapshot) -> None:
         *stored, self._last = snapshot.tables
