@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import draw_frequent, draw_joins, draw_scheduling, draw_substreams, draw_synopses
+from benchmarks import draw_frequent, draw_scheduling, draw_substreams, draw_synopses
 
 OUT = Path(__file__).parent / "out"
 
@@ -99,13 +99,6 @@ def report_scale(path: Path) -> list[Path]:
     return []
 
 
-def report_joins(path: Path) -> list[Path]:
-    results = json.loads(path.read_text())
-    draw_joins.tables(results)
-    print("\n".join(draw_joins.verdicts(results)))
-    return [draw_joins.figures(results, OUT / "joins.png")]
-
-
 # What each benchmark leaves, and who draws it.
 REPORTS: dict[str, Callable[[Path], list[Path]]] = {
     "multi_query.json": report_multi_query,
@@ -114,7 +107,6 @@ REPORTS: dict[str, Callable[[Path], list[Path]]] = {
     "frequent.csv": report_frequent,
     "scheduling.json": report_scheduling,
     "scale.json": report_scale,
-    "joins.json": report_joins,
 }
 
 

@@ -1,4 +1,4 @@
-"""Draws figures 5.2 to 5.4 of the thesis from what `run_joins` measured: `python -m benchmarks.draw_joins`"""
+"""Draws figures 5.2 to 5.4 of the thesis from what `run` measured: `python -m papers.joins.draw`"""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-OUT = Path(__file__).parent / "out"
+from papers import OUT
+
 Cells = list[dict[str, Any]]
 # As the thesis names the lines of figures 5.3 and 5.4: eager expiry is its eager evaluation at 0.
 LINES = {"eager": "eager", "eager-lazy-expiry": "eager", "lazy": "lazy", "lazy-restore": "lazy, restore"}
@@ -126,7 +127,7 @@ def figures(results: dict[str, Any], path: Path) -> Path:
 def main() -> None:
     path = OUT / "joins.json"
     if not path.exists():
-        raise SystemExit("nothing measured yet: python -m benchmarks.run_joins")
+        raise SystemExit("nothing measured yet: python -m papers.joins.run")
     results = json.loads(path.read_text())
     tables(results)
     print("\n".join(verdicts(results)))

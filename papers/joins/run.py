@@ -1,6 +1,6 @@
 """Multi-way joins: four orders under eight algorithms, predicted and measured, and the interval's part (thesis 5.4).
 
-    python -m benchmarks.run_joins [--repeats 10]
+    python -m papers.joins.run [--repeats 10]
 
 The streams are those of table 5.5, with the first rate that its costs need (10). As in the thesis, each tuple is of
 stream i with a probability that is proportional to the stream's rate, has its number as timestamp and a join value
@@ -17,7 +17,7 @@ tuples as the cost model says.
 
 Costs are milliseconds of processor time per 1,000 tuples, the mean over the repeats. Beside them stand the tuples
 probed per unit of time and what the cost model predicts for these, for the algorithm itself and as printed (eager,
-nested loops). Goes to benchmarks/out/joins.json; `python -m benchmarks.draw_joins` prints tables and draws.
+nested loops). Goes to papers/out/joins.json; `python -m papers.joins.draw` prints tables and draws.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.join_kernels import SIZES, compare
+from papers import OUT
+from papers.joins.algorithms import ALGORITHMS, join
+from papers.joins.join_kernels import SIZES, compare
 from sash.core.pattern import UpdatePattern
-from sash.operators.multi_join.algorithms import ALGORITHMS, Tuples, join
+from sash.operators.multi_join.lazy import Tuples
 from sash.plan.join_costs import Execution, JoinInput, cost
 
-OUT = Path(__file__).parent / "out"
 STREAMS = (JoinInput(10, 100, 40), JoinInput(1, 100, 100), JoinInput(1, 100, 8), JoinInput(1, 100, 5))
 UNIT = int(sum(stream.rate for stream in STREAMS))
 # The best by the model, the fast stream first, the choice by selectivity alone, the worst.

@@ -6,10 +6,12 @@ from collections import Counter
 
 import pytest
 
-from benchmarks import join_kernels
-from benchmarks.draw_joins import bars, lines, verdicts
-from benchmarks.run_joins import BUCKETS, INTERVAL, ORDERS, intervals, measure, orders, stream
-from sash.operators.multi_join.algorithms import ALGORITHMS
+from papers.joins import join_kernels
+from papers.joins.algorithms import ALGORITHMS
+from papers.joins.draw import bars, lines, verdicts
+from papers.joins.run import BUCKETS, INTERVAL, ORDERS, intervals, measure, orders, stream
+
+pytestmark = pytest.mark.deep
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
