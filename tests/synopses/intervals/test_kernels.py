@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from sash.synopses.intervals import basic, interval, landmark, quantile, running, selection
 from sash.synopses.intervals import rows as row_kernels
-from sash.synopses.intervals.base_intervals import decompose, new_base_intervals
+from sash.synopses.intervals.base_intervals import decompose
 from sash.synopses.intervals.landmark_intervals import partition_by_spread
 from sash.synopses.intervals.synopsis import Positions
 from sash.synopses.partials import Component, Dtype
 from tests.support.examples import examples
-from tests.synopses.intervals.cases import DTYPES, INTS, PAIRS, numbers
+from tests.synopses.intervals.cases import DTYPES, INTS, PAIRS, new_base_intervals, numbers
 
 OPERATIONS = range(len(row_kernels.UFUNCS))
 START = {(row_kernels.OPERATIONS[combine], dtype): row_kernels.identity(combine, dtype) for combine, dtype in PAIRS}
