@@ -16,7 +16,7 @@ SPREAD := --numprocesses=auto --dist=loadfile
 WITH_JAVA := JAVA_HOME=$$(tools/java.sh) && export JAVA_HOME &&
 JAVA_IF_ANY := if found=$$(tools/java.sh); then export JAVA_HOME="$$found"; fi;
 
-.PHONY: help demo test fast spark slowest deep lint check bench docs site format lock clean
+.PHONY: help demo test fast spark slowest deep lint check bench figures docs site format lock clean
 
 help: ## list the targets
 	@echo 'make TARGET [ARGS="..."]'
@@ -43,7 +43,7 @@ deep: $(INSTALLED) ## all examples of property tests, kills, long runs (about 4 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict src benchmarks
+	$(BIN)/mypy --strict src benchmarks papers
 	$(BIN)/lint-imports
 
 check: lint ## the same, and the tests that need no JVM
@@ -51,6 +51,9 @@ check: lint ## the same, and the tests that need no JVM
 
 bench: $(INSTALLED) ## measure: make bench ARGS="NAME", see sash bench --help
 	@$(WITH_JAVA) $(BIN)/sash bench $(ARGS)
+
+figures: $(INSTALLED) ## draw the papers' figures, after measuring what was not measured: ARGS="TOPIC .."
+	@$(BIN)/python -m papers.figures $(ARGS)
 
 docs: $(INSTALLED) ## run the examples in the docstrings, check the links between *.md
 	@$(PYTEST) tests/docs/test_docstrings.py $(ARGS)

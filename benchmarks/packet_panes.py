@@ -95,3 +95,21 @@ def together(updates: list[BatchFacts]) -> BatchFacts:
     """Several seconds as one micro-batch."""
     lanes = [lane for update in updates for lane in update.lanes]
     return BatchFacts(sum(update.rows for update in updates), updates[-1].latest, 0, 0, lanes)
+
+
+class Standing:
+    """Time stands still at some part of what there is; decisions are made one by one, as on a clock."""
+
+    hurries = True
+
+    def __init__(self, part: float) -> None:
+        self._part = part
+
+    def seconds_until(self, part: float) -> float | None:
+        return None
+
+    def passed(self) -> float:
+        return self._part
+
+
+ALL_THE_TIME = Standing(0.0)

@@ -10,8 +10,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import draw_frequent, draw_joins, draw_scheduling, draw_substreams, draw_synopses
-
 OUT = Path(__file__).parent / "out"
 
 
@@ -66,31 +64,6 @@ def report_multi_query(path: Path) -> list[Path]:
     return [OUT / "multi_query.png"]
 
 
-def report_synopses(path: Path) -> list[Path]:
-    results = json.loads(path.read_text())
-    draw_synopses.tables(results)
-    return draw_synopses.figures(results)
-
-
-def report_substreams(path: Path) -> list[Path]:
-    results = json.loads(path.read_text())
-    draw_substreams.table(results)
-    draw_substreams.figure(results, OUT / "substreams.png")
-    return [OUT / "substreams.png"]
-
-
-def report_frequent(path: Path) -> list[Path]:
-    draw_frequent.frequent(draw_frequent.read(path), OUT / "frequent.png")
-    return [OUT / "frequent.png"]
-
-
-def report_scheduling(path: Path) -> list[Path]:
-    results = json.loads(path.read_text())
-    draw_scheduling.tables(results)
-    draw_scheduling.verdicts(results)
-    return [draw_scheduling.figures(results, OUT / "scheduling.png")]
-
-
 def report_scale(path: Path) -> list[Path]:
     # Brings Spark with it.
     from benchmarks.run_scale import table
@@ -99,22 +72,10 @@ def report_scale(path: Path) -> list[Path]:
     return []
 
 
-def report_joins(path: Path) -> list[Path]:
-    results = json.loads(path.read_text())
-    draw_joins.tables(results)
-    print("\n".join(draw_joins.verdicts(results)))
-    return [draw_joins.figures(results, OUT / "joins.png")]
-
-
 # What each benchmark leaves, and who draws it.
 REPORTS: dict[str, Callable[[Path], list[Path]]] = {
     "multi_query.json": report_multi_query,
-    "synopses.json": report_synopses,
-    "substreams.json": report_substreams,
-    "frequent.csv": report_frequent,
-    "scheduling.json": report_scheduling,
     "scale.json": report_scale,
-    "joins.json": report_joins,
 }
 
 

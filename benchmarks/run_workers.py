@@ -35,9 +35,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.packet_panes import PACKETS, Traffic, passes, together
+from benchmarks.packet_panes import ALL_THE_TIME, PACKETS, Traffic, passes, together
 from benchmarks.packet_queries import LOADS, catalog, workload
-from benchmarks.run_scheduling import ALL_THE_TIME
 from sash.catalog import RegisteredQuery
 from sash.core.clock import SystemClock
 from sash.engine.answers.answer import Answer

@@ -9,7 +9,10 @@ The same question both ways, by turns, under lws and ttu; a thread slides the wi
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from statistics import fmean, median
 from time import perf_counter
@@ -19,7 +22,6 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.isolation_threads import frequent_switches
 from sash.catalog import Catalog, Stream
 from sash.core.time import SECOND
 from sash.engine.compiler import CompiledQuery, as_select, compile_select
@@ -28,6 +30,8 @@ from sash.engine.stored.kept import KeptWindow
 from sash.engine.stored.sub_windows import TIME
 from sash.synopses import row_folds
 
+# Python hands its one interpreter over this often, in seconds: far more often than the window slides.
+SWITCH = 0.0002
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("v", pa.int64())])
 TEXT = "SELECT k, SUM(v) AS total, COUNT(*) AS n, AVG(v) AS mean FROM s [WINDOW {} sec] GROUP BY k"
 WAYS = ("taken back", "begun again")
@@ -105,3 +109,13 @@ def measure(sub_windows: int, rows: int, burst: int, pause: float, questions: in
             named = {name: fmean(each[f"read_{name}"] for each in counts[way]) for name in ("restarts", "undone")}
             cells.append({"level": level, "way": way, "median_ms": median(times[way]), **named})
     return cells
+
+
+@contextmanager
+def frequent_switches() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

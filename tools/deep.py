@@ -25,10 +25,14 @@ class Part:
 
 
 _TEXTS, _KILLS = "tests/language/test_hostile_text.py", "tests/engine/test_hard_kill.py"
+_PAPERS = "tests/papers"
 PARTS = {
     "properties": Part("all examples of property tests without a JVM", 15, ("-m=not spark and not deep", *SPREAD)),
     "spark": Part("all examples of property tests with Spark", 20, ("-m=spark and not deep", *SPREAD)),
-    "moments": Part("a fault at every moment", 30, ("-m=deep and not spark", f"--ignore={_TEXTS}", *SPREAD)),
+    "moments": Part(
+        "a fault at every moment", 30, ("-m=deep and not spark", f"--ignore={_TEXTS}", f"--ignore={_PAPERS}", *SPREAD)
+    ),
+    "papers": Part("the papers' experiments, small", 2, ("-m=deep", _PAPERS, *SPREAD)),
     "texts": Part("a million hostile texts", 20, ("-m=deep", _TEXTS, *SPREAD)),
     "processes": Part("clusters, brokers, slow cases with Spark", 15, ("-m=deep and spark", f"--ignore={_KILLS}")),
     "kills": Part("two hundred hard kills", 110, ("-m=deep", _KILLS)),

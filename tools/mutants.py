@@ -71,7 +71,8 @@ class Suite:
     """The test files of a tree, and how near each is to a module: read from the imports, nothing is run."""
 
     def __init__(self, root: Path) -> None:
-        paths = [path for folder in ("src", "tests", "benchmarks", "tools") for path in (root / folder).rglob("*.py")]
+        folders = ("src", "tests", "benchmarks", "papers", "tools")
+        paths = [path for folder in folders for path in (root / folder).rglob("*.py")]
         self.texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in sorted(paths)}
         self.files = [path for path in self.texts if Path(path).name.startswith("test_")]
         self.names = {module_name(path): path for path in self.texts}

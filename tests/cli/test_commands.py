@@ -124,12 +124,17 @@ class TestBench:
     def test_lists_what_there_is(self, sash, checkout):
         (checkout / "benchmarks").mkdir()
         (checkout / "benchmarks" / "run_many.py").write_text('"""Many queries.\n\nMore."""\n')
+        (checkout / "papers" / "joins").mkdir(parents=True)
+        (checkout / "papers" / "joins" / "run.py").write_text('"""Orders."""\n')
         result = sash("bench")
-        assert result.exit_code == 0 and "many  Many queries." in result.stdout and "More" not in result.stdout
+        assert result.exit_code == 0 and "many   Many queries." in result.stdout and "More" not in result.stdout
+        assert "joins  Orders." in result.stdout
 
-    def test_starts_one_and_passes_on_arguments_and_exit_code(self, sash, checkout):
+    @pytest.mark.parametrize("program", ["benchmarks/run_many.py", "papers/many/run.py"])
+    def test_starts_one_and_passes_on_arguments_and_exit_code(self, sash, checkout, program):
         (checkout / "benchmarks").mkdir()
-        (checkout / "benchmarks" / "run_many.py").write_text(
+        (checkout / program).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / program).write_text(
             "import pathlib, sys\npathlib.Path('seen').write_text(' '.join(sys.argv[1:]))\nsys.exit(3)\n"
         )
         assert sash("bench", "many", "--queries", "8").exit_code == 3

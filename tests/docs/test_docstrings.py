@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package give what they show."""
+"""The examples in the docstrings of the package and of papers/ give what they show."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from types import ModuleType
 
 import pytest
 
+import papers
 import sash
 
-PACKAGE = Path(sash.__file__).parent
+PACKAGES = (Path(sash.__file__).parent, Path(papers.__file__).parent)
 
 
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+def module_of(package: Path, path: Path) -> str:
+    return ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 MODULES = [
-    module_of(path)
-    for path in sorted(PACKAGE.rglob("*.py"))
+    module_of(package, path)
+    for package in PACKAGES
+    for path in sorted(package.rglob("*.py"))
     if re.search(r">>> (?!.*doctest: \+SKIP)", path.read_text())
 ]
 

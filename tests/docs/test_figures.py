@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sash.cli.bench import benchmarks
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `([^|`]+)` \| \[[^]]+\]\((\w+\.md)#([\w-]+)\) \|$", re.MULTILINE)
@@ -31,4 +33,4 @@ def test_figures_are_those_of_their_page(row: tuple[str, ...]) -> None:
     told = set(re.findall(r"\d[\d.,]*\d|\d", section(page, anchor)))
     assert (found := set(re.findall(r"\d[\d.,]*\d|\d", figures))) and found <= told
     name = re.search(r'benchmarks\.run_(\w+)$|ARGS="(\w+)', command)
-    assert name is not None and (ROOT / "benchmarks" / f"run_{name[1] or name[2]}.py").exists()
+    assert name is not None and (name[1] or name[2]) in benchmarks(ROOT)

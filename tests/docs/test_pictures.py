@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from papers.scheduling.draw_schedules import measured, table
 from sash.scheduling.policies import POLICY_NAMES
-from tools.draw_schedules import measured, table
 from tools.draw_sharing import bytes_per_pane, explained, pane_tables
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_the_table_of_schedules() -> None:
     page = (DOCS / "scheduling.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"<!-- schedules -->\n\n(.*?)\n\n<!-- /schedules -->", page, re.DOTALL)
-    assert shown == table(), "run: python tools/draw_schedules.py"
+    assert shown == table(), "run: python -m papers.scheduling.draw_schedules"
 
 
 @pytest.mark.parametrize("page", ["python.md", "scheduling.md", "architecture/cli.md"])

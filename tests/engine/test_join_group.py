@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, Stream
 from sash.core.changes import Changes
-from sash.engine.continuous.join_group import JoinAnswer, JoinGroup, same_join
+from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
 from sash.engine.continuous.sampling import Sampler
 from sash.language import SelectStatement, bind_continuous, parse
 from sash.operators import Arrivals, Stage
@@ -261,6 +261,24 @@ def test_which_plans_are_aggregates_over_a_join() -> None:
     ]
     for text in others:
         assert joined_aggregate(plan_of(text)) is None, text
+
+
+def same_join(queries: Mapping[str, JoinedAggregate]) -> list[dict[str, JoinedAggregate]]:
+    """Queries in groups that share a join each, in the order in which they came."""
+    groups: list[dict[str, JoinedAggregate]] = []
+    for name, query in queries.items():
+        fitting = (group for group in groups if _fits(query, group))
+        group = next(fitting, None)
+        if group is None:
+            groups.append({name: query})
+        else:
+            group[name] = query
+    return groups
+
+
+def _fits(query: JoinedAggregate, group: Mapping[str, JoinedAggregate]) -> bool:
+    members = list(group.values())
+    return members[0].skeleton == query.skeleton and shared_rows([*members, query]) is not None
 
 
 def test_who_shares_a_join() -> None:

@@ -20,6 +20,7 @@ from sash.language import (
 )
 from sash.plan import continuous
 from sash.plan.nodes import Project, tree
+from tests.support.plans import explain
 
 PACKETS = """CREATE STREAM packets (ts TIMESTAMP, src INT, dst INT, protocol STRING, port INT, length INT,
     price DECIMAL(10,2), ratio DOUBLE, day DATE, ok BOOLEAN, tags ARRAY<STRING>, `a b` INT)
@@ -108,7 +109,7 @@ def continuous_plan(text: str, known: Catalog = CATALOG) -> continuous.Node:
 
 def explained(text: str) -> list[str]:
     """The plan of a continuous query as EXPLAIN prints it."""
-    return list(continuous.explain(continuous_plan(text)))
+    return list(explain(continuous_plan(text)))
 
 
 def check_continuous_error(text: str, reason: str, known: Catalog = CATALOG) -> CqlError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,13 +12,13 @@ from hypothesis import strategies as st
 
 from sash.core.changes import NEVER, Changes
 from sash.core.window import RowWindow, TimeWindow
+from sash.operators.join_kernels import Int64s
 from sash.operators.lifetimes import Lifetimes
 from sash.operators.multi_join.graph import Values
 from sash.operators.multi_join.graph_kernels import (
+    Booleans,
     _kernel_connected,
     _kernel_grouped,
-    reference_connected,
-    reference_grouped,
 )
 from sash.plan.continuous import Aggregated, GroupBy, Join, windows
 from sash.plan.fuse_joins import fuse_joins
@@ -163,6 +164,35 @@ def test_rows_are_counted_in_every_bucket() -> None:
 
 
 lives = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(4, 9), st.integers(1, 12), st.booleans())
+
+
+def reference_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int64s, Int64s]:
+    """`_kernel_grouped` by sorting."""
+    places = np.flatnonzero(wanted)
+    members = places[np.argsort(numbers[places], kind="stable")]
+    return np.searchsorted(numbers[members], np.arange(count + 1)), members
+
+
+def reference_connected(
+    roots: Int64s, sides: Int64s, lookups: Int64s, checks: Int64s, starts: Int64s, members: Int64s,
+    numbers: Int64s, touched: Booleans, ts: Int64s, exp: Int64s, end: Int64s, low: int,
+) -> set[tuple[tuple[int, ...], int, int, int]]:  # fmt: skip
+    """`_kernel_connected`, as a set, by trying every combination of tuples of the inputs."""
+    every = [roots.tolist()]
+    for attribute, _, begin in lookups[1:].tolist():
+        every.append(members[starts[begin] : starts[begin + numbers[attribute].max() + 1]].tolist())
+    equal = [(depth, attribute, other) for depth, (attribute, other, _) in enumerate(lookups.tolist()) if depth]
+    equal += checks.tolist()
+    found = set()
+    for chosen in product(*every):
+        picks = list(chosen)
+        start, until, taken = int(ts[picks].max()), int(exp[picks].min()), int(end[picks].min())
+        changes = start < min(until, taken) and (start >= low or taken < until)
+        tied = all(numbers[each, picks[one]] == numbers[each, picks[other]] for one, each, other in equal)
+        mine = not any(touched[place] for place, side in zip(picks, sides, strict=True) if side < sides[0])
+        if changes and tied and mine:
+            found.add((tuple(picks[place] for place in np.argsort(sides)), start, until, taken))
+    return found
 
 
 @given(st.data())

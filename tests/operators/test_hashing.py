@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.operators.hashing import SEED, buckets_of, hashes, reference_hash_bytes
+from sash.operators.hashing import SEED, buckets_of, hashes
 from sash.plan.partitioning import spreads
 
 NUMBERS = [0, 1, -1, 7, None, 100, -128, 127]
@@ -60,6 +60,40 @@ def test_zeros_are_one_and_nans_are_one() -> None:
         values = pa.array(np.array([0.0, -0.0, math.nan, *odd]).astype(type.to_pandas_dtype()), type)
         found = hashes(pa.chunked_array([values])).tolist()
         assert found[0] == found[1] and found[2] == found[3] and found[0] != found[2]
+
+
+def reference_hash_bytes(value: bytes) -> int:
+    """XXH64 of one value, with Python's own numbers."""
+    mask = 2**64 - 1
+    p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+    def rotate(number: int, by: int) -> int:
+        number &= mask
+        return (number << by | number >> (64 - by)) & mask
+
+    def stirred(lane: int, word: bytes) -> int:
+        return rotate(lane + int.from_bytes(word, "little") * p2, 31) * p1 & mask
+
+    blocks, rest = [value[i : i + 32] for i in range(0, len(value) // 32 * 32, 32)], value[len(value) // 32 * 32 :]
+    mixed = SEED + p5
+    if blocks:
+        lanes = [SEED + p1 + p2, SEED + p2, SEED, SEED - p1]
+        for block in blocks:
+            lanes = [stirred(lane, block[8 * i : 8 * i + 8]) for i, lane in enumerate(lanes)]
+        mixed = sum(rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+        for lane in lanes:
+            mixed = (mixed ^ stirred(0, lane.to_bytes(8, "little"))) * p1 + p4 & mask
+    mixed += len(value)
+    while len(rest) >= 8:
+        mixed, rest = rotate(mixed & mask ^ stirred(0, rest[:8]), 27) * p1 + p4, rest[8:]
+    if len(rest) >= 4:
+        mixed, rest = rotate(mixed & mask ^ int.from_bytes(rest[:4], "little") * p1 & mask, 23) * p2 + p3, rest[4:]
+    for byte in rest:
+        mixed = rotate(mixed & mask ^ byte * p5 & mask, 11) * p1
+    for by, prime in ((33, p2), (29, p3), (32, 1)):
+        mixed = (mixed & mask ^ (mixed & mask) >> by) * prime
+    return mixed & mask
 
 
 @given(st.lists(st.binary(max_size=90), min_size=1))

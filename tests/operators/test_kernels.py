@@ -1,8 +1,10 @@
-"""Each Numba kernel against the plain version beside it."""
+"""Each Numba kernel against a plain version of it."""
 
 from __future__ import annotations
 
 import math
+import operator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +16,9 @@ from sash.operators.distinct_kernels import (
     GONE,
     _kernel_changes_of_presence,
     _kernel_delta_star,
-    reference_changes_of_presence,
-    reference_delta_star,
 )
 from sash.operators.group_by import _trees
-from sash.operators.join_kernels import _kernel_pairs, reference_pairs
+from sash.operators.join_kernels import Int64s, _kernel_pairs
 from sash.operators.keys import dense_codes
 from sash.operators.matching import _by_key, _starts
 from sash.operators.matching_kernels import (
@@ -27,17 +27,15 @@ from sash.operators.matching_kernels import (
     WITH_MATCH,
     WITHOUT_MATCH,
     _kernel_matching,
-    reference_matching,
+    shown,
 )
-from sash.operators.numbering_kernels import _kernel_numbers, reference_numbers
+from sash.operators.numbering_kernels import _kernel_numbers
 from sash.operators.replay_kernels import (
     ADD,
     MAX,
     MIN,
     _kernel_replay,
     _kernel_replay_moments,
-    reference_replay,
-    reference_replay_moments,
 )
 
 lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1, 9)), max_size=12)
@@ -46,6 +44,17 @@ lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1,
 def arrays(tuples: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     codes, ts, lengths = (np.array([each[i] for each in tuples], dtype=np.int64) for i in range(3))
     return codes, ts, ts + lengths
+
+
+def reference_pairs(
+    built: Int64s, built_ts: Int64s, built_out: Int64s, probing: Int64s, probing_ts: Int64s, probing_out: Int64s
+) -> tuple[Int64s, Int64s]:
+    """`_kernel_pairs` by comparing everything with everything."""
+    same = built[:, None] == probing[None, :]
+    start = np.maximum(built_ts[:, None], probing_ts[None, :])
+    ones, others = np.nonzero(same & (start < np.minimum(built_out[:, None], probing_out[None, :])))
+    order = np.lexsort((ones, others))
+    return ones[order], others[order]
 
 
 @given(lives, lives)
@@ -57,6 +66,26 @@ def test_pairs(left: list[tuple[int, int, int]], right: list[tuple[int, int, int
 # Of a value: when what stands for it expires, and how much later its spare duplicate does (None: there is none).
 standing = st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 20), st.one_of(st.none(), st.integers(1, 9)))),
                     min_size=5, max_size=5)  # fmt: skip
+
+
+def reference_delta_star(
+    values: Int64s, ts: Int64s, exp: Int64s, expiring: Int64s, shown: Int64s, spare: Int64s, spare_exp: Int64s,
+    first: int, high: int,
+) -> tuple[Int64s, Int64s]:  # fmt: skip
+    """`_kernel_delta_star`, instant by instant, from everything that lives: no spare duplicates are kept."""
+    every = [(v, GONE, int(spare_exp[v]), int(spare[v])) for v in range(len(shown)) if spare[v] >= 0]
+    every += zip(values.tolist(), ts.tolist(), exp.tolist(), range(first, first + len(ts)), strict=True)
+    instants = {int(t) for t in shown if t != GONE} | {t for _, come, gone, _ in every for t in (come, gone)}
+    found: list[tuple[int, int]] = []
+    for now in sorted(t for t in instants if GONE < t < high):
+        for value in range(len(shown)):
+            if shown[value] <= now:
+                alive = [(gone, place) for v, come, gone, place in every if v == value and come <= now < gone]
+                shown[value], place = max(alive, default=(GONE, -1))
+                found += [(place, now)] if alive else []
+    spare[:], spare_exp[:] = -1, GONE
+    places, times = zip(*found, strict=True) if found else ((), ())
+    return np.array(places, dtype=np.int64), np.array(times, dtype=np.int64)
 
 
 @given(lives, standing, st.integers(0, 32))
@@ -81,6 +110,15 @@ def test_delta_star(
     assert results[0] == results[1]
 
 
+def reference_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> tuple[Int64s, int]:
+    """`_kernel_numbers` with a dictionary; `slots` stay as they are."""
+    numbers = {tuple(row): place for place, row in enumerate(known[:number].tolist())}
+    found = [numbers.setdefault(tuple(row), len(numbers)) for row in rows.tolist()]
+    for row, place in numbers.items():
+        known[place] = row
+    return np.array(found, dtype=np.int64), len(numbers)
+
+
 @given(st.lists(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0, 1, -(2**63), 2**63 - 1])), max_size=9)))
 def test_numbers(batches: list[list[tuple[int, int]]]) -> None:
     results = []
@@ -92,6 +130,27 @@ def test_numbers(batches: list[list[tuple[int, int]]]) -> None:
             found.append(numbers.tolist())
         results.append((found, known[:number].tolist()))
     assert results[0] == results[1]
+
+
+COMBINATIONS = {ADD: operator.add, MIN: min, MAX: max}
+
+
+def reference_replay(
+    kind: int, values: Any, identity: Any, roots: Int64s, leaves: Int64s, active: Any,
+    switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
+) -> Any:  # fmt: skip
+    """`_kernel_replay` by combining all that is on, after every instant."""
+    is_on, out, change = np.array(active, dtype=bool), [], 0
+    group_of = np.searchsorted(roots, leaves, side="right") - 1
+    for instant in range(len(ends)):
+        while change < ends[instant]:
+            is_on[switched[change]] = on[change]
+            change += 1
+        result = identity
+        for value in values[is_on & (group_of == groups[instant])]:
+            result = COMBINATIONS[kind](result, value)
+        out.append(result)
+    return np.array(out, dtype=values.dtype)
 
 
 @pytest.mark.parametrize("kind", [ADD, MIN, MAX])
@@ -111,6 +170,25 @@ def test_replay(kind: int, data: st.DataObject) -> None:
     identity = {ADD: 0, MIN: 2**62, MAX: -(2**62)}[kind]
     arguments = (kind, values, np.int64(identity), roots, leaves, active, switched, on, ends, codes[switched])
     assert _kernel_replay(*arguments).tolist() == reference_replay(*arguments).tolist()
+
+
+def reference_replay_moments(
+    means: Any, squares: Any, roots: Int64s, leaves: Int64s, active: Any, counts: Int64s,
+    switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`_kernel_replay_moments` from all that is on, after every instant; 0 where that is nothing."""
+    is_on, change = np.array(active, dtype=bool), 0
+    group_of = np.searchsorted(roots, leaves, side="right") - 1
+    found = np.zeros((2, len(ends)))
+    for instant in range(len(ends)):
+        while change < ends[instant]:
+            is_on[switched[change]] = on[change]
+            change += 1
+        mine = is_on & (group_of == groups[instant]) & (counts > 0)
+        if mine.any():
+            mean = (counts * means)[mine].sum() / counts[mine].sum()
+            found[:, instant] = mean, (squares + counts * (means - mean) ** 2)[mine].sum()
+    return found[0], found[1]
 
 
 @given(st.data())
@@ -136,6 +214,21 @@ def test_replay_moments(data: st.DataObject) -> None:
         assert one[there] == pytest.approx(other[there], rel=1e-9, abs=1e-6)
 
 
+def reference_changes_of_presence(
+    codes: Int64s, times: Int64s, steps: Int64s, present: Int64s
+) -> tuple[Int64s, Int64s]:  # fmt: skip
+    """`_kernel_changes_of_presence`, all events of an instant at a time."""
+    places, signs = [], []
+    for value, now in sorted(set(zip(codes.tolist(), times.tolist(), strict=True))):
+        events = np.flatnonzero((codes == value) & (times == now))
+        before = present[value]
+        present[value] += steps[events].sum()
+        if (before > 0) != (present[value] > 0):
+            places.append(int(events[-1]))
+            signs.append(1 if present[value] > 0 else -1)
+    return np.array(places, dtype=np.int64), np.array(signs, dtype=np.int64)
+
+
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.sampled_from([1, -1])), max_size=14))
 def test_changes_of_presence(events: list[tuple[int, int, int]]) -> None:
     codes, times, steps = np.array(sorted(events), dtype=np.int64).reshape(-1, 3).T
@@ -152,6 +245,29 @@ matched = st.lists(
     max_size=14,
 )
 LOW, HIGH = 5, 14
+
+
+def reference_matching(
+    rule: int, starts: Int64s, ts: Int64s, exp: Int64s, out: Int64s, by_out: Int64s, right_starts: Int64s,
+    right_came: Int64s, right_went_starts: Int64s, right_went: Int64s, low: int, high: int,
+) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip
+    """`_kernel_matching` by comparing what is shown at each instant with what was shown at the one before."""
+    found: list[tuple[int, int, int]] = []
+    for key in range(len(starts) - 1):
+        ours = range(starts[key], starts[key + 1])
+        came = right_came[right_starts[key] : right_starts[key + 1]]
+        went = right_went[right_went_starts[key] : right_went_starts[key + 1]]
+        before: set[int] = set()
+        for now in range(low - 1, high):
+            alive = [place for place in ours if ts[place] <= now < out[place]]
+            number = shown(rule, len(alive), int((came <= now).sum() - (went <= now).sum()))
+            after = set(alive[len(alive) - number :])
+            if now >= low:
+                found += [(now, place, -1) for place in sorted(before - after) if now < exp[place]]
+                found += [(now, place, 1) for place in sorted(after - before)]
+            before = after
+    times, places, signs = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return times, places, signs
 
 
 @pytest.mark.parametrize("rule", [EXCEPT_ALL, WITHOUT_MATCH, INTERSECT_ALL, WITH_MATCH])

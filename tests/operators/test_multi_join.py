@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,9 @@ from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.operators import Arrivals, Stage
 from sash.operators.base import Epoch
 from sash.operators.build import pipelined
-from sash.operators.multi_join.grouping_kernels import _kernel_members, _kernel_numbered, reference_members
-from sash.operators.multi_join.kernels import _kernel_combinations, reference_combinations
+from sash.operators.join_kernels import Int64s
+from sash.operators.multi_join.grouping_kernels import Booleans, _kernel_members, _kernel_numbered
+from sash.operators.multi_join.kernels import _kernel_combinations
 from sash.operators.net import net
 from sash.operators.share import Share
 from sash.operators.storing import Storing
@@ -184,6 +186,39 @@ def test_only_the_live_tuples_of_the_inputs_are_stored() -> None:
 lives = st.lists(
     st.tuples(_few, st.integers(0, 9), st.integers(4, 9), st.integers(1, 12), st.booleans()), min_size=2, max_size=6
 )
+
+
+def reference_members(
+    codes: Int64s, wanted: Booleans, touched: Booleans, keys: Int64s
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """`_kernel_members` by looking for each key in turn, keys numbered as they come."""
+    found = []
+    for key in dict.fromkeys(keys.tolist()):
+        mine = np.flatnonzero((codes == key) & wanted)
+        found.append((mine[touched[mine]], mine[~touched[mine]]))
+    sizes = [len(hit) + len(others) for hit, others in found]
+    last = np.cumsum(np.array(sizes, dtype=np.int64))
+    first = last - np.array(sizes, dtype=np.int64)
+    middle = first + np.array([len(hit) for hit, _ in found], dtype=np.int64)
+    parts = [part for pair in found for part in pair]
+    return first, middle, last, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def reference_combinations(
+    bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
+) -> set[tuple[tuple[int, ...], int, int, int]]:
+    """`_kernel_combinations`, as a set, by trying every combination of a key whatever its tuples are."""
+    found = set()
+    for key in range(bounds.shape[2]):
+        first, middle, last = bounds[:, :, key]
+        ranges = [range(*limits) for limits in zip(first.tolist(), last.tolist(), strict=True)]
+        for chosen in product(*ranges):
+            picks = list(chosen)
+            start, until, taken = int(ts[picks].max()), int(exp[picks].min()), int(end[picks].min())
+            changes = start < min(until, taken) and (start >= low or taken < until)
+            if changes and any(place < middle[side] for side, place in enumerate(chosen)):
+                found.add((tuple(members[picks].tolist()), start, until, taken))
+    return found
 
 
 @given(st.lists(lives, min_size=1, max_size=4), st.integers(3, 9), st.randoms(use_true_random=False))

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers.joins.algorithms import ALGORITHMS, join
 from sash.core.errors import SashError
 from sash.core.pattern import UpdatePattern
-from sash.operators.multi_join.algorithms import ALGORITHMS, Joined, Tuples, join
+from sash.operators.multi_join.lazy import Joined, Tuples
 from sash.plan.join_costs import lost_share
 from tests.support.multi_joins import Plain, arriving, definition, results_of, view
 

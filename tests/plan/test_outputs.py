@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sash.core.pattern import UpdatePattern
 from sash.core.window import FOREVER, RowWindow, TimeWindow
-from sash.plan.continuous import GroupBy, Join, Union, explain
+from sash.plan.continuous import GroupBy, Join, Union
 from sash.plan.outputs import (
     DSTREAM,
     ISTREAM,
@@ -17,6 +17,7 @@ from sash.plan.outputs import (
 from sash.plan.stages import StagePlan, stages
 from sash.plan.streams import is_stream, sampling_of
 from tests.plan.test_update_patterns import two
+from tests.support.plans import explain
 
 JOIN = Join(two("S"), two("T"), (("S.a", "T.b"),))
 

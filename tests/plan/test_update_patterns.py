@@ -29,9 +29,9 @@ from sash.plan.continuous import (
     RelationJoin,
     Union,
     edges,
-    explain,
 )
 from sash.plan.expressions import Field, Literal, RowExpression
+from tests.support.plans import explain
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "update_patterns.json"
 EXAMPLES = {

@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from sash.plan.predicates import EVERYTHING, NOTHING, Atom, Disjunction, any_of, disjunction, only
-from sash.sharing.covers import Cover, find_cover, is_cover, is_disjoint_cover, is_subcover, is_supercover
+from sash.plan.predicates import (
+    EVERYTHING,
+    NOTHING,
+    Atom,
+    Conjunction,
+    Disjunction,
+    any_of,
+    disjunction,
+    is_disjoint,
+    only,
+)
+from sash.sharing.covers import Cover, find_cover
 from tests.plan.examples import DOMAINS, ROWS, Row, satisfies
 from tests.support.examples import examples
 
@@ -20,6 +30,28 @@ def either(*parts: Disjunction) -> Disjunction:
     found = any_of(parts)
     assert found is not None
     return found
+
+
+def is_cover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
+    return bool(stored) and _terms(stored) == frozenset(wanted.terms)
+
+
+def is_subcover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
+    return bool(stored) and _terms(stored) < frozenset(wanted.terms)
+
+
+def is_supercover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
+    return bool(stored) and _terms(stored) > frozenset(wanted.terms)
+
+
+def is_disjoint_cover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
+    """No row satisfies two of the terms, and no term stands in two of the stored predicates."""
+    once = sum(len(predicate.terms) for predicate in stored) == len(wanted.terms)
+    return is_cover(wanted, stored) and once and is_disjoint(wanted)
+
+
+def _terms(stored: Sequence[Disjunction]) -> frozenset[Conjunction]:
+    return frozenset(term for predicate in stored for term in predicate.terms)
 
 
 def sums(wanted: Disjunction, stored: Sequence[Disjunction]) -> Cover | None:

@@ -13,7 +13,7 @@ import pytest
 
 from sash.core.time import SECOND
 from sash.plan.predicates import is_disjoint
-from sash.sharing.covers import find_cover, is_cover, is_disjoint_cover, is_subcover, is_supercover
+from sash.sharing.covers import find_cover
 from sash.sharing.rules import (
     COMPUTATION_RULES,
     STATE_RULES,
@@ -31,6 +31,7 @@ from sash.sharing.rules.predicates import combination, relevant_synopses
 from sash.synopses.kernels import FOLDS
 from sash.synopses.partials import Combine
 from tests.sharing.golden_descriptions import EXAMPLES, expected, inputs, own_synopsis, query, synopsis, where, yes_no
+from tests.sharing.test_covers import is_cover, is_disjoint_cover, is_subcover, is_supercover
 
 
 def check_state(name: str, rule: str, decisions: list[Decision]) -> None:

@@ -8,8 +8,9 @@ from itertools import product
 
 import numpy as np
 
+from papers.joins.algorithms import ALGORITHMS
 from sash.core.changes import NEVER
-from sash.operators.multi_join.algorithms import ALGORITHMS, Joined, Tuples
+from sash.operators.multi_join.lazy import Joined, Tuples
 
 # ("time", length), ("rows", number), or ("lifetimes", those of the tuples in turn, over and over)
 Window = tuple[str, int | Sequence[int]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -23,6 +25,7 @@ from sash.plan.continuous import (
     NrrJoin,
     RelationJoin,
     Union,
+    inputs,
 )
 from sash.plan.expressions import Call, Field, Literal, RowExpression
 from sash.plan.outputs import DSTREAM, ISTREAM, Deltas, ResultWindow, Sampled
@@ -190,3 +193,10 @@ def versions(changes: list[tuple[int, int, int | None]]) -> list[tuple[int, int,
             current[key] = (at, value)
     found += [(begin, NEVER, (key, value)) for key, (begin, value) in current.items()]
     return [version for version in found if version[0] < version[1]]
+
+
+def explain(plan: Node, depth: int = 0) -> Iterator[str]:
+    """The plan from the answer down, each node with the pattern of the edge above it."""
+    yield f"{'  ' * depth}{plan.describe()}  -> {plan.pattern.label}"
+    for node in inputs(plan):
+        yield from explain(node, depth + 1)

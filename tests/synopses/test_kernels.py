@@ -1,4 +1,4 @@
-"""Each compiled kernel against its NumPy reference."""
+"""Each compiled kernel against a NumPy version of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.synopses.kernels import FOLDS, REFERENCES, SCANS, fold_moments, reference_scan
+from sash.synopses.kernels import FOLDS, SCANS, fold_moments
 from sash.synopses.partials import Combine
+from sash.synopses.partitioned import _kernel_ages
 from tests.support.examples import examples
 
 GROUPS = 4
@@ -27,6 +28,21 @@ IDENTITIES: dict[tuple[Combine, type], Any] = {
 }
 
 
+def reference_add(codes: Any, values: Any, accumulator: Any) -> None:
+    np.add.at(accumulator, codes, values)
+
+
+def reference_min(codes: Any, values: Any, accumulator: Any) -> None:
+    np.fmin.at(accumulator, codes, values)
+
+
+def reference_max(codes: Any, values: Any, accumulator: Any) -> None:
+    np.maximum.at(accumulator, codes, values)
+
+
+REFERENCES = {Combine.ADD: reference_add, Combine.MIN: reference_min, Combine.MAX: reference_max}
+
+
 def rows(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[int, Any]]]:
     return st.lists(st.tuples(st.integers(0, GROUPS - 1), values), max_size=30)
 
@@ -39,13 +55,19 @@ def test_a_kernel_is_its_reference(combine: Combine, dtype: type, data: st.DataO
     drawn = data.draw(rows(INTS if dtype is np.int64 else FLOATS))
     codes = np.array([code for code, _ in drawn], dtype=np.int32)
     values = np.array([value for _, value in drawn], dtype=dtype)
-    kernel, reference = REFERENCES[combine]
-    assert kernel is FOLDS[combine]
     ours, theirs = (np.full(GROUPS, IDENTITIES[combine, dtype], dtype=dtype) for _ in range(2))
-    kernel(codes, values, ours)
+    FOLDS[combine](codes, values, ours)
     with np.errstate(invalid="ignore", over="ignore"):
-        reference(codes, values, theirs)
+        REFERENCES[combine](codes, values, theirs)
     np.testing.assert_array_equal(ours, theirs)
+
+
+def reference_scan(combine: Combine, codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    """What every scan kernel does, in NumPy."""
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i] = out[i - 1]
+        REFERENCES[combine](codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
 
 
 @pytest.mark.parametrize("combine", SIMPLE)
@@ -100,6 +122,17 @@ def test_identities_change_nothing(combine: Combine, dtype: type) -> None:
 MOMENTS = st.tuples(st.integers(0, 5), st.floats(-1e9, 1e9), st.floats(0, 1e9))
 
 
+def reference_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
+    for g, added, x, s in zip(codes.tolist(), counts.tolist(), means.tolist(), squares.tolist(), strict=True):
+        if added and not n[g]:
+            n[g], mean[g], square[g] = added, x, s
+        elif added:
+            total = n[g] + added
+            old_mean, new_mean = mean[g], mean[g] + (x - mean[g]) * (added / total)
+            square[g] += s + n[g] * (old_mean - new_mean) ** 2 + added * (x - new_mean) ** 2
+            mean[g], n[g] = new_mean, total
+
+
 @given(rows(MOMENTS))
 @settings(max_examples=examples(60))
 def test_moments_are_their_reference(drawn: list[tuple[int, tuple[int, float, float]]]) -> None:
@@ -107,10 +140,8 @@ def test_moments_are_their_reference(drawn: list[tuple[int, tuple[int, float, fl
     counts = np.array([n for _, (n, _, _) in drawn], dtype=np.int64)
     means, squares = (np.array([row[i] for _, row in drawn], dtype=np.float64) for i in (1, 2))
     ours, theirs = ([np.zeros(GROUPS, dtype=np.int64), np.zeros(GROUPS), np.zeros(GROUPS)] for _ in range(2))
-    kernel, reference = REFERENCES[Combine.MOMENTS]
-    assert kernel is fold_moments
-    kernel(codes, counts, means, squares, *ours)
-    reference(codes, counts, means, squares, *theirs)
+    fold_moments(codes, counts, means, squares, *ours)
+    reference_moments(codes, counts, means, squares, *theirs)
     np.testing.assert_array_equal(ours[0], theirs[0])
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-9, atol=1e-3)
     np.testing.assert_allclose(ours[2], theirs[2], rtol=1e-9, atol=1e-3)
@@ -138,3 +169,20 @@ def test_moments_do_not_cancel() -> None:
 def test_moments_of_nan() -> None:
     n, mean, square = fold((1, 1.0, 0.0), (1, math.nan, 0.0), (1, 2.0, 0.0))
     assert n == 3 and math.isnan(mean) and math.isnan(square)
+
+
+def reference_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:
+    for row in range(last):
+        ages[row] = seen[partitions[row]] + np.count_nonzero(partitions[row:last] == partitions[row])
+    np.add.at(seen, partitions[:last], 1)
+
+
+@given(st.lists(st.integers(0, GROUPS - 1), max_size=20), st.data())
+@settings(max_examples=examples(40))
+def test_ages_are_their_reference(partitions: list[int], data: st.DataObject) -> None:
+    last = data.draw(st.integers(0, len(partitions)))
+    ours, theirs = ([np.array([0, 2, 0, 5]), np.full(len(partitions), -1, dtype=np.int64)] for _ in range(2))
+    _kernel_ages(np.array(partitions, dtype=np.int64), last, *ours)
+    reference_ages(np.array(partitions, dtype=np.int64), last, *theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
+from papers.isolation.schedule import Scheduler
 from sash.transactions.checker import (
     classify,
     judge_queries,
@@ -13,7 +14,6 @@ from sash.transactions.checker import (
     serialization_orders,
 )
 from sash.transactions.history import History
-from sash.transactions.schedule import Scheduler
 from tests.transactions.examples import EXAMPLES, EXERCISED, golden, named, parsed
 
 HISTORIES = [f"history.H{letter}" for letter in "abcdefgh"]
@@ -174,7 +174,7 @@ def aborts(slots: int, places: tuple[int, ...], order: tuple[int, ...]) -> bool:
 
 @golden("metrics.example")
 def test_staleness_and_response_time(given: Any, want: Any) -> None:
-    from benchmarks.isolation_metrics import Execution
+    from papers.isolation.metrics import Execution
 
     for reflected, staleness in zip(given["last_update_reflected"], want["staleness"], strict=True):
         execution = Execution(given["query_start"], given["query_end"], reflected)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers.isolation.schedule import ORDERS, Scheduler
 from sash.core.errors import SashError
 from sash.transactions.checker import classify, judge_queries
-from sash.transactions.schedule import ORDERS, Scheduler
 
 
 def steps(events: str, order: str, slots: int, **options: int | bool) -> str:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers.isolation.schedule import ORDERS, Scheduler
 from sash.core.errors import SashError
 from sash.transactions.checker import classify
 from sash.transactions.recorder import Recorder
-from sash.transactions.schedule import ORDERS, Scheduler
 from sash.transactions.window import LEVELS, RESTARTS, SharedWindow
 
 # A sub-window is a tuple of tuples' names; a part that is inserted is one name.

@@ -29,8 +29,8 @@ def bench(
     Benchmarks are part of the source checkout only.
     """
     with reporting_errors():
-        directory = benchmarks_directory()
-        known = benchmarks(directory)
+        root = checkout()
+        known = benchmarks(root)
         if name is None:
             _list(known)
             return
@@ -38,23 +38,25 @@ def bench(
         if chosen not in known:
             print_error(stderr_console(), f"no benchmark '{name}'{nearest(chosen, known)}")
             raise typer.Exit(USAGE_ERROR)
-        command = [sys.executable, "-m", f"{directory.name}.{_PREFIX}{chosen}", *context.args]
-        raise typer.Exit(subprocess.run(command, cwd=directory.parent, check=False).returncode)
+        module = ".".join(known[chosen].relative_to(root).with_suffix("").parts)
+        command = [sys.executable, "-m", module, *context.args]
+        raise typer.Exit(subprocess.run(command, cwd=root, check=False).returncode)
 
 
-def benchmarks_directory() -> Path:
-    """`benchmarks/` of the checkout that this package comes from, or of the current directory."""
+def checkout() -> Path:
+    """The checkout that this package comes from, or the current directory: one of them has `benchmarks/`."""
     assert sash.__file__ is not None
     for root in (Path(sash.__file__).parents[2], Path.cwd()):
-        directory = root / "benchmarks"
-        if directory.is_dir():
-            return directory
+        if (root / "benchmarks").is_dir():
+            return root
     raise SashError("there is no directory benchmarks/ here: benchmarks come with the source checkout, not the package")
 
 
-def benchmarks(directory: Path) -> dict[str, str]:
-    """Names and the first lines of their descriptions."""
-    return {path.stem.removeprefix(_PREFIX): _first_line(path) for path in sorted(directory.glob(f"{_PREFIX}*.py"))}
+def benchmarks(root: Path) -> dict[str, Path]:
+    """Names and programs: `benchmarks/run_NAME.py`, and the papers' experiments `papers/NAME/run.py`."""
+    found = {path.stem.removeprefix(_PREFIX): path for path in (root / "benchmarks").glob(f"{_PREFIX}*.py")}
+    found |= {path.parent.name: path for path in (root / "papers").glob("*/run.py")}
+    return dict(sorted(found.items()))
 
 
 def _first_line(path: Path) -> str:
@@ -65,13 +67,13 @@ def _first_line(path: Path) -> str:
     return text.split("\n", 1)[0]
 
 
-def _list(known: dict[str, str]) -> None:
+def _list(known: dict[str, Path]) -> None:
     console = stdout_console()
     if not known:
         console.print("There are no benchmarks yet.")
         return
     table = Table.grid(padding=(0, 2))
-    for name, what in known.items():
-        table.add_row(name, what)
+    for name, path in known.items():
+        table.add_row(name, _first_line(path))
     console.print(table)
     console.print("\nsash bench NAME [OPTIONS] runs one; sash bench NAME -- --help tells its options.")

@@ -59,26 +59,6 @@ def _expire(
     return found
 
 
-def reference_delta_star(
-    values: Int64s, ts: Int64s, exp: Int64s, expiring: Int64s, shown: Int64s, spare: Int64s, spare_exp: Int64s,
-    first: int, high: int,
-) -> tuple[Int64s, Int64s]:  # fmt: skip
-    """The same, instant by instant, from everything that lives: no spare duplicates are kept."""
-    every = [(v, GONE, int(spare_exp[v]), int(spare[v])) for v in range(len(shown)) if spare[v] >= 0]
-    every += zip(values.tolist(), ts.tolist(), exp.tolist(), range(first, first + len(ts)), strict=True)
-    instants = {int(t) for t in shown if t != GONE} | {t for _, come, gone, _ in every for t in (come, gone)}
-    found: list[tuple[int, int]] = []
-    for now in sorted(t for t in instants if GONE < t < high):
-        for value in range(len(shown)):
-            if shown[value] <= now:
-                alive = [(gone, place) for v, come, gone, place in every if v == value and come <= now < gone]
-                shown[value], place = max(alive, default=(GONE, -1))
-                found += [(place, now)] if alive else []
-    spare[:], spare_exp[:] = -1, GONE
-    places, times = zip(*found, strict=True) if found else ((), ())
-    return np.array(places, dtype=np.int64), np.array(times, dtype=np.int64)
-
-
 @njit(cache=True)
 def _kernel_changes_of_presence(codes: Int64s, times: Int64s, steps: Int64s, present: Int64s) -> tuple[Int64s, Int64s]:
     """Counting: events in order of (code, time); `present` are the counts before them, changed in place.
@@ -96,18 +76,3 @@ def _kernel_changes_of_presence(codes: Int64s, times: Int64s, steps: Int64s, pre
             places[found], signs[found] = at - 1, 1 if present[value] > 0 else -1
             found += 1
     return places[:found], signs[:found]
-
-
-def reference_changes_of_presence(
-    codes: Int64s, times: Int64s, steps: Int64s, present: Int64s
-) -> tuple[Int64s, Int64s]:  # fmt: skip
-    """The same, all events of an instant at a time."""
-    places, signs = [], []
-    for value, now in sorted(set(zip(codes.tolist(), times.tolist(), strict=True))):
-        events = np.flatnonzero((codes == value) & (times == now))
-        before = present[value]
-        present[value] += steps[events].sum()
-        if (before > 0) != (present[value] > 0):
-            places.append(int(events[-1]))
-            signs.append(1 if present[value] > 0 else -1)
-    return np.array(places, dtype=np.int64), np.array(signs, dtype=np.int64)

@@ -166,35 +166,3 @@ def _kernel_hash_bytes(data: NDArray[np.uint8], starts: Int64s) -> UInt64s:
         mixed = (mixed ^ (mixed >> np.uint64(29))) * _P3
         found[place] = mixed ^ (mixed >> np.uint64(32))
     return found
-
-
-def reference_hash_bytes(value: bytes) -> int:
-    """The same for one value, with Python's own numbers."""
-    mask, (p1, p2, p3, p4, p5) = 2**64 - 1, (int(prime) for prime in (_P1, _P2, _P3, _P4, _P5))
-
-    def rotate(number: int, by: int) -> int:
-        number &= mask
-        return (number << by | number >> (64 - by)) & mask
-
-    def stirred(lane: int, word: bytes) -> int:
-        return rotate(lane + int.from_bytes(word, "little") * p2, 31) * p1 & mask
-
-    blocks, rest = [value[i : i + 32] for i in range(0, len(value) // 32 * 32, 32)], value[len(value) // 32 * 32 :]
-    mixed = SEED + p5
-    if blocks:
-        lanes = [SEED + p1 + p2, SEED + p2, SEED, SEED - p1]
-        for block in blocks:
-            lanes = [stirred(lane, block[8 * i : 8 * i + 8]) for i, lane in enumerate(lanes)]
-        mixed = sum(rotate(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
-        for lane in lanes:
-            mixed = (mixed ^ stirred(0, lane.to_bytes(8, "little"))) * p1 + p4 & mask
-    mixed += len(value)
-    while len(rest) >= 8:
-        mixed, rest = rotate(mixed & mask ^ stirred(0, rest[:8]), 27) * p1 + p4, rest[8:]
-    if len(rest) >= 4:
-        mixed, rest = rotate(mixed & mask ^ int.from_bytes(rest[:4], "little") * p1 & mask, 23) * p2 + p3, rest[4:]
-    for byte in rest:
-        mixed = rotate(mixed & mask ^ byte * p5 & mask, 11) * p1
-    for by, prime in ((33, p2), (29, p3), (32, 1)):
-        mixed = (mixed & mask ^ (mixed & mask) >> by) * prime
-    return mixed & mask

@@ -52,14 +52,3 @@ def _kernel_pairs(
                     found += 1
                 at = following[at]
     return ones, others
-
-
-def reference_pairs(
-    built: Int64s, built_ts: Int64s, built_out: Int64s, probing: Int64s, probing_ts: Int64s, probing_out: Int64s
-) -> tuple[Int64s, Int64s]:
-    """The same by comparing everything with everything."""
-    same = built[:, None] == probing[None, :]
-    start = np.maximum(built_ts[:, None], probing_ts[None, :])
-    ones, others = np.nonzero(same & (start < np.minimum(built_out[:, None], probing_out[None, :])))
-    order = np.lexsort((ones, others))
-    return ones[order], others[order]

@@ -14,21 +14,17 @@ EXCEPT_ALL, WITHOUT_MATCH, INTERSECT_ALL, WITH_MATCH = range(4)
 
 
 @njit(cache=True, inline="always")
-def _shown(rule: int, v1: int, v2: int) -> int:
-    if rule == EXCEPT_ALL:
-        return max(v1 - v2, 0)
-    if rule == INTERSECT_ALL:
-        return min(v1, v2)
-    return v1 if (v2 == 0) == (rule == WITHOUT_MATCH) else 0
-
-
 def shown(rule: int, v1: int, v2: int) -> int:
     """The number of tuples with one key in the answer, from their numbers in both windows.
 
     >>> [shown(EXCEPT_ALL, 3, 1), shown(EXCEPT_ALL, 1, 4), shown(WITHOUT_MATCH, 3, 1), shown(INTERSECT_ALL, 3, 1)]
     [2, 0, 0, 1]
     """
-    return int(_shown(rule, v1, v2))
+    if rule == EXCEPT_ALL:
+        return max(v1 - v2, 0)
+    if rule == INTERSECT_ALL:
+        return min(v1, v2)
+    return v1 if (v2 == 0) == (rule == WITHOUT_MATCH) else 0
 
 
 @njit(cache=True)
@@ -63,7 +59,7 @@ def _kernel_matching(
         v1, v2 = came - first, right - right_first
         alive[first:came] = True
         # What was shown before the epoch is what the counts before it say.
-        count = _shown(rule, v1, v2)
+        count = shown(rule, v1, v2)
         edge, _ = _move_edge(alive, visible, came, first, 0, count, low, changes, found)
         while True:
             now = min(_next(ts, came, last, high), _next(right_came, right, right_last, high))
@@ -92,7 +88,7 @@ def _kernel_matching(
             count += came - fresh
             if count == 0:
                 edge = came
-            target = _shown(rule, v1, v2)
+            target = shown(rule, v1, v2)
             edge, found = _move_edge(alive, visible, edge, fresh, count, target, now, changes, found)
             for place in range(max(fresh, edge), came):
                 if visible[place]:
@@ -152,26 +148,3 @@ def _with_room(changes: Int64s, number: int) -> Int64s:
     larger = np.empty((2 * number, 3), np.int64)
     larger[: len(changes)] = changes
     return larger
-
-
-def reference_matching(
-    rule: int, starts: Int64s, ts: Int64s, exp: Int64s, out: Int64s, by_out: Int64s, right_starts: Int64s,
-    right_came: Int64s, right_went_starts: Int64s, right_went: Int64s, low: int, high: int,
-) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip
-    """The same by comparing what is shown at each instant with what was shown at the one before."""
-    found: list[tuple[int, int, int]] = []
-    for key in range(len(starts) - 1):
-        ours = range(starts[key], starts[key + 1])
-        came = right_came[right_starts[key] : right_starts[key + 1]]
-        went = right_went[right_went_starts[key] : right_went_starts[key + 1]]
-        before: set[int] = set()
-        for now in range(low - 1, high):
-            alive = [place for place in ours if ts[place] <= now < out[place]]
-            number = shown(rule, len(alive), int((came <= now).sum() - (went <= now).sum()))
-            after = set(alive[len(alive) - number :])
-            if now >= low:
-                found += [(now, place, -1) for place in sorted(before - after) if now < exp[place]]
-                found += [(now, place, 1) for place in sorted(after - before)]
-            before = after
-    times, places, signs = np.array(found, dtype=np.int64).reshape(-1, 3).T
-    return times, places, signs

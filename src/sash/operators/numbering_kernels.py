@@ -46,12 +46,3 @@ def _kernel_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> 
             number += 1
         found[at] = slots[slot]
     return found, number
-
-
-def reference_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> tuple[Int64s, int]:
-    """The same with a dictionary; `slots` stay as they are."""
-    numbers = {tuple(row): place for place, row in enumerate(known[:number].tolist())}
-    found = [numbers.setdefault(tuple(row), len(numbers)) for row in rows.tolist()]
-    for row, place in numbers.items():
-        known[place] = row
-    return np.array(found, dtype=np.int64), len(numbers)

@@ -380,13 +380,6 @@ def table_joins(plan: Node) -> list[TableJoin]:
     return [node for _, node in edges(plan) if isinstance(node, TableJoin)]
 
 
-def explain(plan: Node, depth: int = 0) -> Iterator[str]:
-    """The plan from the answer down, each node with the pattern of the edge above it."""
-    yield f"{'  ' * depth}{plan.describe()}  -> {plan.pattern.label}"
-    for node in inputs(plan):
-        yield from explain(node, depth + 1)
-
-
 def _table_columns(table: Table, columns: tuple[tuple[str, str], ...]) -> list[pa.Field]:
     return [pa.field(name, table.schema.field(column).type) for name, column in columns]
 

@@ -16,7 +16,8 @@ have expiries, in the order in which they leave: one more sort of the window by 
 is ahead over small windows and NT over large ones; below a selective condition, or without a negation, NT never is.
 
 The prices are least squares of relative errors over the table of docs/benchmarks.md (7 queries, 4 windows, 3
-strategies), by `benchmarks/fit_costs.py`. What matters are their ratios; the whole is right within a factor of two.
+strategies), by `papers/update_patterns/fit_costs.py`. What matters are their ratios; the whole is right within a factor
+of two.
 """
 
 from __future__ import annotations

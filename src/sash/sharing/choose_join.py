@@ -87,9 +87,6 @@ class JoinChoice:
     def price(self) -> float:
         return self.space * self.time
 
-    def part_of(self, pair: WindowPair) -> JoinPart:
-        return next(part for part in self.parts if pair in part.pairs)
-
 
 def choose_join(asked: Sequence[AskedPair], partials: Iterable[Partial], load: JoinLoad | None = None) -> JoinChoice:
     """The cheapest synopses that answer all pairs of windows."""

@@ -39,24 +39,6 @@ class Cover:
         return len(self.added) + len(self.subtracted)
 
 
-def is_cover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
-    return bool(stored) and _union(stored) == frozenset(wanted.terms)
-
-
-def is_subcover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
-    return bool(stored) and _union(stored) < frozenset(wanted.terms)
-
-
-def is_supercover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
-    return bool(stored) and _union(stored) > frozenset(wanted.terms)
-
-
-def is_disjoint_cover(wanted: Disjunction, stored: Sequence[Disjunction]) -> bool:
-    """No row satisfies two of the terms, and no term stands in two of the stored predicates."""
-    once = sum(len(predicate.terms) for predicate in stored) == len(wanted.terms)
-    return is_cover(wanted, stored) and once and is_disjoint(wanted)
-
-
 def find_cover(
     wanted: Disjunction, stored: Sequence[Disjunction], *, sensitive: bool, subtractable: bool
 ) -> Cover | None:
@@ -111,7 +93,3 @@ def _unions(
             if fits and larger not in seen and len(seen) < _MOST_UNIONS:
                 seen.add(larger)
                 waiting.append(((*chosen, place), larger))
-
-
-def _union(stored: Sequence[Disjunction]) -> Terms:
-    return frozenset(term for predicate in stored for term in predicate.terms)

@@ -18,7 +18,7 @@ from sash.sharing.choose import CLUSTER, Load, lookup_cost
 from sash.synopses.readings import Reading
 
 # An execution costs this much however little it reads, an answer however small; then each value of an answer, and each
-# row that is sorted. Fitted to executions of 1 to 30 queries over 50 to 50,000 groups (benchmarks/run_scheduling.py).
+# row that is sorted. Fitted to executions of 1 to 30 queries over 50 to 50,000 groups (papers/scheduling/run.py).
 _EXECUTION = 200_000.0
 _ANSWER = 40_000.0
 _LOWERED = 15.0

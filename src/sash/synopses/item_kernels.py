@@ -1,4 +1,4 @@
-"""Kernels over (group, item) pairs in sorted order (see `items`), each beside a NumPy reference.
+"""Kernels over (group, item) pairs in sorted order (see `items`).
 
 `counts` has a row per window and a column per pair; `order` lists the pairs by group and item; group g has the
 places first[g] .. last[g] - 1 of it.
@@ -24,11 +24,6 @@ def _kernel_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
     return out
 
 
-def _reference_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
-    sorted_counts = counts[:, order]
-    return np.stack([sorted_counts[:, a:b].sum(axis=1) for a, b in zip(first, last, strict=True)], axis=1)
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
     out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
@@ -39,10 +34,6 @@ def _kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> An
                 found += counts[w, order[place]] > 0
             out[w, g] = found
     return out
-
-
-def _reference_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
-    return _reference_sum_groups((counts > 0).astype(np.int64), order, first, last)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -59,16 +50,6 @@ def _kernel_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
     return out
 
 
-def _reference_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
-    out = np.full((len(counts), len(first)), -1, dtype=np.int64)
-    for w in range(len(counts)):
-        for g, (a, b) in enumerate(zip(first, last, strict=True)):
-            mine = counts[w, order[a:b]]
-            if mine.size and mine.max() > 0:
-                out[w, g] = order[a + int(np.argmax(mine))]
-    return out
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
     out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
@@ -82,16 +63,6 @@ def _kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: An
                 if left <= 0:
                     out[w, g] = order[place]
                     break
-    return out
-
-
-def _reference_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
-    out = np.full((len(counts), len(first)), -1, dtype=np.int64)
-    for w in range(len(counts)):
-        for g, (a, b) in enumerate(zip(first, last, strict=True)):
-            sorted_items = np.repeat(order[a:b], counts[w, order[a:b]])
-            if 1 <= ranks[w, g] <= len(sorted_items):
-                out[w, g] = sorted_items[ranks[w, g] - 1]
     return out
 
 
@@ -136,32 +107,8 @@ def _is_heavier(weights: Any, there: Any, a: int, b: int) -> bool:
     return bool(weights[a] > weights[b])
 
 
-def _reference_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
-    out = np.full((len(weights), len(first), k), -1, dtype=np.int64)
-    for w in range(len(weights)):
-        for g, (a, b) in enumerate(zip(first, last, strict=True)):
-            mine = [pair for pair in order[a:b].tolist() if there[w, pair]]
-            best = sorted(mine, key=lambda pair: _descending(weights[w, pair], int(there[w, pair])))[:k]
-            out[w, g, : len(best)] = best
-    return out
-
-
-def _descending(weight: Any, there: int) -> tuple[int, int, Any]:
-    """NaN before any number, a NULL weight after all."""
-    if there == 1 or weight != weight:
-        return (-there, 0, 0)
-    return (-there, 1, -weight)
-
-
 sum_groups = _kernel_sum_groups
 count_distinct = _kernel_count_distinct
 pick_modes = _kernel_pick_modes
 pick_ranks = _kernel_pick_ranks
 pick_top = _kernel_pick_top
-REFERENCES = {
-    "sum_groups": (_kernel_sum_groups, _reference_sum_groups),
-    "count_distinct": (_kernel_count_distinct, _reference_count_distinct),
-    "pick_modes": (_kernel_pick_modes, _reference_pick_modes),
-    "pick_ranks": (_kernel_pick_ranks, _reference_pick_ranks),
-    "pick_top": (_kernel_pick_top, _reference_pick_top),
-}

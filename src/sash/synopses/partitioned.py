@@ -47,12 +47,6 @@ def _kernel_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:
         ages[row] = seen[partitions[row]]
 
 
-def _reference_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:
-    for row in range(last):
-        ages[row] = seen[partitions[row]] + np.count_nonzero(partitions[row:last] == partitions[row])
-    np.add.at(seen, partitions[:last], 1)
-
-
 class PartitionedSynopsis(BasicIntervalSynopsis):
     """`group` and `partition` are the places of both among the keys of the pane table."""
 

@@ -2,7 +2,6 @@
 
 history     operations and histories, in the thesis' notation
 checker     what a history is: serializable, WS, LWS, CPS
-schedule    algorithms 7 and 8, step by step
 window      a window of sub-windows that threads slide and read (reading, priorities, recorder are its parts)
 isolation   the levels for state that is changed in place (serial, optimistic), and what is taken of it (taken)
 """

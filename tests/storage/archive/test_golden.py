@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sash.storage.archive import LAYOUTS, Archive, Layout, with_times
-from sash.storage.archive.sizes import (
+from papers.archive.sizes import (
     chronological_variance,
     round_robin_variance,
     simulated_variance,
     sizes_after,
 )
+from sash.storage.archive import LAYOUTS, Archive, Layout, with_times
 
 EXAMPLES = {
     each["id"].removeprefix("double_index."): each

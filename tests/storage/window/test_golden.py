@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from papers.window_index import costs
 from sash.storage.window import (
     Aggr,
     ChainedDirectory,
@@ -22,7 +23,6 @@ from sash.storage.window import (
     SetIndex,
     SlidingWindow,
     TreeDirectory,
-    costs,
 )
 from sash.storage.window.row_index import ring_kernels
 from tests.storage.window.tables import of_values

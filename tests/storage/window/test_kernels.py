@@ -1,4 +1,4 @@
-"""Each kernel against its reference, and the directories against sorted lists."""
+"""Each kernel against a plain version of it, and the directories against sorted lists."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sash.storage.window import ChainedDirectory, Directory, TreeDirectory
 from sash.storage.window.directories import chain_kernels, tree_kernels
-from sash.storage.window.directories.base import PIECE, reference_link
-from sash.storage.window.groups import _kernel_count_groups, reference_count_groups
+from sash.storage.window.directories.base import PIECE, Ints
+from sash.storage.window.groups import _kernel_count_groups
 from sash.storage.window.row_index import ring_kernels
 from sash.storage.window.set_index import kernels as set_kernels
 from tests.support.examples import examples
@@ -47,6 +47,17 @@ def check_balance(directory: Directory) -> None:
         return 1 + max(sides)
 
     levels(int(state[1]))
+
+
+def reference_link(values: Ints, keys: Ints, free: Ints, state: Ints, found: Ints) -> None:
+    """What each directory's kernel does to slots, whatever its structure is, for keys that start with none."""
+    slots: dict[int, int] = {}
+    for place, value in enumerate(values.tolist()):
+        if value not in slots:
+            state[0] -= 1
+            slots[value] = int(free[state[0]])
+            keys[slots[value]] = value
+        found[place] = slots[value]
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -107,6 +118,32 @@ def test_more_keys_than_are_linked_at_a_time(name: str) -> None:
     check_balance(directory)
 
 
+def reference_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascending: bool, found: Any) -> None:
+    slots = reference_walk_chains(following, heads, len(keys))
+    for place, value in enumerate(values):
+        equal = slots[keys[slots] == value]
+        found[place] = equal[0] if len(equal) else -1
+
+
+def reference_walk_chains(following: Any, heads: Any, most: int) -> Any:
+    found = []
+    for head in heads.tolist():
+        while head >= 0:
+            found.append(head)
+            head = int(following[head])
+    assert len(found) <= most
+    return np.array(found, dtype=np.int64)
+
+
+def reference_unlink_chains(following: Any, heads: Any, alive: Any) -> None:
+    for bucket in range(len(heads)):
+        chain = reference_walk_chains(following, heads[bucket : bucket + 1], len(following))
+        kept = [*chain[alive[chain]].tolist(), -1]
+        heads[bucket] = kept[0]
+        for slot, next_slot in pairwise(kept):
+            following[slot] = next_slot
+
+
 @given(values=LISTS, asked=LISTS, dead=st.sets(st.integers(0, 59)), ascending=st.booleans())
 def test_kernels_of_chains(values: list[int], asked: list[int], dead: set[int], ascending: bool) -> None:
     directory = ChainedDirectory(3, ascending)
@@ -115,16 +152,43 @@ def test_kernels_of_chains(values: list[int], asked: list[int], dead: set[int], 
     alive = np.array([slot not in dead for slot in range(len(keys))])
     one, other = np.empty(len(asked), dtype=np.int64), np.empty(len(asked), dtype=np.int64)
     chain_kernels._kernel_find_chain(ints(asked), keys, following, heads, ascending, one)
-    chain_kernels.reference_find_chain(ints(asked), keys, following, heads, ascending, other)
+    reference_find_chain(ints(asked), keys, following, heads, ascending, other)
     assert one.tolist() == other.tolist()
     copies = following.copy(), heads.copy()
     chain_kernels._kernel_unlink_chains(following, heads, alive)
-    chain_kernels.reference_unlink_chains(*copies, alive)
+    reference_unlink_chains(*copies, alive)
     walks = [
         chain_kernels._kernel_walk_chains(following, heads, len(keys)),
-        chain_kernels.reference_walk_chains(*copies, len(keys)),
+        reference_walk_chains(*copies, len(keys)),
     ]
     assert walks[0].tolist() == walks[1].tolist()
+
+
+def reference_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any, found: Any) -> None:
+    slots = reference_walk_tree(state, left, right)
+    for place, value in enumerate(values):
+        equal = slots[keys[slots] == value]
+        found[place] = equal[0] if len(equal) else -1
+
+
+def reference_walk_tree(state: Any, left: Any, right: Any) -> Any:
+    def walk(at: int) -> list[int]:
+        return [*walk(int(left[at])), at, *walk(int(right[at]))] if at >= 0 else []
+
+    return np.array(walk(int(state[1])), dtype=np.int64)
+
+
+def reference_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
+    def build(low: int, high: int) -> int:
+        if low >= high:
+            return -1
+        middle = (low + high) // 2
+        top = int(ascending[middle])
+        left[top], right[top] = build(low, middle), build(middle + 1, high)
+        height[top] = (high - low).bit_length()
+        return top
+
+    state[1] = build(0, len(ascending))
 
 
 @given(values=LISTS, asked=LISTS)
@@ -134,17 +198,27 @@ def test_kernels_of_the_tree(values: list[int], asked: list[int]) -> None:
     keys, _, state, left, right, height = tree._arrays
     one, other = np.empty(len(asked), dtype=np.int64), np.empty(len(asked), dtype=np.int64)
     tree_kernels._kernel_find_tree(ints(asked), keys, state, left, right, one)
-    tree_kernels.reference_find_tree(ints(asked), keys, state, left, right, other)
+    reference_find_tree(ints(asked), keys, state, left, right, other)
     assert one.tolist() == other.tolist()
     slots = tree_kernels._kernel_walk_tree(state, left, right)
-    assert slots.tolist() == tree_kernels.reference_walk_tree(state, left, right).tolist()
+    assert slots.tolist() == reference_walk_tree(state, left, right).tolist()
     built = [array.copy() for array in (state, left, right, height)]
     tree_kernels._kernel_build_tree(slots, state, left, right, height)
-    tree_kernels.reference_build_tree(slots, *built)
+    reference_build_tree(slots, *built)
     assert [a.tolist() for a in (state, left, right, height)] == [a.tolist() for a in built]
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), max_size=20)
+
+
+def reference_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
+    before = np.count_nonzero(counts > 0)
+    np.add.at(counts, entries, sign * amounts)
+    return int(np.count_nonzero(counts > 0) - before)
+
+
+def reference_apply_ones(counts: Any, entries: Any, sign: int) -> int:
+    return reference_apply(counts, entries, np.ones(len(entries), dtype=np.int64), sign)
 
 
 @given(pairs=PAIRS, sign=st.sampled_from([1, -1]))
@@ -152,11 +226,15 @@ def test_kernels_of_counts(pairs: list[tuple[int, int]], sign: int) -> None:
     entries, amounts = ints([entry for entry, _ in pairs]), ints([amount for _, amount in pairs])
     one, other = ints([0, 9, 1, 0, 3, 200]), ints([0, 9, 1, 0, 3, 200])
     grown = set_kernels._kernel_apply(one, entries, amounts, sign)
-    assert grown == set_kernels.reference_apply(other, entries, amounts, sign)
+    assert grown == reference_apply(other, entries, amounts, sign)
     assert one.tolist() == other.tolist()
     grown = set_kernels._kernel_apply_ones(one, entries, sign)
-    assert grown == set_kernels.reference_apply_ones(other, entries, sign)
+    assert grown == reference_apply_ones(other, entries, sign)
     assert one.tolist() == other.tolist()
+
+
+def reference_count_groups(keys: Any, lows: Any, counts: Any) -> None:
+    counts += np.bincount(np.searchsorted(lows, keys, side="right"), minlength=len(counts))
 
 
 @given(values=LISTS, lows=st.sets(KEYS, min_size=1))

@@ -78,3 +78,33 @@ def streams(draw: st.DrawFn, dtype: Dtype) -> Stream:
     batch = st.lists(st.lists(numbers(dtype), min_size=groups, max_size=groups), max_size=15)
     batches = draw(st.lists(batch, min_size=1, max_size=4))
     return Stream(capacity, groups, widths, [rows(each, groups, dtype) for each in batches])
+
+
+def base_level(left: int, right: int) -> int | None:
+    """The level of a base-interval (Arasu and Widom, 3.1.1), None for any other interval."""
+    width = right - left + 1
+    if width < 1 or width & (width - 1) or (left - 1) % width:
+        return None
+    return width.bit_length() - 1
+
+
+def new_base_intervals(position: int, capacity: int | None = None) -> list[Interval]:
+    """Those that are complete with the arrival of a position, the shortest first; with a capacity, the active ones."""
+    widths = [1 << level for level in range((position & -position).bit_length())]
+    return [(position - w + 1, position) for w in widths if capacity is None or w <= capacity]
+
+
+def expiring_base_intervals(length: int, capacity: int) -> list[Interval]:
+    """Those that cease to be active with the next update: they start at the oldest active position."""
+    oldest = length - capacity + 1
+    if oldest < 1:
+        return []
+    levels = range(capacity.bit_length())
+    return [(oldest, oldest + (1 << level) - 1) for level in levels if (oldest - 1) % (1 << level) == 0]
+
+
+def is_landmark_interval(left: int, right: int, w_min: int, w_max: int) -> bool:
+    """By definition 3.2 of Arasu and Widom."""
+    from_landmark = left % w_min == 0 and right - left <= w_max
+    to_landmark = (right + 1) % w_min == 0 and right + 1 - left <= w_max
+    return from_landmark or to_landmark

@@ -17,16 +17,18 @@ from sash.synopses.intervals import (
     QuantileIntervals,
     RunningSynopsis,
     SharedSynopsis,
-    base_level,
     decompose,
-    expiring_base_intervals,
-    is_landmark_interval,
     landmark_decomposition,
-    new_base_intervals,
     quantile_rank,
     window_interval,
 )
 from sash.synopses.partials import Combine
+from tests.synopses.intervals.cases import (
+    base_level,
+    expiring_base_intervals,
+    is_landmark_interval,
+    new_base_intervals,
+)
 
 EXAMPLES = {
     example["id"].removeprefix("synopses."): example

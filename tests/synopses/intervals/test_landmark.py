@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from sash.synopses.intervals import (
     LandmarkSynopsis,
-    is_landmark_interval,
     landmark_decomposition,
     partition_by_spread,
 )
 from sash.synopses.partials import Combine
 from tests.support.examples import examples
-from tests.synopses.intervals.cases import recomputed
+from tests.synopses.intervals.cases import is_landmark_interval, recomputed
 
 WIDTHS = st.lists(st.integers(1, 300), min_size=1, max_size=30)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.plan.expressions import RowExpression
-from sash.synopses.joins import JoinRows, WindowPair, lifted_columns
-from sash.synopses.partials import Partial
+from sash.synopses.accumulator import Slot, counted
+from sash.synopses.joins import JoinRows, WindowPair
+from sash.synopses.partials import Combine, Component, Partial
 from tests.synopses.raw import Row, column, lift_rows
 
 # A result: the timestamps of its tuples, and its row.
@@ -47,3 +48,18 @@ def joined(results: Iterable[Result], pair: WindowPair, length: int, now: int) -
         for first, second, row in results
         if now - pair.first * length < first <= now and now - pair.second * length < second <= now
     ]
+
+
+def lifted_columns(lifted: Mapping[Partial, list[pa.Array]]) -> dict[Slot, Component | pa.Array]:
+    """Columns as Spark's aggregate functions lift them."""
+    found: dict[Slot, Component | pa.Array] = {}
+    for partial, columns in lifted.items():
+        if partial.ranked:
+            found[partial, 0] = columns[0]
+            continue
+        counts = None
+        if partial.combine is Combine.MOMENTS:
+            counts = np.asarray(lifted[counted(partial)][0], dtype=np.int64)
+        for i, stored in enumerate(partial.store(columns, counts)):
+            found[partial, i] = stored
+    return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import datasketches as ds
 import numpy as np
 
+from sash.synopses.sketches import Sketch
 from sash.synopses.sketches.hll import LG_REGISTERS
 from sash.synopses.sketches.items import LG_MAP
 from sash.synopses.sketches.kll import K
@@ -40,3 +42,15 @@ def items_of(values: Iterable[Any]) -> bytes:
 
 
 BUILD = {"hll": hll_of, "kll": kll_of, "items": items_of}
+
+
+def merged(kind: type[Sketch], sketches: Iterable[bytes | None]) -> bytes | None:
+    """The union of serialised sketches; None if there is none among them."""
+    known = [data for data in sketches if data is not None]
+    return reduce(lambda left, right: _union(kind, left, right), known) if known else None
+
+
+def _union(kind: type[Sketch], left: bytes, right: bytes) -> bytes:
+    sketch = kind.from_bytes(left)
+    sketch.merge(right)
+    return sketch.to_bytes()

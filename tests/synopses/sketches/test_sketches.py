@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from sash.plan.expressions import RowExpression
 from sash.synopses.sketches import SKETCHES
-from sash.synopses.sketches.base import as_number, as_text, merged, require_value
+from sash.synopses.sketches.base import as_number, as_text, require_value
 from sash.synopses.sketches.count_min import EPSILON, CountMin, names
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.items import FrequentStrings, decode, top_of
 from sash.synopses.sketches.kll import Kll
 from tests.support.examples import examples
-from tests.synopses.sketches.build import BUILD, hll_of, items_of, kll_of
+from tests.synopses.sketches.build import BUILD, hll_of, items_of, kll_of, merged
 
 RANDOM = np.random.default_rng(5)
 DATA: dict[str, list[int]] = {

@@ -12,11 +12,10 @@ import pytest
 from sash.plan.expressions import RowExpression
 from sash.synopses.partials import Partial
 from sash.synopses.sketches import SKETCHES
-from sash.synopses.sketches.base import merged
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.items import top_of
 from sash.synopses.sketches.kll import Kll
-from tests.synopses.sketches.build import hll_of
+from tests.synopses.sketches.build import hll_of, merged
 
 pytestmark = pytest.mark.spark
 N = RowExpression("n", pa.int64(), ("n",))

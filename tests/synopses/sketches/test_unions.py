@@ -17,12 +17,11 @@ from sash.synopses.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynops
 from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Combine, Partial
 from sash.synopses.sketches import SKETCHES
-from sash.synopses.sketches.base import merged
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.unions import Unions
 from tests.support.examples import examples
 from tests.synopses.raw import K, N, P, column
-from tests.synopses.sketches.build import BUILD, hll_of
+from tests.synopses.sketches.build import BUILD, hll_of, merged
 
 ROWS = Partial("rows")
 SKETCHED = [Partial(kind, N) for kind in SKETCHES]

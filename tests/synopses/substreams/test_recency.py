@@ -1,7 +1,8 @@
-"""Each kernel of the lists against its reference, and lists that are merged, given up and made again."""
+"""Each kernel of the lists against a NumPy version of it, and lists that are merged, given up and made again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,55 @@ def moved(draw: st.DrawFn) -> tuple[list[int], Any]:
     return stamps, np.array(moves, dtype=np.int32).reshape(-1, 3)
 
 
+def reference_order(keys: Any, stamps: Any, floor: int, newest: int, sorted_keys: Any, sorted_stamps: Any) -> None:
+    order = np.argsort(-stamps, kind="stable")
+    sorted_keys[: len(order)], sorted_stamps[: len(order)] = keys[order], stamps[order]
+
+
+def reference_pick(stamps: Any, column: int, floor: int) -> Any:
+    keys = np.flatnonzero(stamps[:, column] > floor).astype(np.int32)
+    return keys, stamps[keys, column]
+
+
+def reference_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks: Any) -> Any:
+    newest = dict(zip(run_keys.tolist(), run_stamps.tolist(), strict=True))
+    for key, _, stamp in moves.tolist():
+        # Moved to the end, where the last moves are.
+        newest.pop(key, None)
+        newest[key] = stamp
+    kept = {key: stamp for key, stamp in newest.items() if stamp > floor}
+    return np.array(list(kept), dtype=np.int32), np.array(list(kept.values()), dtype=np.int32)
+
+
+def reference_prefix(sorted_stamps: Any, outside: int) -> int:
+    return int((sorted_stamps > outside).sum())
+
+
+def reference_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outside: int, found: Any) -> Any:
+    crossed = (moves[:, 1] <= outside) & (moves[:, 2] > outside)
+    prefix = keys[sorted_stamps > outside]
+    sure = surely[: len(prefix)] > outside
+    rest = np.concatenate([prefix[~sure], moves[crossed, 0]])[::-1]
+    certain, uncertain = int(sure.sum()), len(found) - len(rest)
+    found[:certain], found[uncertain:] = prefix[sure], rest
+    return certain, uncertain
+
+
+def reference_newer(listing: Any, stamps: Any, column: int, outside: int, forgotten: int, newest: int) -> Any:
+    found = np.flatnonzero(stamps[:, column] > outside)
+    listing.found[len(listing.found) - len(found) :] = found
+    return 0, len(listing.found) - len(found)
+
+
 @given(stamps=STAMPS, floor=NUMBERS)
 @settings(max_examples=examples(50))
 def test_picking_and_ordering(stamps: list[int], floor: int) -> None:
     column = np.column_stack([np.zeros(KEYS, dtype=np.int32), ints(stamps)])
     results = []
-    for side in ("kernel", "reference"):
-        keys, theirs = getattr(recency, f"_{side}_pick")(column, 1, floor)
+    for pick, order in ((recency._kernel_pick, recency._kernel_order), (reference_pick, reference_order)):
+        keys, theirs = pick(column, 1, floor)
         sorted_keys, sorted_stamps = np.zeros(KEYS, dtype=np.int32), np.zeros(KEYS, dtype=np.int32)
-        getattr(recency, f"_{side}_order")(keys, theirs, floor, PANES, sorted_keys, sorted_stamps)
+        order(keys, theirs, floor, PANES, sorted_keys, sorted_stamps)
         results.append((keys.tolist(), theirs.tolist(), sorted_keys.tolist(), sorted_stamps.tolist()))
     assert results[0] == results[1]
     assert results[0][2][: len(results[0][0])] == run_of(stamps, floor)[0].tolist()
@@ -64,20 +105,20 @@ def test_merging_and_selecting(
     keys, sorted_stamps = run_of(stamps, floor)
     moves = moves[moves[:, 2] > floor]
     ours = recency._kernel_merge(keys, sorted_stamps, moves, max(floors), marks)
-    theirs = recency._reference_merge(keys, sorted_stamps, moves, max(floors), marks)
+    theirs = reference_merge(keys, sorted_stamps, moves, max(floors), marks)
     np.testing.assert_array_equal(ours, theirs)
     assert not marks.any()
-    assert recency._kernel_prefix(sorted_stamps, outside) == recency._reference_prefix(sorted_stamps, outside)
+    assert recency._kernel_prefix(sorted_stamps, outside) == reference_prefix(sorted_stamps, outside)
     found = [np.zeros(KEYS + len(moves) + 1, dtype=np.int32) for _ in range(2)]
     sure = ints(surely)[keys]
     cuts = recency._kernel_select(keys, sorted_stamps, sure, moves, outside, found[0])
-    assert cuts == recency._reference_select(keys, sorted_stamps, sure, moves, outside, found[1])
+    assert cuts == reference_select(keys, sorted_stamps, sure, moves, outside, found[1])
     for part in (slice(None, cuts[0]), slice(cuts[1], None)):
         np.testing.assert_array_equal(found[0][part], found[1][part])
 
 
-def answer(side: str, listing: Any, stamps: Any, column: int, outside: int, newest: int) -> list[int]:
-    certain, uncertain = getattr(recency, f"_{side}_newer")(listing, stamps, column, outside, 0, newest)
+def answer(newer: Callable[..., Any], listing: Any, stamps: Any, column: int, outside: int, newest: int) -> list[int]:
+    certain, uncertain = newer(listing, stamps, column, outside, 0, newest)
     return sorted([*listing.found[:certain].tolist(), *listing.found[uncertain:].tolist()])
 
 
@@ -96,8 +137,8 @@ def test_a_list_is_what_the_stamps_say(most: int, steps: list[tuple[int, int, in
             stamps[key, column] = newest
         if back:
             outside = max(0, newest - back)
-            assert answer("kernel", listing, stamps, 1, outside, newest) == answer(
-                "reference", listing, stamps, 1, outside, newest
+            assert answer(recency.newer, listing, stamps, 1, outside, newest) == answer(
+                reference_newer, listing, stamps, 1, outside, newest
             )
             certain = recency._kernel_newer(listing, stamps, 1, outside, 0, newest)[0]
             assert (stamps[listing.found[:certain], 3] > outside).all()

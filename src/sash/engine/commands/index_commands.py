@@ -10,7 +10,7 @@ from sash.engine.commands.shared import Shared
 from sash.engine.stored.kept import KeptWindow
 from sash.language import CreateIndex, DropIndex
 
-# The kind for `WHERE x = c`; measured by benchmarks/run_window_index.py.
+# The kind for `WHERE x = c`; measured by papers/window_index/run.py.
 DEFAULT_KIND = "db"
 
 

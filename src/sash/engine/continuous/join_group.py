@@ -32,7 +32,7 @@ from sash.engine.timeline import Timeline
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
 from sash.plan.reach import Reach
-from sash.plan.shared_joins import JoinedAggregate, shared_rows
+from sash.plan.shared_joins import JoinedAggregate
 from sash.scheduling import Execution, Job, LocalScheduler, Policy, predicted_cost
 from sash.scheduling.policies import Conservative
 from sash.sharing.choose import Load
@@ -358,21 +358,3 @@ class JoinGroup:
         synopses = (synopsis for each in self._synopses.values() for synopsis in each)
         for synopsis, table, pane in zip(synopses, tables, state["panes"], strict=True):
             synopsis.load(table, pane)
-
-
-def same_join(queries: Mapping[str, JoinedAggregate]) -> list[dict[str, JoinedAggregate]]:
-    """Queries in groups that share a join each, in the order in which they came."""
-    groups: list[dict[str, JoinedAggregate]] = []
-    for name, query in queries.items():
-        fitting = (group for group in groups if _fits(query, group))
-        group = next(fitting, None)
-        if group is None:
-            groups.append({name: query})
-        else:
-            group[name] = query
-    return groups
-
-
-def _fits(query: JoinedAggregate, group: Mapping[str, JoinedAggregate]) -> bool:
-    members = list(group.values())
-    return members[0].skeleton == query.skeleton and shared_rows([*members, query]) is not None

@@ -50,9 +50,6 @@ class Sources:
         owners = [(view, field) for view, field in found if field is not None]
         return owners[0] if None not in among and len(owners) == 1 else None
 
-    def view_of(self, node: exp.Expr) -> str | None:
-        return self.views[next(place for place, each in enumerate(self.nodes) if each is node)]
-
 
 def terms(condition: exp.Expr) -> Iterator[exp.Expr]:
     """Conditions all of which must be true."""

@@ -9,8 +9,6 @@ Tuples of all inputs lie in one sequence, and so do their values, which are numb
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -35,13 +33,6 @@ def _kernel_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int6
             members[following[numbers[place]]] = place
             following[numbers[place]] += 1
     return starts, members
-
-
-def reference_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int64s, Int64s]:
-    """The same by sorting."""
-    places = np.flatnonzero(wanted)
-    members = places[np.argsort(numbers[places], kind="stable")]
-    return np.searchsorted(numbers[members], np.arange(count + 1)), members
 
 
 @njit(cache=True)
@@ -117,26 +108,4 @@ def _fits(depth: int, member: int, checks: Int64s, picked: Int64s, numbers: Int6
 def _wider(rows: Int64s, size: int) -> Int64s:
     found = np.empty((rows.shape[0], size), np.int64)
     found[:, : rows.shape[1]] = rows
-    return found
-
-
-def reference_connected(
-    roots: Int64s, sides: Int64s, lookups: Int64s, checks: Int64s, starts: Int64s, members: Int64s,
-    numbers: Int64s, touched: Booleans, ts: Int64s, exp: Int64s, end: Int64s, low: int,
-) -> set[tuple[tuple[int, ...], int, int, int]]:  # fmt: skip
-    """The same, as a set, by trying every combination of tuples of the inputs."""
-    every = [roots.tolist()]
-    for attribute, _, begin in lookups[1:].tolist():
-        every.append(members[starts[begin] : starts[begin + numbers[attribute].max() + 1]].tolist())
-    equal = [(depth, attribute, other) for depth, (attribute, other, _) in enumerate(lookups.tolist()) if depth]
-    equal += checks.tolist()
-    found = set()
-    for chosen in product(*every):
-        picks = list(chosen)
-        start, until, taken = int(ts[picks].max()), int(exp[picks].min()), int(end[picks].min())
-        changes = start < min(until, taken) and (start >= low or taken < until)
-        tied = all(numbers[each, picks[one]] == numbers[each, picks[other]] for one, each, other in equal)
-        mine = not any(touched[place] for place, side in zip(picks, sides, strict=True) if side < sides[0])
-        if changes and tied and mine:
-            found.add((tuple(picks[place] for place in np.argsort(sides)), start, until, taken))
     return found

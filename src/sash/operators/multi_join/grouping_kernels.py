@@ -65,19 +65,3 @@ def _kernel_members(
             places[others[number]] = place
             others[number] += 1
     return first, middle, last, places
-
-
-def reference_members(
-    codes: Int64s, wanted: Booleans, touched: Booleans, keys: Int64s
-) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """The same by looking for each key in turn, keys numbered as they come."""
-    found = []
-    for key in dict.fromkeys(keys.tolist()):
-        mine = np.flatnonzero((codes == key) & wanted)
-        found.append((mine[touched[mine]], mine[~touched[mine]]))
-    sizes = [len(hit) + len(others) for hit, others in found]
-    last = np.cumsum(np.array(sizes, dtype=np.int64))
-    first = last - np.array(sizes, dtype=np.int64)
-    middle = first + np.array([len(hit) for hit, _ in found], dtype=np.int64)
-    parts = [part for pair in found for part in pair]
-    return first, middle, last, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

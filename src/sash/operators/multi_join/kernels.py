@@ -10,8 +10,6 @@ members were never alive together, nothing is added to it.
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 from numba import njit
 
@@ -80,21 +78,4 @@ def _kernel_combinations(
 def _wider(rows: Int64s, size: int) -> Int64s:
     found = np.empty((rows.shape[0], size), np.int64)
     found[:, : rows.shape[1]] = rows
-    return found
-
-
-def reference_combinations(
-    bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
-) -> set[tuple[tuple[int, ...], int, int, int]]:
-    """The same, as a set, by trying every combination of a key whatever its tuples are."""
-    found = set()
-    for key in range(bounds.shape[2]):
-        first, middle, last = bounds[:, :, key]
-        ranges = [range(*limits) for limits in zip(first.tolist(), last.tolist(), strict=True)]
-        for chosen in product(*ranges):
-            picks = list(chosen)
-            start, until, taken = int(ts[picks].max()), int(exp[picks].min()), int(end[picks].min())
-            changes = start < min(until, taken) and (start >= low or taken < until)
-            if changes and any(place < middle[side] for side, place in enumerate(chosen)):
-                found.add((tuple(members[picks].tolist()), start, until, taken))
     return found

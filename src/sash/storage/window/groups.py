@@ -33,10 +33,6 @@ def _kernel_count_groups(keys: Any, lows: Any, counts: Any) -> None:
         counts[group] += 1
 
 
-def reference_count_groups(keys: Any, lows: Any, counts: Any) -> None:
-    counts += np.bincount(np.searchsorted(lows, keys, side="right"), minlength=len(counts))
-
-
 def keys_with_groups(type: pa.DataType) -> Keys:
     """Keys of which ranges have a least and a greatest value."""
     keys = keys_of(type)

@@ -17,22 +17,11 @@ A combine that a synopsis cannot do is refused when it is made, with the reason.
 
 from __future__ import annotations
 
-from sash.synopses.intervals.base_intervals import (
-    Interval,
-    active_base_intervals,
-    base_level,
-    decompose,
-    expiring_base_intervals,
-    new_base_intervals,
-)
+from sash.synopses.intervals.base_intervals import Interval, active_base_intervals, decompose
 from sash.synopses.intervals.basic import BasicIntervals
 from sash.synopses.intervals.interval import IntervalSynopsis
 from sash.synopses.intervals.landmark import LandmarkSynopsis
-from sash.synopses.intervals.landmark_intervals import (
-    is_landmark_interval,
-    landmark_decomposition,
-    partition_by_spread,
-)
+from sash.synopses.intervals.landmark_intervals import landmark_decomposition, partition_by_spread
 from sash.synopses.intervals.quantile import QuantileIntervals, quantile_rank
 from sash.synopses.intervals.running import RunningSynopsis
 from sash.synopses.intervals.synopsis import SharedSynopsis, window_interval
@@ -54,12 +43,8 @@ __all__ = [
     "RunningSynopsis",
     "SharedSynopsis",
     "active_base_intervals",
-    "base_level",
     "decompose",
-    "expiring_base_intervals",
-    "is_landmark_interval",
     "landmark_decomposition",
-    "new_base_intervals",
     "partition_by_spread",
     "quantile_rank",
     "window_interval",

@@ -16,18 +16,6 @@ from __future__ import annotations
 Interval = tuple[int, int]
 
 
-def base_level(left: int, right: int) -> int | None:
-    """The level of a base-interval, None for any other interval.
-
-    >>> base_level(385, 512), base_level(3, 6)
-    (7, None)
-    """
-    width = right - left + 1
-    if width < 1 or width & (width - 1) or (left - 1) % width:
-        return None
-    return width.bit_length() - 1
-
-
 def decompose(left: int, right: int) -> list[Interval]:
     """The fewest base-intervals that make up an interval, from left to right (Theorem 3.1).
 
@@ -42,25 +30,6 @@ def decompose(left: int, right: int) -> list[Interval]:
         parts.append((left, left + width - 1))
         left += width
     return parts
-
-
-def new_base_intervals(position: int, capacity: int | None = None) -> list[Interval]:
-    """Those that are complete with the arrival of a position, the shortest first; with a capacity, the active ones.
-
-    >>> new_base_intervals(12)
-    [(12, 12), (11, 12), (9, 12)]
-    """
-    widths = [1 << level for level in range((position & -position).bit_length())]
-    return [(position - w + 1, position) for w in widths if capacity is None or w <= capacity]
-
-
-def expiring_base_intervals(length: int, capacity: int) -> list[Interval]:
-    """Those that cease to be active with the next update: they start at the oldest active position."""
-    oldest = length - capacity + 1
-    if oldest < 1:
-        return []
-    levels = range(capacity.bit_length())
-    return [(oldest, oldest + (1 << level) - 1) for level in levels if (oldest - 1) % (1 << level) == 0]
 
 
 def active_base_intervals(length: int, oldest: int) -> list[Interval]:

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 
 from sash.synopses.intervals.base_intervals import Interval
-from sash.synopses.intervals.rows import UFUNCS, copy_row, fold_row
+from sash.synopses.intervals.rows import copy_row, fold_row
 from sash.synopses.intervals.synopsis import GroupedSynopsis, Positions
 from sash.synopses.partials import Component
 
@@ -32,11 +32,6 @@ def _kernel_extend(ring: Any, length: Any, values: Any) -> None:
     for i in range(values.shape[0]):
         copy_row(ring, slot, values, i)
         slot = slot + 1 if slot + 1 < slots else 0
-
-
-def _reference_extend(ring: Component, length: int, values: Component) -> None:
-    for i, row in enumerate(values):
-        ring[(length + i) % len(ring)] = row
 
 
 # Intervals come sorted by right end and then from the narrowest to the widest.
@@ -54,12 +49,6 @@ def _kernel_lookup(operation: Any, ring: Any, lefts: Any, rights: Any, out: Any)
         for _ in range(position - lefts[i] + 1):
             fold_row(operation, out, i, ring, slot)
             slot = slot - 1 if slot > 0 else slots - 1
-
-
-def _reference_lookup(operation: int, ring: Component, lefts: Positions, rights: Positions, out: Component) -> None:
-    for i, (left, right) in enumerate(zip(lefts.tolist(), rights.tolist(), strict=True)):
-        for position in range(right, left - 1, -1):
-            out[i] = UFUNCS[operation](out[i], ring[(position - 1) % len(ring)])
 
 
 class BasicIntervals(GroupedSynopsis):

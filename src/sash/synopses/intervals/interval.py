@@ -27,7 +27,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.synopses.intervals.base_intervals import Interval, active_base_intervals, decompose, new_base_intervals
+from sash.synopses.intervals.base_intervals import Interval, active_base_intervals, decompose
 from sash.synopses.intervals.rows import UFUNCS, copy_row, fold, fold_row
 from sash.synopses.intervals.synopsis import GroupedSynopsis, Positions
 from sash.synopses.partials import Component
@@ -47,16 +47,6 @@ def _kernel_extend(operation: Any, tree: Any, length: Any, values: Any) -> None:
             node = parent
 
 
-def _reference_extend(operation: int, tree: Component, length: int, values: Component) -> None:
-    leaves = len(tree) // 2
-    for position, row in enumerate(values, length + 1):
-        tree[_node(leaves, (position, position))] = row
-        for left, right in new_base_intervals(position, leaves)[1:]:
-            middle = (left + right) // 2
-            halves = [tree[_node(leaves, half)] for half in ((left, middle), (middle + 1, right))]
-            tree[_node(leaves, (left, right))] = UFUNCS[operation](*halves)
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) -> None:
     for i in range(lefts.size):
@@ -71,12 +61,6 @@ def _kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any)
                 last -= 1
                 fold_row(operation, out, i, tree, nodes + (last & (nodes - 1)))
             first, last, nodes = first >> 1, last >> 1, nodes >> 1
-
-
-def _reference_lookup(operation: int, tree: Component, lefts: Positions, rights: Positions, out: Component) -> None:
-    for i, (left, right) in enumerate(zip(lefts.tolist(), rights.tolist(), strict=True)):
-        for part in decompose(left, right):
-            out[i] = UFUNCS[operation](out[i], tree[_node(len(tree) // 2, part)])
 
 
 # The same for one group, where a value stays in a register, and where reading for nothing is cheaper than a jump
@@ -108,9 +92,6 @@ def _kernel_lookup_one(operation: Any, tree: Any, lefts: Any, rights: Any, out: 
             value = fold(operation, value, tree[alone * (nodes + (last & (nodes - 1))), 0])
             first, last, nodes = first >> 1, last >> 1, nodes >> 1
         out[i, 0] = value
-
-
-_reference_extend_one, _reference_lookup_one = _reference_extend, _reference_lookup
 
 
 def _node(leaves: int, interval: Interval) -> int:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sash.synopses.intervals.base_intervals import Interval
 from sash.synopses.intervals.landmark_intervals import landmark_decomposition, partition_by_spread
-from sash.synopses.intervals.rows import UFUNCS, copy_row, fold_row
+from sash.synopses.intervals.rows import copy_row, fold_row
 from sash.synopses.intervals.synopsis import GroupedSynopsis, Positions
 from sash.synopses.partials import Combine, Component, Dtype
 
@@ -61,20 +61,6 @@ def _kernel_extend(operation: Any, plan: Any, slots: Any, table: Any, length: An
                     fold_row(operation, table, first + p % slots, table, first + (p + 1) % slots)
 
 
-def _reference_extend(operation: int, plan: Plan, slots: int, table: Component, length: int, values: Component) -> None:
-    combined = UFUNCS[operation]
-    for position, row in enumerate(values, length + 1):
-        for step, layers, first in plan.tolist():
-            starts = first + slots * np.arange(layers + 1)
-            from_landmarks = combined(table[starts[1:] + (position - 1) % slots], row)
-            if position % step == 0:
-                from_landmarks = np.concatenate([[row], from_landmarks[:-1]])
-            table[starts + position % slots] = np.concatenate([[row], from_landmarks])
-            if (position + 1) % step == 0:
-                block = first + np.arange(max(position - step + 1, 1), position + 1) % slots
-                table[block] = combined.accumulate(table[block][::-1])[::-1]
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_lookup(
     operation: Any, plan: Any, slots: Any, table: Any, partitions: Any, lefts: Any, rights: Any, out: Any
@@ -92,24 +78,6 @@ def _kernel_lookup(
         copy_row(out, i, table, first + (right // step - landmark // step + 1) * slots + right % slots)
         if left < landmark:
             fold_row(operation, out, i, table, first + left % slots)
-
-
-def _reference_lookup(
-    operation: int,
-    plan: Plan,
-    slots: int,
-    table: Component,
-    partitions: Positions,
-    lefts: Positions,
-    rights: Positions,
-    out: Component,
-) -> None:
-    for i, (j, left, right) in enumerate(zip(partitions.tolist(), lefts.tolist(), rights.tolist(), strict=True)):
-        step, _, first = plan[j].tolist()
-        for a, b in _parts(left, right, step):
-            begins = a % step == 0 or (a, b) == (1, right)
-            layer = 1 + b // step - a // step if begins else 0
-            out[i] = UFUNCS[operation](out[i], table[first + layer * slots + (b if begins else a) % slots])
 
 
 def _parts(left: int, right: int, w_min: int) -> list[Interval]:

@@ -20,17 +20,6 @@ from fractions import Fraction
 from sash.synopses.intervals.base_intervals import Interval
 
 
-def is_landmark_interval(left: int, right: int, w_min: int, w_max: int) -> bool:
-    """By Definition 3.2.
-
-    >>> [is_landmark_interval(*interval, 1000, 2000) for interval in [(75, 999), (5000, 6542), (5000, 7162)]]
-    [True, True, False]
-    """
-    from_landmark = left % w_min == 0 and right - left <= w_max
-    to_landmark = (right + 1) % w_min == 0 and right + 1 - left <= w_max
-    return from_landmark or to_landmark
-
-
 def landmark_decomposition(left: int, right: int, w_min: int) -> list[Interval]:
     """One or two landmark intervals that make up an interval at least `w_min` wide (Theorem 3.3).
 

@@ -25,7 +25,6 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sash.synopses.intervals.base_intervals import decompose, new_base_intervals
 from sash.synopses.intervals.selection import select
 from sash.synopses.intervals.synopsis import Activity, Positions, as_rows
 from sash.synopses.partials import Component, Dtype
@@ -45,14 +44,6 @@ def _kernel_extend(runs: Any, size: Any, length: Any, values: Any) -> None:
             level, width = level + 1, width * 2
 
 
-def _reference_extend(runs: Component, size: int, length: int, values: Component) -> None:
-    for position, value in enumerate(values, length + 1):
-        runs[(position - 1) % size] = value
-        for level, (left, _) in enumerate(new_base_intervals(position)[: runs.size // size]):
-            begin = (left - 1) % size
-            runs[level * size + begin :][: 1 << level] = np.sort(runs[begin:][: 1 << level])
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_merge(runs: Any, source: Any, target: Any, width: Any) -> None:
     """Merge two sorted halves into a sorted run elsewhere in the same array."""
@@ -70,10 +61,6 @@ def _kernel_merge(runs: Any, source: Any, target: Any, width: Any) -> None:
     while b < end:
         runs[target] = runs[b]
         b, target = b + 1, target + 1
-
-
-def _reference_merge(runs: Component, source: int, target: int, width: int) -> None:
-    runs[target : target + width] = np.sort(runs[source : source + width])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -96,15 +83,6 @@ def _kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, ou
                 count += 1
             first, last, level = first >> 1, last >> 1, level + 1
         out[i] = select(runs, starts, ends, count, ranks[i], heap, keys)
-
-
-def _reference_lookup(
-    runs: Component, size: int, lefts: Positions, rights: Positions, ranks: Positions, out: Component
-) -> None:
-    for i, (left, right, rank) in enumerate(zip(lefts.tolist(), rights.tolist(), ranks.tolist(), strict=True)):
-        parts = [((b - a).bit_length(), (a - 1) % size, b - a + 1) for a, b in decompose(left, right)]
-        elements = np.concatenate([runs[level * size + begin :][:width] for level, begin, width in parts])
-        out[i] = np.sort(elements)[rank - 1]
 
 
 def quantile_rank(phi: Fraction, count: int) -> int:

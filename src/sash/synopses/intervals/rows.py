@@ -16,11 +16,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from sash.synopses.partials import Combine, Component, Dtype
+from sash.synopses.partials import Combine, Dtype
 
 ADD, MIN, MAX = 0, 1, 2
 OPERATIONS: dict[Combine, int] = {Combine.ADD: ADD, Combine.MIN: MIN, Combine.MAX: MAX}
-# What an operation is in NumPy, for the references.
+# What an operation is in NumPy.
 UFUNCS: tuple[np.ufunc, ...] = (np.add, np.fmin, np.maximum)
 
 
@@ -42,10 +42,6 @@ def _kernel_fold(operation: Any, old: Any, new: Any) -> Any:
     return new if new > old or new != new else old
 
 
-def _reference_fold(operation: int, old: Any, new: Any) -> Any:
-    return UFUNCS[operation](old, new)
-
-
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def _kernel_fold_row(operation: Any, target: Any, t: Any, source: Any, s: Any) -> None:
     # Rows are given by number: a slice would be an object of its own, with references to count.
@@ -64,10 +60,6 @@ def _kernel_fold_row(operation: Any, target: Any, t: Any, source: Any, s: Any) -
             target[t, g] = _kernel_fold(MAX, target[t, g], source[s, g])
 
 
-def _reference_fold_row(operation: int, target: Component, t: int, source: Component, s: int) -> None:
-    target[t] = UFUNCS[operation](target[t], source[s])
-
-
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def _kernel_copy_row(target: Any, t: Any, source: Any, s: Any) -> None:
     if target.shape[1] == 1:
@@ -75,10 +67,6 @@ def _kernel_copy_row(target: Any, t: Any, source: Any, s: Any) -> None:
         return
     for g in range(target.shape[1]):
         target[t, g] = source[s, g]
-
-
-def _reference_copy_row(target: Component, t: int, source: Component, s: int) -> None:
-    target[t] = source[s]
 
 
 fold = _kernel_fold

@@ -39,12 +39,6 @@ def _kernel_extend(running: Any, length: Any, values: Any) -> None:
         last = slot
 
 
-def _reference_extend(running: Component, length: int, values: Component) -> None:
-    sums = running[length % len(running)] + np.cumsum(values, axis=0)
-    for right, row in enumerate(sums, length + 1):
-        running[right % len(running)] = row
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_lookup(running: Any, lefts: Any, rights: Any, out: Any) -> None:
     slots = running.shape[0]
@@ -52,10 +46,6 @@ def _kernel_lookup(running: Any, lefts: Any, rights: Any, out: Any) -> None:
         plus, minus = rights[i] % slots, (lefts[i] - 1) % slots
         for g in range(running.shape[1]):
             out[i, g] = running[plus, g] - running[minus, g]
-
-
-def _reference_lookup(running: Component, lefts: Positions, rights: Positions, out: Component) -> None:
-    out[:] = running[rights % len(running)] - running[(lefts - 1) % len(running)]
 
 
 class RunningSynopsis(GroupedSynopsis):

@@ -14,9 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import numba
-import numpy as np
-
-from sash.synopses.partials import Component
 
 
 @numba.njit(cache=True, nogil=True)
@@ -32,16 +29,6 @@ def _kernel_sink(heap: Any, size: Any, keys: Any, place: Any) -> None:
         heap[place] = heap[child]
         place = child
     heap[place] = run
-
-
-def _reference_sink(heap: Component, size: int, keys: Component, place: int) -> None:
-    while True:
-        family = [p for p in (place, 2 * place + 1, 2 * place + 2) if p < size]
-        least = min(family, key=lambda p: keys[heap[p]])
-        if keys[heap[least]] == keys[heap[place]]:
-            return
-        heap[[place, least]] = heap[[least, place]]
-        place = least
 
 
 @numba.njit(cache=True, nogil=True)
@@ -73,12 +60,6 @@ def _kernel_select(elements: Any, starts: Any, ends: Any, runs: Any, rank: Any, 
             _kernel_sink(heap, live, keys, 0)
         if step == 1:
             return keys[heap[0]]
-
-
-def _reference_select(
-    elements: Component, starts: Component, ends: Component, runs: int, rank: int, heap: Component, keys: Component
-) -> Any:
-    return np.sort(np.concatenate([elements[starts[run] : ends[run]] for run in range(runs)]))[rank - 1]
 
 
 select = _kernel_select

@@ -21,7 +21,7 @@ from sash.synopses.joins.history import JoinHistory
 from sash.synopses.joins.lookups import JoinLookups, join_refusal, longest_pair
 from sash.synopses.joins.pairs import Band, WindowPair
 from sash.synopses.joins.panes import JoinPanes
-from sash.synopses.joins.results import JoinRows, lifted_columns
+from sash.synopses.joins.results import JoinRows
 from sash.synopses.joins.table import RunningTable
 from sash.synopses.joins.vectors import JoinVectors
 from sash.synopses.partials import Partial
@@ -40,7 +40,6 @@ __all__ = [
     "WindowPair",
     "join_refusal",
     "join_synopsis",
-    "lifted_columns",
     "longest_pair",
 ]
 

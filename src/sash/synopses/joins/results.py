@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.storage.keys import Codes
-from sash.synopses.accumulator import RankedValues, Slot, counted
+from sash.synopses.accumulator import RankedValues, Slot
 from sash.synopses.partials import Combine, Component, Partial
 
 
@@ -57,21 +57,6 @@ class JoinRows:
             for i, dtype in enumerate(partial.dtypes)
         }
         return cls(length, first, second, [_array(table[f"key{i}"]) for i in range(keys)], columns)
-
-
-def lifted_columns(lifted: Mapping[Partial, list[pa.Array]]) -> dict[Slot, Component | pa.Array]:
-    """Columns as Spark's aggregate functions lift them."""
-    found: dict[Slot, Component | pa.Array] = {}
-    for partial, columns in lifted.items():
-        if partial.ranked:
-            found[partial, 0] = columns[0]
-            continue
-        counts = None
-        if partial.combine is Combine.MOMENTS:
-            counts = np.asarray(lifted[counted(partial)][0], dtype=np.int64)
-        for i, column in enumerate(partial.store(columns, counts)):
-            found[partial, i] = column
-    return found
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:

@@ -12,8 +12,6 @@ two values get the same hash exactly if Spark calls them equal:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import reduce
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
@@ -53,18 +51,6 @@ class Sketch(Protocol):
 
     def bounds(self, asked: Any = None) -> tuple[Any, Any]:
         """Lower and upper, between which the true answer lies (how surely: see the package)."""
-
-
-def merged(kind: type[Sketch], sketches: Iterable[bytes | None]) -> bytes | None:
-    """The union of serialised sketches; None if there is none among them."""
-    known = [data for data in sketches if data is not None]
-    return reduce(lambda left, right: _union(kind, left, right), known) if known else None
-
-
-def _union(kind: type[Sketch], left: bytes, right: bytes) -> bytes:
-    sketch = kind.from_bytes(left)
-    sketch.merge(right)
-    return sketch.to_bytes()
 
 
 def as_number(argument: RowExpression) -> str | None:

@@ -97,11 +97,6 @@ def _kernel_order(keys: Any, stamps: Any, floor: int, newest: int, sorted_keys: 
         sorted_keys[place], sorted_stamps[place] = keys[i], stamps[i]
 
 
-def _reference_order(keys: Any, stamps: Any, floor: int, newest: int, sorted_keys: Any, sorted_stamps: Any) -> None:
-    order = np.argsort(-stamps, kind="stable")
-    sorted_keys[: len(order)], sorted_stamps[: len(order)] = keys[order], stamps[order]
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_pick(stamps: Any, column: int, floor: int) -> Any:
     """The keys newer than a floor, with their stamps."""
@@ -111,11 +106,6 @@ def _kernel_pick(stamps: Any, column: int, floor: int) -> Any:
             keys[count], theirs[count] = key, stamps[key, column]
             count += 1
     return keys[:count], theirs[:count]
-
-
-def _reference_pick(stamps: Any, column: int, floor: int) -> Any:
-    keys = np.flatnonzero(stamps[:, column] > floor).astype(np.int32)
-    return keys, stamps[keys, column]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -139,16 +129,6 @@ def _kernel_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks:
     return keys[:count], theirs[:count]
 
 
-def _reference_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks: Any) -> Any:
-    newest = dict(zip(run_keys.tolist(), run_stamps.tolist(), strict=True))
-    for key, _, stamp in moves.tolist():
-        # Moved to the end, where the last moves are.
-        newest.pop(key, None)
-        newest[key] = stamp
-    kept = {key: stamp for key, stamp in newest.items() if stamp > floor}
-    return np.array(list(kept), dtype=np.int32), np.array(list(kept.values()), dtype=np.int32)
-
-
 @numba.njit(cache=True, nogil=True, inline="always")
 def _kernel_prefix(sorted_stamps: Any, outside: int) -> int:
     """How many stamps of a run are newer than a pane."""
@@ -160,10 +140,6 @@ def _kernel_prefix(sorted_stamps: Any, outside: int) -> int:
         else:
             high = middle
     return low
-
-
-def _reference_prefix(sorted_stamps: Any, outside: int) -> int:
-    return int((sorted_stamps > outside).sum())
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
@@ -183,16 +159,6 @@ def _kernel_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outsi
         found[uncertain] = moves[i, 0]
         uncertain -= np.uint64((moves[i, 1] <= outside) & (moves[i, 2] > outside))
     return np.int64(certain), np.int64(uncertain + one)
-
-
-def _reference_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outside: int, found: Any) -> Any:
-    crossed = (moves[:, 1] <= outside) & (moves[:, 2] > outside)
-    prefix = keys[sorted_stamps > outside]
-    sure = surely[: len(prefix)] > outside
-    rest = np.concatenate([prefix[~sure], moves[crossed, 0]])[::-1]
-    certain, uncertain = int(sure.sum()), len(found) - len(rest)
-    found[:certain], found[uncertain:] = prefix[sure], rest
-    return certain, uncertain
 
 
 @numba.njit(cache=True, nogil=True)
@@ -231,12 +197,6 @@ def _kernel_newer(listing: Any, stamps: Any, column: int, outside: int, forgotte
     size, moves = listing.sizes[slot], listing.moves[slot, : listing.filled[slot]]
     keys, sorted_stamps, surely = listing.keys[slot, :size], listing.stamps[slot, :size], listing.surely[slot, :size]
     return _kernel_select(keys, sorted_stamps, surely, moves, outside, listing.found)
-
-
-def _reference_newer(listing: Any, stamps: Any, column: int, outside: int, forgotten: int, newest: int) -> Any:
-    found = np.flatnonzero(stamps[:, column] > outside)
-    listing.found[len(listing.found) - len(found) :] = found
-    return 0, len(listing.found) - len(found)
 
 
 newer = _kernel_newer

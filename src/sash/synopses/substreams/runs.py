@@ -62,15 +62,6 @@ def _kernel_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, se
     return merged_keys[place:], merged_values[place:]
 
 
-def _reference_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, seen: Any, mark: int) -> Any:
-    all_keys, all_values = np.concatenate([other_keys, keys]), np.concatenate([other_values, values])
-    order = np.argsort(all_values, kind="stable")[::-1]
-    _, first = np.unique(all_keys[order], return_index=True)
-    kept = order[np.sort(first)][::-1]
-    seen[all_keys] = mark
-    return all_keys[kept], all_values[kept]
-
-
 @numba.njit(cache=True, nogil=True)
 def _kernel_distinct(keys: Any, seen: Any, mark: int) -> Any:
     """The keys that were not seen yet, each once."""
@@ -81,12 +72,6 @@ def _kernel_distinct(keys: Any, seen: Any, mark: int) -> Any:
             found[count] = keys[i]
             count += 1
     return found[:count]
-
-
-def _reference_distinct(keys: Any, seen: Any, mark: int) -> Any:
-    fresh = keys[seen[keys] != mark]
-    seen[keys] = mark
-    return fresh[np.sort(np.unique(fresh, return_index=True)[1])]
 
 
 merge_runs, distinct = _kernel_merge, _kernel_distinct

@@ -93,34 +93,4 @@ def _kernel_update(keys: Any, amounts: Any, pane: int, p: int, lengths: Any, sta
     return visited
 
 
-def _reference_update(keys: Any, amounts: Any, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
-    """Unit by unit, as in Figure 7: on a multiple of 2^c each level of class c takes over from the one before it."""
-    classes, visited = (stamps.shape[1] - 1) // p, 0
-    for key, amount in zip(keys.tolist(), amounts.tolist(), strict=True):
-        if int(lengths[key]) + amount >= ((p + 1) << classes) - p:
-            return -1
-        old, row, m = stamps[key].copy(), stamps[key], int(lengths[key])
-        row[0] = pane
-        for length in range(m + 1, m + amount + 1):
-            zeros = ((length + p) & -(length + p)).bit_length() - 1
-            changed = min(zeros + 1, classes) * p
-            row[2 : 1 + changed] = row[1:changed].copy()
-            row[1] = pane
-            visited += changed
-        lengths[key] = (m + amount) & _MASK
-        for column in np.flatnonzero(row != old).tolist():
-            _reference_note(listing.slots[column], key, old[column], row[column], listing)
-    return visited
-
-
-def _reference_note(slot: int, key: int, old: int, stamp: int, listing: Any) -> None:
-    if slot < 0 or listing.filled[slot] < 0 or stamp <= listing.floors[slot]:
-        return
-    if listing.filled[slot] < listing.moves.shape[1]:
-        listing.moves[slot, listing.filled[slot]] = key, old, stamp
-        listing.filled[slot] += 1
-    else:
-        listing.filled[slot] = -1
-
-
 update_stamps, advance = _kernel_update, _kernel_advance

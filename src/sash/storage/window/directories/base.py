@@ -117,14 +117,3 @@ def empty_slots(capacity: int) -> tuple[Ints, Ints, Ints]:
     """Keys, free slots with the lowest on top, and [number of free slots, root]."""
     keys, free = np.zeros(capacity, dtype=np.int64), np.arange(capacity - 1, -1, -1, dtype=np.int64)
     return keys, free, np.array([capacity, -1], dtype=np.int64)
-
-
-def reference_link(values: Ints, keys: Ints, free: Ints, state: Ints, found: Ints) -> None:
-    """What each directory's kernel does to slots, whatever its structure is, for keys that start with none."""
-    slots: dict[int, int] = {}
-    for place, value in enumerate(values.tolist()):
-        if value not in slots:
-            state[0] -= 1
-            slots[value] = int(free[state[0]])
-            keys[slots[value]] = value
-        found[place] = slots[value]

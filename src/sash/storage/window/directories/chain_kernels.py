@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,13 +54,6 @@ def _kernel_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascen
         found[place] = at if at >= 0 and keys[at] == value else -1
 
 
-def reference_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascending: bool, found: Any) -> None:
-    slots = reference_walk_chains(following, heads, len(keys))
-    for place, value in enumerate(values):
-        equal = slots[keys[slots] == value]
-        found[place] = equal[0] if len(equal) else -1
-
-
 @njit(cache=True)
 def _kernel_walk_chains(following: Any, heads: Any, most: int) -> Any:
     """All slots, chain after chain; there are no more of them than `most`."""
@@ -73,16 +65,6 @@ def _kernel_walk_chains(following: Any, heads: Any, most: int) -> Any:
             number += 1
             at = following[at]
     return found[:number]
-
-
-def reference_walk_chains(following: Any, heads: Any, most: int) -> Any:
-    found = []
-    for head in heads.tolist():
-        while head >= 0:
-            found.append(head)
-            head = int(following[head])
-    assert len(found) <= most
-    return np.array(found, dtype=np.int64)
 
 
 @njit(cache=True)
@@ -98,12 +80,3 @@ def _kernel_unlink_chains(following: Any, heads: Any, alive: Any) -> None:
             else:
                 following[before] = following[at]
             at = following[at]
-
-
-def reference_unlink_chains(following: Any, heads: Any, alive: Any) -> None:
-    for bucket in range(len(heads)):
-        chain = reference_walk_chains(following, heads[bucket : bucket + 1], len(following))
-        kept = [*chain[alive[chain]].tolist(), -1]
-        heads[bucket] = kept[0]
-        for slot, next_slot in pairwise(kept):
-            following[slot] = next_slot

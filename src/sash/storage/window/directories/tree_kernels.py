@@ -105,13 +105,6 @@ def _kernel_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any,
         found[place] = at
 
 
-def reference_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any, found: Any) -> None:
-    slots = reference_walk_tree(state, left, right)
-    for place, value in enumerate(values):
-        equal = slots[keys[slots] == value]
-        found[place] = equal[0] if len(equal) else -1
-
-
 @njit(cache=True)
 def _kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
     """All slots in ascending order of their keys."""
@@ -127,13 +120,6 @@ def _kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
         number += 1
         at = right[path[depth]]
     return found[:number]
-
-
-def reference_walk_tree(state: Any, left: Any, right: Any) -> Any:
-    def walk(at: int) -> list[int]:
-        return [*walk(int(left[at])), at, *walk(int(right[at]))] if at >= 0 else []
-
-    return np.array(walk(int(state[1])), dtype=np.int64)
 
 
 @njit(cache=True)
@@ -165,16 +151,3 @@ def _kernel_build_tree(ascending: Any, state: Any, left: Any, right: Any, height
         lows[waiting], highs[waiting], parents[waiting], sides[waiting] = low, middle, top, 0
         lows[waiting + 1], highs[waiting + 1], parents[waiting + 1], sides[waiting + 1] = middle + 1, high, top, 1
         waiting += 2
-
-
-def reference_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
-    def build(low: int, high: int) -> int:
-        if low >= high:
-            return -1
-        middle = (low + high) // 2
-        top = int(ascending[middle])
-        left[top], right[top] = build(low, middle), build(middle + 1, high)
-        height[top] = (high - low).bit_length()
-        return top
-
-    state[1] = build(0, len(ascending))

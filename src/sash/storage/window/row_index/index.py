@@ -24,7 +24,7 @@ from sash.storage.window.row_index.rings import METHODS, Rings
 from sash.storage.window.slides import Slides
 from sash.storage.window.subwindows import Storage, SubWindow
 
-# Measured by benchmarks/run_window_index.py; the figures are in docs/windows.md.
+# Measured by papers/window_index/run.py; the figures are in docs/windows.md.
 DEFAULT_METHOD = "db"
 DEFAULT_DIRECTORY = "tree"
 

@@ -87,9 +87,3 @@ def _kernel_sort_runs(order: Any, bounds: Any, codes: Any) -> Any:
                 back -= 1
             found[back] = row
     return found
-
-
-def _sort_runs(order: Ints, bounds: Ints, codes: Ints) -> Ints:
-    """The same by NumPy."""
-    runs = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    return order[np.lexsort((codes[order], runs))]

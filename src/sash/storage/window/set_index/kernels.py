@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import njit
 
 
@@ -20,12 +19,6 @@ def _kernel_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
     return grown
 
 
-def reference_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
-    before = np.count_nonzero(counts > 0)
-    np.add.at(counts, entries, sign * amounts)
-    return int(np.count_nonzero(counts > 0) - before)
-
-
 @njit(cache=True)
 def _kernel_apply_ones(counts: Any, entries: Any, sign: int) -> int:
     """The same where each link is one tuple."""
@@ -35,7 +28,3 @@ def _kernel_apply_ones(counts: Any, entries: Any, sign: int) -> int:
         counts[entries[place]] = before + sign
         grown += (before + sign > 0) - (before > 0)
     return grown
-
-
-def reference_apply_ones(counts: Any, entries: Any, sign: int) -> int:
-    return reference_apply(counts, entries, np.ones(len(entries), dtype=np.int64), sign)

@@ -30,7 +30,7 @@ from sash.storage.window.set_index.kernels import _kernel_apply, _kernel_apply_o
 from sash.storage.window.slides import Slides
 from sash.storage.window.subwindows import Group, GroupCounts, Storage, SubWindow, ValueCounts
 
-# Measured by benchmarks/run_window_index.py; the figures are in docs/windows.md.
+# Measured by papers/window_index/run.py; the figures are in docs/windows.md.
 DEFAULT_DIRECTORY = "tree"
 
 # A dictionary of values is made anew when it is this much longer than twice what is needed.

@@ -1,0 +1,6 @@
+"""The experiments and figures of the papers behind Sash; README.md says what is where. Nothing in Sash imports this."""
+
+from pathlib import Path
+
+# What the experiments measure, and the pictures that are drawn from it.
+OUT = Path(__file__).parent / "out"

@@ -1,0 +1,1 @@
+"""Multi-way joins: the algorithms and figures of the thesis, chapter 5."""

@@ -1,0 +1,1 @@
+"""Which keys are over a threshold: figure 12 of Arasu and Widom."""

@@ -1,0 +1,1 @@
+"""Shared synopses: figures 9 to 11 of Arasu and Widom."""

@@ -1,0 +1,1 @@
+"""Update patterns: the experiments of the thesis, 3.6."""
