@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.catalog import Catalog, RegisteredQuery, Route, Stream
 from sash.core.errors import CqlError, SashError
 from sash.engine.commands.declare import declared_stream
 from sash.engine.commands.declare_archive import declared_archive
@@ -93,7 +93,8 @@ def _declare(known: Catalog, statement: Statement) -> None:
         if is_continuous(statement.select):
             streams = streams_of(bind_continuous(statement.select, known))
         first = streams[0] if streams else compile_select(statement.select, known).stream
-        known.add_query(RegisteredQuery(statement.name, statement.text, first, streams=streams))
+        route = Route.CHANGES if streams else Route.PANES
+        known.add_query(RegisteredQuery(statement.name, statement.text, first, streams=streams, route=route))
 
 
 def _plan_of(known: Catalog, query: RegisteredQuery) -> Node:

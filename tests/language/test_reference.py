@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sash.catalog import Catalog, RegisteredQuery, Stream, Table
+from sash.catalog import Catalog, RegisteredQuery, Route, Stream, Table
 from sash.core.errors import CqlError
 from sash.engine.commands.declare_archive import declared_archive
 from sash.engine.compiler import as_select
@@ -62,7 +62,8 @@ def test_every_example_binds(page: str, least: int) -> None:
                 catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog)))
             if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
                 streams = streams_of(bind_continuous(statement.select, catalog))
-                query = RegisteredQuery(statement.name, statement.text, streams[0], streams=streams)
+                route = Route.CHANGES
+                query = RegisteredQuery(statement.name, statement.text, streams[0], streams=streams, route=route)
                 if not catalog.has_query(query.name):
                     catalog.add_query(query)
             elif isinstance(statement, RegisterQuery | SelectStatement | Explain):
