@@ -171,7 +171,7 @@ def test_the_next_micro_batch_costs_a_little_for_each_query_of_the_group() -> No
 
 def test_a_continuous_query_finds_its_like_without_asking_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a registration but the start of the plan's work, which takes Spark."""
-    monkeypatch.setattr(Plans, "attach", lambda plans, query: None)
+    monkeypatch.setattr(Plans, "attach", lambda plans, query, mates=(): None)
     forms = (
         "SELECT DISTINCT src FROM packets [WINDOW {n} sec]",
         "SELECT src, dst FROM packets [WINDOW 60 sec] WHERE length > {n}",
