@@ -159,7 +159,7 @@ def test_groups_that_are_forgotten_leave_the_index_too() -> None:
         rows = [(START + step * SECOND + i + 1, 200 * step + i % 70, None, 1, None, None) for i in range(200)]
         parts.append(to_table(rows))
     group, answers = run(texts, parts)
-    assert group.synopsis.groups < 3_000
+    assert group.panes.groups < 3_000
     check(texts, {"q": 3}, parts[:3] + parts[-6:], answers[:2] + answers[-2:])
 
 

@@ -265,7 +265,7 @@ class Workload:
     @property
     def kinds(self) -> list[str]:
         """What stands beside the panes now."""
-        accelerators = [each for group in self.feed.runtime.ordered() for each in group.synopsis.accelerators]
+        accelerators = [each for group in self.feed.runtime.ordered() for each in group.panes.accelerators]
         return [each.kind for each in accelerators]
 
 
@@ -312,7 +312,7 @@ def test_the_choice_survives_groups_that_vanish(monkeypatch: pytest.MonkeyPatch)
     for at in range(100):
         workload.push(second(at, range(at, at + 5), at))
         (group,) = workload.feed.runtime.groups.values()
-        sizes.append(group.synopsis.groups)
+        sizes.append(group.panes.groups)
     assert max(sizes) < 60 and any(b < a for a, b in pairwise(sizes))
     assert workload.checked > 80
 

@@ -26,6 +26,8 @@ def chosen(
     readings: Iterable[BoundReading], filters: Filters, queries: Iterable[ActiveQuery], load: Load, length: int
 ) -> tuple[Choice, list[Accelerator]]:
     """What answers the readings that insist on nothing, and all that is wanted over panes of a length."""
+    if load.in_cluster:
+        return Choice(CLUSTER, ""), []
     by_kind: dict[str, list[Reading]] = {}
     for bound in readings:
         by_kind.setdefault(bound.synopsis or "auto", []).append(bound.stored)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sash.engine.periodic.group import PaneGroup
-from sash.synopses.cluster import ClusterPanes
 
 
 def crowded(group: PaneGroup, may_move: bool) -> dict[str, str]:
@@ -13,9 +12,8 @@ def crowded(group: PaneGroup, may_move: bool) -> dict[str, str]:
     cluster does so before the next micro-batch.
     """
     most = group.settings.max_groups
-    if isinstance(group.synopsis, ClusterPanes) or group.synopsis.groups <= most:
-        return {}
-    if (may_move and group.is_too_large) or (groups := group.synopsis.live_groups()) <= most:
+    groups = group.panes.groups_beyond(most)
+    if not groups or (may_move and group.is_too_large):
         return {}
     why = (
         f"it has {groups:,} groups by {group.label} in its windows, and max_groups is {most:,}: group by something "

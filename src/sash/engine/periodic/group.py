@@ -34,11 +34,10 @@ from sash.sharing.pane_tables import PaneTable, pane_table
 from sash.sharing.prices import Prices, access_cost, post_cost
 from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
 from sash.sharing.similar import families, similar
-from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.cluster import Cluster, ClusterPanes
 from sash.synopses.pane_rows import PaneRows
+from sash.synopses.pane_store import PaneStore
 from sash.synopses.partials import Partial
-from sash.synopses.partitioned import PartitionedSynopsis
 from sash.synopses.readings import Reading, TableName
 
 
@@ -50,7 +49,9 @@ class PaneGroup:
         self._offset = 0 if name.by_rows else stream.offset
         self._closed_left = stream.closed_left and not name.by_rows
         self._late_revise = stream.late_revise
-        self.synopsis: BasicIntervalSynopsis | ClusterPanes = synopsis_for(name)
+        self.panes: PaneStore = synopsis_for(name)
+        # The same panes, if they are in the cluster.
+        self.cluster_panes: ClusterPanes | None = None
         # A stream that sheds load scales the partials that come here, and no others.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
@@ -58,8 +59,7 @@ class PaneGroup:
         # The queries that are scheduled here, also those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
         self.length: int = 1 if name.by_rows else stream.granule
-        # How far back the readings look; what an UNBOUNDED window sees beyond its LAG is merged into history.
-        self.reach: int = 0
+        # What an UNBOUNDED window sees beyond its LAG is merged into history.
         self.keeps_history = False
         self.now: int | None = None
         self.origin: int | None = None
@@ -118,7 +118,7 @@ class PaneGroup:
 
     @property
     def in_cluster(self) -> bool:
-        return isinstance(self.synopsis, ClusterPanes)
+        return self.cluster_panes is not None
 
     @property
     def kept_as(self) -> str:
@@ -134,18 +134,16 @@ class PaneGroup:
     @property
     def is_too_large(self) -> bool:
         """It has more groups than this process should keep, and could go elsewhere."""
-        if isinstance(self.synopsis, ClusterPanes) or not self._can_move or self.keeps_history:
-            return False
-        most = self.settings.cluster_groups
-        return self.synopsis.groups > most and self.synopsis.live_groups() > most
+        movable = self._can_move and not self.keeps_history
+        return movable and self.panes.groups_beyond(self.settings.cluster_groups) > 0
 
-    def move_to_cluster(self, cluster: Cluster | None) -> None:
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
         """From now on only names of files are here; the panes are written already."""
-        before = self.synopsis
-        assert isinstance(before, BasicIntervalSynopsis)
-        self.synopsis = ClusterPanes([key.type for key in self.name.keys], cluster, before.version + 1)
-        self.synopsis.since = before.since
+        before = self.panes
+        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        self.panes.since, self.panes.reach = before.since, before.reach
         self.filters = Filters(self.settings.filter_precision)
+        return self.cluster_panes
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.keeps_history:
@@ -164,7 +162,7 @@ class PaneGroup:
     def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
         """A reading bound to what is stored, as it is or put together; None where something is missing."""
         covered = None
-        if any(partial not in self.synopsis.since for partial in reading.partials):
+        if any(partial not in self.panes.since for partial in reading.partials):
             covered = relevant_set(reading, self._kept, self.load, self.settings.share_in_questions).covered
             if covered is None:
                 return None
@@ -174,14 +172,12 @@ class PaneGroup:
         """After a restart: the readings have the covers that they had before."""
         self._kept = StoredPartials()
         self._keep(partial for bound in self.readers.values() for partial in bound.stored.partials)
-        self.synopsis.release(set(self._kept))
-        self.synopsis.require(list(self._kept), None)
+        self.panes.release(set(self._kept))
+        self.panes.require(list(self._kept), None)
 
     def _look_back(self, window: Window) -> None:
-        self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
+        self.panes.reach = max(self.panes.reach, window.lag if window.unbounded else window.reach)
         self.keeps_history = self.keeps_history or window.unbounded
-        if isinstance(self.synopsis, PartitionedSynopsis):
-            self.synopsis.reach = self.reach
 
     def cut(self, length: int, latest: int | None) -> None:
         """Panes have this length from now on; what is stored stays as it is."""
@@ -202,8 +198,8 @@ class PaneGroup:
 
     def choose(self) -> None:
         """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
-        load = self.load = Load(self.length, *self.synopsis.closed_groups(), in_cluster=self.in_cluster)
-        self._judged = self.synopsis.closed_rows
+        load = self.load = Load(self.length, *self.panes.closed_groups(), in_cluster=self.in_cluster)
+        self._judged = self.panes.closed_rows
         self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
         if not self.name.partition:
             self._choose(load)
@@ -211,14 +207,11 @@ class PaneGroup:
             self.schedule.reconsider(self.position)
 
     def _choose(self, load: Load) -> None:
-        if isinstance(self.synopsis, ClusterPanes):
-            self.choice = Choice(CLUSTER, "")
-            return
         queries = self.queries.values()
         self.choice, wanted = chosen(self.readers.values(), self.filters, queries, load, self.length)
         # One that is as it was keeps what it has built.
-        known = {each.key: each for each in self.synopsis.accelerators}
-        self.synopsis.accelerators = [known.get(each.key, each) for each in wanted]
+        known = {each.key: each for each in self.panes.accelerators}
+        self.panes.accelerators = [known.get(each.key, each) for each in wanted]
 
     def use(self, settings: Settings) -> None:
         """Other settings from now on."""
@@ -229,32 +222,29 @@ class PaneGroup:
     def require(self, bound: BoundReading, latest: int | None) -> None:
         """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
         since = None if latest is None else self.ends_after(latest)
-        self.synopsis.require(bound.stored.partials, since)
+        self.panes.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
 
     def remove_readers(self, names: Iterable[str]) -> None:
         gone = dict.fromkeys(names)
         for key in [key for key in self.readers if key[0] in gone]:
             self._forget(self.readers.pop(key))
-        self.reach, self.keeps_history = 0, False
+        self.panes.reach, self.keeps_history = 0, False
         for bound in self.readers.values():
             self._look_back(bound.reading.window)
         self._uncover()
-        self.synopsis.release(set(self._kept))
+        self.panes.release(set(self._kept))
         for name in gone:
             if self.queries.pop(name, None) is not None:
                 self.unschedule(name)
 
     def _uncover(self) -> None:
         """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
-        if isinstance(self.synopsis, ClusterPanes):
-            return
         for bound in self.readers.values():
             if bound.covered is None or bound.covered.overlaps:
                 continue
             alone = [partial for partial in bound.stored.partials if self._kept.readings(partial) == 1]
-            if len(alone) > len(bound.reading.partials):
-                self.synopsis.adopt(bound.reading.partials, bound.covered)
+            if len(alone) > len(bound.reading.partials) and self.panes.adopt(bound.reading.partials, bound.covered):
                 self._forget(bound)
                 bound.covered = None
                 self._keep(bound.reading.partials)
@@ -270,7 +260,7 @@ class PaneGroup:
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
         window = bound.reading.window
-        starts = [self.synopsis.since[partial] for partial in bound.stored.partials]
+        starts = [self.panes.since[partial] for partial in bound.stored.partials]
         edges = [until for length, until in self.coarse if window.resolution % length]
         history = [self.history_from] if window.unbounded else []
         return max([start for start in (*starts, *edges, *history) if start is not None], default=None)
@@ -305,7 +295,7 @@ class PaneGroup:
 
     def kind_for(self, reading: Reading) -> str:
         """The synopsis that answers a reading."""
-        serving = (each for each in self.synopsis.accelerators if each.serves(reading.spans[0], reading.partials))
+        serving = (each for each in self.panes.accelerators if each.serves(reading.spans[0], reading.partials))
         return next((each.kind for each in serving), self.kept_as)
 
     def _similar(self, bound: BoundReading) -> str:
@@ -329,12 +319,12 @@ class PaneGroup:
         if self.name.by_rows:
             self.stamps.note(rows)
         if not tuples:
-            self.synopsis.absorb(rows)
+            self.panes.absorb(rows)
         elif self._late_revise:
             assert self.now is not None
-            self.synopsis.absorb(rows, closed_until=self.now)
+            self.panes.absorb(rows, closed_until=self.now)
         else:
-            self.synopsis.absorb(rows.only(~late))
+            self.panes.absorb(rows.only(~late))
         return tuples
 
     def _begin(self, origin: int) -> None:
@@ -399,7 +389,7 @@ class PaneGroup:
         Only then: where a micro-batch ends must make no difference to the schedule.
         """
         self._close(position, outcome)
-        if not self.under_way and not 0.8 * self._judged <= self.synopsis.closed_rows <= 1.25 * self._judged:
+        if not self.under_way and not 0.8 * self._judged <= self.panes.closed_rows <= 1.25 * self._judged:
             self.choose()
 
     def take(self, early: bool, one_by_one: bool) -> list[Execution]:
@@ -421,7 +411,7 @@ class PaneGroup:
         self._close(target, outcome)
 
     def _close(self, position: int, outcome: Outcome) -> None:
-        self.synopsis.close(position)
+        self.panes.close(position)
         if self.now is None or position > self.now:
             self.now = position
         self._end_lifetimes(outcome)
@@ -430,13 +420,13 @@ class PaneGroup:
     def expire(self) -> None:
         """Forget what no window reaches any more, here or by way of a query that reads several tables."""
         assert self.retained_from is not None
-        edge = min(group.oldest_asked for group in (self, *self.links)) - self.reach
+        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
         if edge <= self.retained_from:
             return
         if self.keeps_history:
-            self.synopsis.merge(edge)
+            self.panes.merge(edge)
         else:
-            self.synopsis.expire(edge)
+            self.panes.expire(edge)
         self.retained_from = edge
         self.coarse = [(length, until) for length, until in self.coarse if until > edge]
         self._fit_policy()
@@ -483,9 +473,7 @@ class PaneGroup:
         # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
         # An index is as of the newest pane.
         late = self.now is not None and now < self.now
-        if isinstance(self.synopsis, ClusterPanes):
-            return None
-        return None if self.coarse or late else self.filters.answer(active, self.synopsis, now)
+        return None if self.coarse or late else self.filters.answer(active, self.panes, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
 
@@ -510,7 +498,7 @@ class PaneGroup:
 
     def cuts(self, window: Window, now: int) -> bool:
         """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
-        return any(self.synopsis.straddles(edge) for edge in (now - window.lag, now - window.reach))
+        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
 
     def save_judgement(self) -> list[float]:
         """What choices were based on: after a restart they must be the same."""
@@ -524,4 +512,4 @@ class PaneGroup:
 
 
 def _next_end(bound: BoundReading, as_of: int) -> int | None:
-    return bound.group.synopsis.next_end(as_of - bound.reading.window.lag)
+    return bound.group.panes.next_end(as_of - bound.reading.window.lag)

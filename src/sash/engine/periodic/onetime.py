@@ -56,9 +56,9 @@ def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
             f"the synopsis over {stream} by {group.label} forgets what its windows have passed; "
             "register a query with an [UNBOUNDED ..] window first"
         )
-    if not window.unbounded and window.reach > group.reach:
+    if not window.unbounded and window.reach > group.panes.reach:
         raise SashError(
-            f"the synopsis over {stream} by {group.label} keeps {_extent(bound, group.reach)}, "
+            f"the synopsis over {stream} by {group.label} keeps {_extent(bound, group.panes.reach)}, "
             f"the question looks back {_extent(bound, window.reach)}; register a query with such a window first"
         )
     if as_of is not None and bound.is_cut(as_of):

@@ -48,4 +48,4 @@ class PaneLookup:
         return any(group.in_cluster for group in self._active.groups) or self._state() == self._seen
 
     def _state(self) -> list[tuple[int | None, int]]:
-        return [(group.now, group.synopsis.version) for group in self._active.groups]
+        return [(group.now, group.panes.version) for group in self._active.groups]

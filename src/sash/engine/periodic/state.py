@@ -27,7 +27,7 @@ def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
     groups, tables = [], []
     for group in runtime.groups.values():
         groups.append(_save_group(group))
-        tables.append(group.synopsis.to_table())
+        tables.append(group.panes.to_table())
     state = {
         "latest": runtime.latest,
         "watermark": runtime.watermark,
@@ -58,7 +58,7 @@ def _save_group(group: PaneGroup) -> dict[str, Any]:
         "history_from": group.history_from,
         "stamps": group.stamps.save(),
         "coarse": group.coarse,
-        "since": group.synopsis.save_since(),
+        "since": group.panes.save_since(),
         "leaders": sorted(group.schedule.leaders),
         "scheduler": group.schedule.local.snapshot(),
         "prices": [group.prices.access, group.prices.post],
@@ -127,7 +127,7 @@ def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> Non
     if saved.get("in_cluster", False):
         group.move_to_cluster(None)
     group.store_what_is_read()
-    group.synopsis.load(table, saved["since"])
+    group.panes.load(table, saved["since"])
     group.prices = group.schedule.prices = Prices(*saved["prices"])
     if group.origin is not None:
         group.schedule.restore(
