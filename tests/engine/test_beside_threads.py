@@ -80,6 +80,7 @@ class Turned:
     """A clock that workers turn; who does so waits until panes have been taken in by it, or there is no time left."""
 
     hurries = True
+    services = None
 
     def __init__(self) -> None:
         self._part = 0.0

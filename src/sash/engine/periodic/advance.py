@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sash.engine.answers.answer import Answer
@@ -49,21 +50,36 @@ class Served:
 Execute = Callable[[list[ActiveQuery], int, Served], float]
 
 
+class ServiceStep(StrEnum):
+    """What a service did: all of it, or one step of an execution beside slides (see `beside`)."""
+
+    WHOLE = "whole"
+    BEGIN = "begin"
+    SLIDE = "slide"
+    COMMIT = "commit"
+
+
 class Service(NamedTuple):
     """This group, by its place, was brought to a position and served there; `early`: before its deadline.
 
-    `step`: not served as a whole, but one step of an execution beside slides, that of a `number` (see `beside`).
+    `number`: which execution beside slides was committed.
     """
 
     place: int
     position: int
     early: bool = False
-    step: str = "whole"
+    step: ServiceStep = ServiceStep.WHOLE
     number: int = -1
+
+    @classmethod
+    def load(cls, saved: Sequence[Any]) -> Service:
+        """A service as the log has it."""
+        service = cls(*saved)
+        return service._replace(step=ServiceStep(service.step))
 
 
 class Repeated(Unhurried):
-    """The pace of a hurried advance that is done once more; its services over time, and those over tuples."""
+    """The pace of a hurried advance that is done once more."""
 
     def __init__(self, services: Sequence[Sequence[Service]]) -> None:
         self.services = services
@@ -71,7 +87,7 @@ class Repeated(Unhurried):
 
 def repeated(services: Sequence[Sequence[Sequence[Any]]] | None) -> Pace:
     """The pace of an advance as the log has it: one that was hurried is applied as it was then."""
-    return UNHURRIED if services is None else Repeated([[Service(*each) for each in part] for part in services])
+    return UNHURRIED if services is None else Repeated([list(map(Service.load, part)) for part in services])
 
 
 class Advance:

@@ -35,7 +35,7 @@ from typing import Any
 
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic.active import Outcome
-from sash.engine.periodic.advance import Advance, Execute, Service
+from sash.engine.periodic.advance import Advance, Execute, Service, ServiceStep
 from sash.engine.periodic.flight import Flight
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import Pace
@@ -99,7 +99,7 @@ class Beside(Advance):
         for place in self._places_in_flight():
             position = self._position(place, frontier)
             if position > self._groups[place].position:
-                self._slide(Service(place, position, step="slide"))
+                self._slide(Service(place, position, step=ServiceStep.SLIDE))
                 self._look_again(place)
 
     def _places_in_flight(self) -> list[int]:
@@ -142,7 +142,7 @@ class Beside(Advance):
         return True
 
     def _begin(self, service: Service) -> list[Flight]:
-        self._slide(service._replace(step="begin"))
+        self._slide(service._replace(step=ServiceStep.BEGIN))
         group, first = self._groups[service.place], self._flights
         begun = group.schedule.begin(group.position)
         self._flights += len(begun)
@@ -198,7 +198,9 @@ class Beside(Advance):
         flight.commit(self._targets[flight.place])
         flight.group.expire()
         self._told.append(flight)
-        self.services.append(Service(flight.place, flight.group.position, step="commit", number=flight.number))
+        self.services.append(
+            Service(flight.place, flight.group.position, step=ServiceStep.COMMIT, number=flight.number)
+        )
         self._look_again(flight.place)
 
     def _land(self, flight: Flight, answers: list[Answer]) -> None:
@@ -248,13 +250,13 @@ class Beside(Advance):
         under_way: dict[int, Flight] = {}
         for service in services:
             match service.step:
-                case "slide":
+                case ServiceStep.SLIDE:
                     self._slide(service)
-                case "begin":
+                case ServiceStep.BEGIN:
                     under_way |= {flight.number: flight for flight in self._begin(service)}
-                case "commit":
+                case ServiceStep.COMMIT:
                     self._commit_again(under_way.pop(service.number))
-                case _:
+                case ServiceStep.WHOLE:
                     self._repeat_whole(service)
         self._gather()
         self._catch_up()

@@ -26,7 +26,7 @@ from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.observed import RateMeter
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
-from sash.engine.periodic.advance import Advance, Execute, Repeated, Served, Service
+from sash.engine.periodic.advance import Advance, Execute, Served, Service
 from sash.engine.periodic.beside import Beside
 from sash.engine.periodic.crowded import crowded
 from sash.engine.periodic.group import PaneGroup
@@ -369,7 +369,7 @@ class StreamRuntime:
         execute = functools.partial(self._execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
         advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
-        if isinstance(pace, Repeated):
+        if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
             advance.go(pace, self._shares)
@@ -383,7 +383,7 @@ class StreamRuntime:
     ) -> Advance:
         """Live, executions may run beside slides; and what they did then is repeated in the same way."""
         workers, level = self.settings.workers, self._level
-        if isinstance(pace, Repeated) or (pace.hurries and workers > 1 and level != "serial"):
+        if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
             return Beside(groups, ends, execute, outcome, self._pause, workers, level, self._away, self.history)
         return Advance(groups, ends, execute, outcome, self._pause, workers)
 
