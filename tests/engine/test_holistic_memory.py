@@ -162,7 +162,7 @@ def test_rows() -> None:
     watched.check_steady()
     assert max(watched.rows) <= 1250
     assert watched.latest["d"].table.to_pylist() == [{"d": 1000}]
-    stamps = [len(group.stamps.save()[0]) for group in watched.feed.runtime.groups.values()]
+    stamps = [len(group.clock.stamps.save()[0]) for group in watched.feed.runtime.groups.values()]
     assert max(stamps) <= 6
 
 
@@ -238,7 +238,7 @@ def test_finer_and_coarser_neighbours_leave_nothing_behind() -> None:
         feed.runtime.synchronise([*stays, *comes] if second % 2 else stays)
         feed.push(tuples(second, list(range(second * PER_PANE, (second + 1) * PER_PANE))))
         (group,) = feed.runtime.groups.values()
-        sizes.append((group.panes.rows, group.panes.groups, len(group.coarse), saved_bytes(feed.runtime)))
+        sizes.append((group.panes.rows, group.panes.groups, len(group.clock.coarse), saved_bytes(feed.runtime)))
     half = len(sizes) // 2
     for now, before in zip(peaks(sizes[half:]), peaks(sizes[:half]), strict=True):
         assert now <= 1.02 * before

@@ -124,7 +124,7 @@ class Advance:
         self._catch_up()
 
     def _go(self, pace: Pace, shares: SharedTime) -> None:
-        start = frontier = min((group.position for group in self._groups if group.origin is not None), default=0)
+        start = frontier = self._last_position()
         whole = max(self._targets, default=start) - start
         self._dues = {place: due for place in range(len(self._groups)) if (due := self._due(place)) is not None}
         while self._dues:
@@ -148,7 +148,7 @@ class Advance:
             self.hurried = True
             (place,) = self._chosen(stale, shares, 1)
             group = self._groups[place]
-            for seconds in self._serve([Service(place, group.position, early=True)], one_by_one=True):
+            for seconds in self._serve([Service(place, group.clock.position, early=True)], one_by_one=True):
                 shares.charge(group.label, seconds)
 
     def repeat(self, services: Iterable[Service]) -> None:
@@ -161,13 +161,18 @@ class Advance:
 
     # -- who is next -----------------------------------------------------------------------------------
 
+    def _last_position(self) -> int:
+        """Where the groups are that are furthest behind."""
+        begun = [group.clock for group in self._groups if group.clock.origin is not None]
+        return min((clock.position for clock in begun), default=0)
+
     def _due(self, place: int) -> int | None:
         return self._groups[place].next_due(self._targets[place])
 
     def _position(self, place: int, frontier: int) -> int:
         """Where a group is when the stream is at the frontier: at the end of a pane."""
         group = self._groups[place]
-        return max(group.position, group.floor(min(frontier, self._targets[place])))
+        return max(group.clock.position, group.clock.floor(min(frontier, self._targets[place])))
 
     def _served_next(self, frontier: int, pace: Pace, shares: SharedTime) -> list[int]:
         """The groups with something due at the frontier; of those, where time matters, one per worker by its turn."""
@@ -217,7 +222,7 @@ class Advance:
             awake += mine
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
-            moment = group.moment(executions[0].as_of)
+            moment = group.clock.moment(executions[0].as_of)
             group.timeline.note(executions, moment, served.seconds, (active.name for active in awake))
         for name in served.outcome.failed:
             group.unschedule(name)
@@ -240,5 +245,5 @@ class Advance:
             group.catch_up(target, self._outcome)
         # Groups that are read together forget only what none of them needs: now that all are at their targets.
         for group in self._groups:
-            if group.links and group.origin is not None:
+            if group.links and group.clock.origin is not None:
                 group.expire()

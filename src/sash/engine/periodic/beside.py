@@ -74,7 +74,7 @@ class Beside(Advance):
         self._gather()
 
     def _fly(self, pace: Pace, shares: SharedTime) -> None:
-        start = frontier = min((group.position for group in self._groups if group.origin is not None), default=0)
+        start = frontier = self._last_position()
         whole = max(1, max(self._targets, default=start) - start)
         self._dues = {place: due for place in range(len(self._groups)) if (due := self._due(place)) is not None}
         while self._dues or self._doing:
@@ -98,7 +98,7 @@ class Beside(Advance):
         """What has arrived is taken in where executions are under way; elsewhere when something is due."""
         for place in self._places_in_flight():
             position = self._position(place, frontier)
-            if position > self._groups[place].position:
+            if position > self._groups[place].clock.position:
                 self._slide(Service(place, position, step=ServiceStep.SLIDE))
                 self._look_again(place)
 
@@ -110,7 +110,7 @@ class Beside(Advance):
     def _slide(self, service: Service) -> None:
         group = self._groups[service.place]
         for flight in self._doing.values():
-            flight.slid |= flight.group is group and service.position > group.position
+            flight.slid |= flight.group is group and service.position > group.clock.position
         group.move_to(service.position, self._outcome)
         self.services.append(service)
         if self._history is not None:
@@ -119,7 +119,7 @@ class Beside(Advance):
     def _next_pane(self) -> int:
         """When the next pane arrives that would be taken in beside something."""
         places = self._places_in_flight()
-        ends = {place: self._groups[place].position + self._groups[place].length for place in places}
+        ends = {place: self._groups[place].clock.position + self._groups[place].clock.length for place in places}
         return min((end for place, end in ends.items() if end <= self._targets[place]), default=max(self._targets))
 
     # -- executions ------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Beside(Advance):
     def _begin(self, service: Service) -> list[Flight]:
         self._slide(service._replace(step=ServiceStep.BEGIN))
         group, first = self._groups[service.place], self._flights
-        begun = group.schedule.begin(group.position)
+        begun = group.schedule.begin(group.clock.position)
         self._flights += len(begun)
         return [Flight(first + i, service.place, group, execution) for i, execution in enumerate(begun)]
 
@@ -199,7 +199,7 @@ class Beside(Advance):
         flight.group.expire()
         self._told.append(flight)
         self.services.append(
-            Service(flight.place, flight.group.position, step=ServiceStep.COMMIT, number=flight.number)
+            Service(flight.place, flight.group.clock.position, step=ServiceStep.COMMIT, number=flight.number)
         )
         self._look_again(flight.place)
 

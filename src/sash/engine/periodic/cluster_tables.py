@@ -193,7 +193,7 @@ class ClusterTables:
             place = files.place(epoch)
             self._pipeline().write_panes(rows, group.full_table, place)
             found = files.found(place)
-            starts = pa.array(np.asarray(found["end"]) - group.length)
+            starts = pa.array(np.asarray(found["end"]) - group.clock.length)
             named = found.append_column("start", starts).append_column("table", pa.array([directory] * len(found)))
             self._written.append(named.select(_NAMED.names).cast(_NAMED))
 

@@ -72,11 +72,11 @@ class Execution:
     def plan_ahead(self) -> bool:
         """After `freeze`: look what could be read ahead; whether there is anything. All groups can do so, or none."""
         for which, wanted in self._wanted.items():
-            ahead = self._frozen[which].ahead(wanted.parts, self._as_of, wanted.group.length)
+            ahead = self._frozen[which].ahead(wanted.parts, self._as_of, wanted.group.clock.length)
             if ahead is None:
                 self._ahead.clear()
                 return False
-            if ahead.needs and not wanted.group.coarse:
+            if ahead.needs and not wanted.group.clock.coarse:
                 self._ahead[which] = ahead
         return bool(self._ahead)
 

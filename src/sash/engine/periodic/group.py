@@ -1,30 +1,27 @@
-"""A group: one pane table with its synopsis, the readings it serves, and the schedule of its queries.
+"""A group: one pane table with its panes, the readings it serves, and the schedule of its queries.
 
     micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
                                            expire: drop what no window reaches any more
 
-`now` is the end of the youngest closed pane: the time as of which the synopsis answers. `origin` is where the
-stream's data begin. All times are multiples of the pane length: microseconds, or tuples for row-based windows.
+Which kind of store has the panes, and whether time is counted in microseconds or in tuples, makes no difference here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
 from sash.core.window import Window
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.periodic.calibration import Calibration
 from sash.engine.periodic.choices import chosen, synopsis_for
 from sash.engine.periodic.filters import Filters
+from sash.engine.periodic.pane_clock import PaneClock
 from sash.engine.periodic.schedule import Place, Schedule
-from sash.engine.periodic.stamps import Stamps
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
 from sash.engine.timeline import Timeline
@@ -46,32 +43,23 @@ class PaneGroup:
 
     def __init__(self, name: TableName, stream: Stream, settings: Settings) -> None:
         self.name = name
-        self._offset = 0 if name.by_rows else stream.offset
-        self._closed_left = stream.closed_left and not name.by_rows
+        self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
         self.panes: PaneStore = synopsis_for(name)
         # The same panes, if they are in the cluster.
         self.cluster_panes: ClusterPanes | None = None
         # A stream that sheds load scales the partials that come here, and no others.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
-        self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
+        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place)
         self.readers: dict[tuple[str, int], BoundReading] = {}
         # The queries that are scheduled here, also those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        self.length: int = 1 if name.by_rows else stream.granule
         # What an UNBOUNDED window sees beyond its LAG is merged into history.
         self.keeps_history = False
-        self.now: int | None = None
-        self.origin: int | None = None
-        self.retained_from: int | None = None
         # Since when UNBOUNDED windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
-        # Panes of these lengths were cut until these times; a finer window is valid only after them.
-        self.coarse: list[tuple[int, int]] = []
-        # Of a table by rows: when its panes' last tuples came.
-        self.stamps = Stamps()
         self.statistics = GroupStatistics()
         self.timeline = Timeline()
         self.choice = Choice("basic", "")
@@ -84,7 +72,7 @@ class PaneGroup:
         self._families: dict[str, str] = {}
         self.filters = Filters(settings.filter_precision)
         # What was known about the closed panes when choices were made, and how many rows they had.
-        self.load = Load(self.length)
+        self.load = Load(self.clock.length)
         self._judged = 0
         self.prices = Prices()
         self.calibration = Calibration()
@@ -104,14 +92,14 @@ class PaneGroup:
     @property
     def table(self) -> PaneTable:
         """What the pass over a micro-batch brings: all of it, or, of a table in the cluster, its panes' tuples."""
-        return pane_table(TableName(()), self.length, ()) if self.in_cluster else self.full_table
+        return pane_table(TableName(()), self.clock.length, ()) if self.in_cluster else self.full_table
 
     @property
     def full_table(self) -> PaneTable:
         """The same one until it changes: a pass is planned for it."""
         known = self._full_table
-        if known is None or known.length != self.length:
-            known = self._full_table = pane_table(self.name, self.length, self._kept)
+        if known is None or known.length != self.clock.length:
+            known = self._full_table = pane_table(self.name, self.clock.length, self._kept)
         return known
 
     # -- where its panes are ---------------------------------------------------------------------------
@@ -147,8 +135,7 @@ class PaneGroup:
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.keeps_history:
-            begun = self.retained_from is not None and self.origin is not None and self.retained_from > self.origin
-            self.history_from = self.retained_from if begun else None
+            self.history_from = self.clock.gone_until
         bound.covered = self.relevant(bound.reading).covered
         self.readers[name, number] = bound
         self._keep(bound.stored.partials)
@@ -156,7 +143,7 @@ class PaneGroup:
 
     def relevant(self, reading: Reading) -> Relevant:
         """How a reading may be answered from what is stored for others."""
-        load = replace(self.load, pane=self.length)
+        load = replace(self.load, pane=self.clock.length)
         return relevant_set(reading, self._kept, load, self.settings.share_predicates)
 
     def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
@@ -181,11 +168,10 @@ class PaneGroup:
 
     def cut(self, length: int, latest: int | None) -> None:
         """Panes have this length from now on; what is stored stays as it is."""
-        if length != self.length and latest is not None and self.origin is not None:
-            self.coarse.append((self.length, self.ends_after(latest)))
-        longer, self.length = length > self.length, length
-        if longer and self.origin is not None:
-            self.schedule.local.fit(length, self._offset, self.position)
+        longer = length > self.clock.length
+        self.clock.cut(length, latest)
+        if longer and self.clock.origin is not None:
+            self.schedule.local.fit(length, self.clock.offset, self.clock.position)
         self._fit_policy()
 
     def _fit_policy(self) -> None:
@@ -193,22 +179,22 @@ class PaneGroup:
 
         Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
         """
-        if self.origin is not None and self.schedule.is_plain != bool(self.coarse) and not self.under_way:
-            self.schedule.stay_plain(bool(self.coarse), self.position)
+        if self.clock.origin is not None and self.schedule.is_plain != bool(self.clock.coarse) and not self.under_way:
+            self.schedule.stay_plain(bool(self.clock.coarse), self.clock.position)
 
     def choose(self) -> None:
         """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
-        load = self.load = Load(self.length, *self.panes.closed_groups(), in_cluster=self.in_cluster)
+        load = self.load = Load(self.clock.length, *self.panes.closed_groups(), in_cluster=self.in_cluster)
         self._judged = self.panes.closed_rows
         self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
         if not self.name.partition:
             self._choose(load)
-        if self.origin is not None:
-            self.schedule.reconsider(self.position)
+        if self.clock.origin is not None:
+            self.schedule.reconsider(self.clock.position)
 
     def _choose(self, load: Load) -> None:
         queries = self.queries.values()
-        self.choice, wanted = chosen(self.readers.values(), self.filters, queries, load, self.length)
+        self.choice, wanted = chosen(self.readers.values(), self.filters, queries, load, self.clock.length)
         # One that is as it was keeps what it has built.
         known = {each.key: each for each in self.panes.accelerators}
         self.panes.accelerators = [known.get(each.key, each) for each in wanted]
@@ -217,11 +203,11 @@ class PaneGroup:
         """Other settings from now on."""
         changed, self.settings = settings.policy != self.settings.policy, settings
         if changed:
-            self.schedule.use(settings.make_policy(), self.position)
+            self.schedule.use(settings.make_policy(), self.clock.position)
 
     def require(self, bound: BoundReading, latest: int | None) -> None:
         """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
-        since = None if latest is None else self.ends_after(latest)
+        since = None if latest is None else self.clock.ends_after(latest)
         self.panes.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
 
@@ -261,22 +247,22 @@ class PaneGroup:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
         window = bound.reading.window
         starts = [self.panes.since[partial] for partial in bound.stored.partials]
-        edges = [until for length, until in self.coarse if window.resolution % length]
         history = [self.history_from] if window.unbounded else []
-        return max([start for start in (*starts, *edges, *history) if start is not None], default=None)
+        starts = [*starts, self.clock.fits_from(window.resolution), *history]
+        return max((start for start in starts if start is not None), default=None)
 
     def enter(self, active: ActiveQuery) -> None:
         """Queries are scheduled from the origin of the data on."""
         self.queries[active.name] = active
-        if self.origin is None:
+        if self.clock.origin is None:
             return
         compiled = active.compiled
         if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
-            active.ends_at = self.position + compiled.lifetime
-        self.schedule.add(active, max(self.origin, self.position))
+            active.ends_at = self.clock.position + compiled.lifetime
+        self.schedule.add(active, max(self.clock.origin, self.clock.position))
 
     def unschedule(self, name: str) -> bool:
-        return self.schedule.remove(name, None if self.origin is None else self.position)
+        return self.schedule.remove(name, None if self.clock.origin is None else self.clock.position)
 
     def _place(self, active: ActiveQuery) -> Place:
         """With whom a query shares computation, and what it costs, as the synopses are now."""
@@ -287,8 +273,8 @@ class PaneGroup:
     def reprice(self, prices: Prices) -> None:
         """Other prices, other plan."""
         self.prices = self.schedule.prices = prices
-        if self.origin is not None:
-            self.schedule.reconsider(self.position)
+        if self.clock.origin is not None:
+            self.schedule.reconsider(self.clock.position)
 
     def access(self, reading: Reading) -> float:
         return access_cost((reading,), self.kind_for(reading), self.load)
@@ -307,28 +293,30 @@ class PaneGroup:
         """Take a micro-batch's rows in; how many tuples were late."""
         if not len(rows.ends):
             return 0
-        late = rows.ends <= self.now if self.now is not None else np.zeros(len(rows.ends), dtype=bool)
+        late = rows.ends <= self.clock.now if self.clock.now is not None else np.zeros(len(rows.ends), dtype=bool)
         tuples = int(counts[late].sum())
-        if self.origin is None:
+        if self.clock.origin is None:
             if late.all():
                 return tuples
             self._begin(int(rows.ends[~late].min()) - rows.length)
-        elif (earliest := rows.ends[~late].min(initial=self.origin + rows.length) - rows.length) < self.origin:
-            # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
-            self._begin(int(earliest))
+        else:
+            earliest = int(rows.ends[~late].min(initial=self.clock.origin + rows.length) - rows.length)
+            if earliest < self.clock.origin:
+                # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
+                self._begin(earliest)
         if self.name.by_rows:
-            self.stamps.note(rows)
+            self.clock.stamps.note(rows)
         if not tuples:
             self.panes.absorb(rows)
         elif self._late_revise:
-            assert self.now is not None
-            self.panes.absorb(rows, closed_until=self.now)
+            assert self.clock.now is not None
+            self.panes.absorb(rows, closed_until=self.clock.now)
         else:
             self.panes.absorb(rows.only(~late))
         return tuples
 
     def _begin(self, origin: int) -> None:
-        self.origin = self.retained_from = origin
+        self.clock.begin(origin)
         for bound in self.readers.values():
             bound.valid_from = self.valid_from(bound)
         for active in self.queries.values():
@@ -336,52 +324,18 @@ class PaneGroup:
         for active in list(self.queries.values()):
             self.enter(active)
 
-    def moment(self, now: int) -> datetime:
-        """The event time as of a position: itself, or that of the last tuple counted."""
-        clock = self._clock(now)
-        assert clock is not None, "no tuple has been counted"
-        return to_datetime(clock)
-
-    def _clock(self, now: int) -> int | None:
-        return self.stamps.at(now) if self.name.by_rows else now
-
     # -- advancing -------------------------------------------------------------------------------------
-
-    def closed_by(self, watermark: int) -> int:
-        """The end of the youngest pane that a watermark (or a number of tuples) closes."""
-        if self.name.by_rows or self._closed_left:
-            return multiple_after(watermark, self.length, self._offset) - self.length
-        return multiple_at_or_after(watermark, self.length, self._offset) - self.length
-
-    def ends_after(self, latest: int) -> int:
-        """The end of the pane that holds a timestamp (or a tuple's number)."""
-        ahead = multiple_after if self._closed_left else multiple_at_or_after
-        return ahead(latest, self.length, self._offset)
-
-    @property
-    def has_closed(self) -> bool:
-        """Some pane since the beginning of the data is closed: there is something to ask."""
-        return self.origin is not None and self.now is not None and self.now > self.origin
-
-    @property
-    def position(self) -> int:
-        """The end of the youngest closed pane, or where the data begin."""
-        return self.now if self.now is not None else self.origin if self.origin is not None else 0
-
-    def floor(self, frontier: int) -> int:
-        """The end of the youngest pane that ends by a time."""
-        return multiple_after(frontier, self.length, self._offset) - self.length
 
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time: at the end of a pane. One that is late is due now."""
-        if self.origin is None:
+        if self.clock.origin is None:
             return None
-        due = self.schedule.local.next_due(max(target, self.position))
+        due = self.schedule.local.next_due(max(target, self.clock.position))
         if due is None:
             return None
         # A deadline that was set when panes were shorter may lie inside one.
-        due = max(self.position, multiple_at_or_after(due, self.length, self._offset))
-        return due if due <= max(target, self.position) else None
+        due = max(self.clock.position, self.clock.end_from(due))
+        return due if due <= max(target, self.clock.position) else None
 
     def move_to(self, position: int, outcome: Outcome) -> None:
         """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
@@ -394,52 +348,50 @@ class PaneGroup:
 
     def take(self, early: bool, one_by_one: bool) -> list[Execution]:
         """What is to be executed at this position."""
-        return self.schedule.take(self.position, early, one_by_one)
+        return self.schedule.take(self.clock.position, early, one_by_one)
 
     @property
     def is_stale(self) -> bool:
         """Panes have come since some query was answered that may be answered before it is due."""
-        return self.has_closed and self.schedule.local.decide_early(self.position) is not None
+        return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: Outcome) -> None:
         """Close panes up to a time, whatever is due."""
-        if self.now is not None and target <= self.now:
+        if self.clock.now is not None and target <= self.clock.now:
             return
-        if self.origin is None:
-            self.now = target
+        if self.clock.origin is None:
+            self.clock.now = target
             return
         self._close(target, outcome)
 
     def _close(self, position: int, outcome: Outcome) -> None:
         self.panes.close(position)
-        if self.now is None or position > self.now:
-            self.now = position
+        if self.clock.now is None or position > self.clock.now:
+            self.clock.now = position
         self._end_lifetimes(outcome)
         self.expire()
 
     def expire(self) -> None:
         """Forget what no window reaches any more, here or by way of a query that reads several tables."""
-        assert self.retained_from is not None
+        assert self.clock.retained_from is not None
         edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
-        if edge <= self.retained_from:
+        if edge <= self.clock.retained_from:
             return
         if self.keeps_history:
             self.panes.merge(edge)
         else:
             self.panes.expire(edge)
-        self.retained_from = edge
-        self.coarse = [(length, until) for length, until in self.coarse if until > edge]
+        self.clock.forget(edge)
         self._fit_policy()
-        self.stamps.forget(edge)
 
     @property
     def oldest_asked(self) -> int:
         """The oldest time as of which its queries are still to be answered: a late SLIDE EXACTLY query's own."""
-        late = self.schedule.local.late_exactly(self.position)
-        return self.position if late is None else late
+        late = self.schedule.local.late_exactly(self.clock.position)
+        return self.clock.position if late is None else late
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
-        for name in self.schedule.ended(self._clock(self.position)):
+        for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
             if self.unschedule(name):
                 outcome.ended.append(name)
 
@@ -449,7 +401,7 @@ class PaneGroup:
         for active in self.schedule.members(execution):
             if active.answered == execution.as_of:
                 continue
-            active.note_answer(execution.as_of, self.position, self.length)
+            active.note_answer(execution.as_of, self.clock.position, self.clock.length)
             empty = self.is_silent(active, execution.as_of)
             if not (empty and active.resting):
                 awake.append(active)
@@ -472,8 +424,8 @@ class PaneGroup:
         """A query's answer by its substream filter, where an index serves it."""
         # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
         # An index is as of the newest pane.
-        late = self.now is not None and now < self.now
-        return None if self.coarse or late else self.filters.answer(active, self.panes, now)
+        late = self.clock.now is not None and now < self.clock.now
+        return None if self.clock.coarse or late else self.filters.answer(active, self.panes, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
 
@@ -481,12 +433,12 @@ class PaneGroup:
         if bound.reading.window.unbounded or self.name.partition:
             # However few rows a partition has, they are all there if they were counted from the beginning.
             return bound.valid_from is None
-        assert self.retained_from is not None
-        known_from = self.retained_from if bound.valid_from is None else max(self.retained_from, bound.valid_from)
-        window = bound.reading.window
-        edges = (now - window.lag, now - window.reach)
-        cut = any(edge < until and (edge - self._offset) % length for length, until in self.coarse for edge in edges)
-        return not cut and now - window.reach >= known_from
+        window, clock = bound.reading.window, self.clock
+        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+            return False
+        assert clock.retained_from is not None
+        known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
+        return now - window.reach >= known_from
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without those that have ended since."""
@@ -494,7 +446,7 @@ class PaneGroup:
 
     def is_scheduled(self, slide: int | None, now: int) -> bool:
         """Whether a position is one of a query's own multiples of SLIDE."""
-        return slide is not None and (now - self._offset) % slide == 0
+        return self.clock.is_multiple(slide, now)
 
     def cuts(self, window: Window, now: int) -> bool:
         """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""

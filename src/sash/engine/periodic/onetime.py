@@ -62,7 +62,7 @@ def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
             f"the question looks back {_extent(bound, window.reach)}; register a query with such a window first"
         )
     if as_of is not None and bound.is_cut(as_of):
-        pane = _extent(bound, group.length)
+        pane = _extent(bound, group.clock.length)
         raise SashError(f"{window} does not fit the stored panes of {pane}; take multiples of {pane}")
 
 

@@ -173,7 +173,7 @@ class StreamRuntime:
         for group in active.groups:
             group.cut(1 if group.name.partition else length, None)
             group.choose()
-            group.origin = group.retained_from = since
+            group.clock.begin(since)
         for bound in active.readings:
             bound.group.require(bound, None)
         self._absorb(facts(self.tables(by_rows)), by_rows)
@@ -193,9 +193,9 @@ class StreamRuntime:
     def _catch_up(self, group: PaneGroup) -> None:
         """A group that comes late: what is before the watermark is closed to it."""
         if group.name.by_rows:
-            group.now = group.closed_by(self.counted) if self.counted else None
+            group.clock.now = group.clock.closed_by(self.counted) if self.counted else None
         elif self.watermark is not None:
-            group.now = group.closed_by(self.watermark)
+            group.clock.now = group.clock.closed_by(self.watermark)
 
     def _forget(self, names: Iterable[str]) -> set[TableName]:
         """Let queries go, as far as they run; the pane tables that they read."""
@@ -322,7 +322,7 @@ class StreamRuntime:
         elif numbered is None:
             return Progress(outcome=Outcome(failed))
         targets = {
-            group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
+            group.name: group.clock.closed_by(self.counted if group.name.by_rows else self.watermark)
             for group in self.groups.values()
         }
         return self._advance(targets, pace, failed)
@@ -333,9 +333,10 @@ class StreamRuntime:
         if self.latest is None:
             return Progress()
         self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
+        clocks = {group.name: group.clock for group in self.groups.values()}
         targets = {
-            group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
-            for group in self.groups.values()
+            name: clock.closed_by(self.counted) if clock.by_rows else clock.ends_after(self.latest)
+            for name, clock in clocks.items()
         }
         return self._advance(targets, UNHURRIED, failed)
 
@@ -416,7 +417,7 @@ class StreamRuntime:
 
     def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
         home = queries[0].home
-        home.statistics.executed([active.compiled.windows for active in queries], home.length)
+        home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
         return JointAnswers(queries, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
@@ -490,5 +491,5 @@ class StreamRuntime:
 
 def newest_common(active: ActiveQuery) -> int | None:
     """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
-    ends = [group.now for group in active.groups if group.has_closed]
+    ends = [group.clock.now for group in active.groups if group.clock.has_closed]
     return min(end for end in ends if end is not None) if len(ends) == len(active.groups) else None

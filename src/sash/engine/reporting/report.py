@@ -224,7 +224,7 @@ def _table_statistics(group: PaneGroup) -> dict[str, Any]:
     return {
         "name": group.label,
         "keys": [key.sql for key in group.name.keys],
-        "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
+        "pane": f"{group.clock.length} rows" if group.name.by_rows else format_duration(group.clock.length),
         "synopsis": ", ".join(each.kind for each in group.panes.accelerators) or group.kept_as,
         "filters": {str(key): sorted(names) for key, names in group.filters.indexes.items()},
         "panes": group.panes.panes,
