@@ -260,7 +260,7 @@ class Workload:
 
     @property
     def choices(self) -> list[Choice]:
-        return [group.choice for group in self.feed.runtime.ordered()]
+        return [group.choices.choice for group in self.feed.runtime.ordered()]
 
     @property
     def kinds(self) -> list[str]:

@@ -60,6 +60,8 @@ MOST_SCANNED = 4_000_000
 class BasicIntervalSynopsis(PaneStore):
     """The panes of one pane table in this process."""
 
+    kind = "basic"
+
     def __init__(self, key_types: list[pa.DataType]) -> None:
         super().__init__(key_types)
         self._keys = KeyDictionary(key_types)

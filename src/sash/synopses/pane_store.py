@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
 
@@ -94,6 +94,9 @@ def needs_of(parts: Sequence[AnswerPart]) -> dict[Window, list[Partial]]:
 
 class PaneStore(ABC):
     """Fill, close, expire, read. Not safe for several threads: the engine isolates."""
+
+    # The name that STORED IN and SYNOPSIS have for it.
+    kind: ClassVar[str]
 
     def __init__(self, key_types: Sequence[pa.DataType], version: int = 0) -> None:
         self.key_types = tuple(key_types)

@@ -132,7 +132,7 @@ class Beside(Advance):
             return False
         (place,) = self._chosen(behind, shares, 1)
         service = Service(place, self._position(place, frontier))
-        if self._groups[place].filters:
+        if self._groups[place].choices.filters:
             # Collective indexes are changed by whoever asks them: nothing goes on beside that.
             self._serve_whole(service, pace.hurries, shares)
         else:

@@ -108,7 +108,7 @@ class Execution:
             panes = wanted.group.panes
             # A group that runs behind has not closed the panes of this time yet.
             panes.close(self._as_of)
-            wanted = self._unfiltered(wanted) if wanted.group.filters else wanted
+            wanted = self._unfiltered(wanted) if wanted.group.choices.filters else wanted
         for number, found in panes.read(wanted.parts, self._as_of, self._ahead.get(which)):
             self._take(wanted.parts[number], wanted.askers[number], found, panes)
 

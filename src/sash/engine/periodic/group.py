@@ -18,23 +18,21 @@ from sash.catalog import Stream
 from sash.core.window import Window
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.periodic.calibration import Calibration
-from sash.engine.periodic.choices import chosen, synopsis_for
-from sash.engine.periodic.filters import Filters
+from sash.engine.periodic.choices import Choices, synopsis_for
+from sash.engine.periodic.membership import Membership
 from sash.engine.periodic.pane_clock import PaneClock
 from sash.engine.periodic.schedule import Place, Schedule
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
 from sash.engine.timeline import Timeline
 from sash.scheduling import Execution
-from sash.sharing.choose import CLUSTER, Choice, Load
+from sash.sharing.choose import CLUSTER
 from sash.sharing.pane_tables import PaneTable, pane_table
-from sash.sharing.prices import Prices, access_cost, post_cost
-from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
-from sash.sharing.similar import families, similar
+from sash.sharing.prices import Prices, post_cost
+from sash.sharing.relevant import Relevant, relevant_set
 from sash.synopses.cluster import Cluster, ClusterPanes
 from sash.synopses.pane_rows import PaneRows
 from sash.synopses.pane_store import PaneStore
-from sash.synopses.partials import Partial
 from sash.synopses.readings import Reading, TableName
 
 
@@ -51,30 +49,17 @@ class PaneGroup:
         # A stream that sheds load scales the partials that come here, and no others.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
         self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place)
-        self.readers: dict[tuple[str, int], BoundReading] = {}
+        self.members = Membership(name)
         # The queries that are scheduled here, also those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        # What an UNBOUNDED window sees beyond its LAG is merged into history.
-        self.keeps_history = False
         # Since when UNBOUNDED windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
         self.statistics = GroupStatistics()
         self.timeline = Timeline()
-        self.choice = Choice("basic", "")
-        # The partials that readings need to be stored, and for how many of them.
-        self._kept = StoredPartials()
-        # The pane table as it is now; None when what is stored has changed.
-        self._full_table: PaneTable | None = None
         self.settings = settings
-        # Predicates that are answered from each other's synopses, each with the first of its family.
-        self._families: dict[str, str] = {}
-        self.filters = Filters(settings.filter_precision)
-        # What was known about the closed panes when choices were made, and how many rows they had.
-        self.load = Load(self.clock.length)
-        self._judged = 0
-        self.prices = Prices()
+        self.choices = Choices(name, self.clock.length, settings.filter_precision)
         self.calibration = Calibration()
         # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
         self.under_way = 0
@@ -96,11 +81,7 @@ class PaneGroup:
 
     @property
     def full_table(self) -> PaneTable:
-        """The same one until it changes: a pass is planned for it."""
-        known = self._full_table
-        if known is None or known.length != self.clock.length:
-            known = self._full_table = pane_table(self.name, self.clock.length, self._kept)
-        return known
+        return self.members.table(self.clock.length)
 
     # -- where its panes are ---------------------------------------------------------------------------
 
@@ -109,62 +90,74 @@ class PaneGroup:
         return self.cluster_panes is not None
 
     @property
-    def kept_as(self) -> str:
-        """The synopsis that all others are built from."""
-        return CLUSTER if self.in_cluster else "basic"
+    def _may_move(self) -> bool:
+        """Windows without end would keep every file."""
+        return self._can_move and not self.members.keeps_history
 
     @property
     def wants_cluster(self) -> bool:
-        """Some query says so. Windows without end would keep every file."""
-        stored = any(bound.synopsis == CLUSTER for bound in self.readers.values())
-        return stored and self._can_move and not self.keeps_history
+        """Some query says so."""
+        return self._may_move and any(bound.synopsis == CLUSTER for bound in self.members.readers.values())
 
     @property
     def is_too_large(self) -> bool:
         """It has more groups than this process should keep, and could go elsewhere."""
-        movable = self._can_move and not self.keeps_history
-        return movable and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+        return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+
+    def crowded_out(self, may_move: bool) -> dict[str, str]:
+        """The queries that fail because there are more groups than there may be, with the reason: all of them, or none.
+
+        Whatever their aggregates and conditions, they have the groups in common. A group that may and is to go to the
+        cluster does so before the next micro-batch.
+        """
+        most = self.settings.max_groups
+        groups = self.panes.groups_beyond(most)
+        if not groups or (may_move and self.is_too_large):
+            return {}
+        why = (
+            f"it has {groups:,} groups by {self.label} in its windows, and max_groups is {most:,}: group by something "
+            "coarser, take a shorter window, an estimate (APPROX_TOP, APPROX_COUNT_DISTINCT) where every value counts, "
+            "or STORED IN CLUSTER, or connect(max_groups=..) with more if there is memory"
+        )
+        return {name: why for name, _ in self.members.readers}
 
     def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
         """From now on only names of files are here; the panes are written already."""
         before = self.panes
         self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
         self.panes.since, self.panes.reach = before.since, before.reach
-        self.filters = Filters(self.settings.filter_precision)
+        self.choices.drop_filters()
         return self.cluster_panes
 
+    # -- who reads it ----------------------------------------------------------------------------------
+
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
-        if bound.reading.window.unbounded and not self.keeps_history:
+        if bound.reading.window.unbounded and not self.members.keeps_history:
             self.history_from = self.clock.gone_until
         bound.covered = self.relevant(bound.reading).covered
-        self.readers[name, number] = bound
-        self._keep(bound.stored.partials)
-        self._look_back(bound.reading.window)
+        self.members.add(name, number, bound)
+        self.panes.reach = self.members.reach
 
     def relevant(self, reading: Reading) -> Relevant:
         """How a reading may be answered from what is stored for others."""
-        load = replace(self.load, pane=self.clock.length)
-        return relevant_set(reading, self._kept, load, self.settings.share_predicates)
+        load = replace(self.choices.load, pane=self.clock.length)
+        return relevant_set(reading, self.members.partials, load, self.settings.share_predicates)
 
     def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
         """A reading bound to what is stored, as it is or put together; None where something is missing."""
         covered = None
         if any(partial not in self.panes.since for partial in reading.partials):
-            covered = relevant_set(reading, self._kept, self.load, self.settings.share_in_questions).covered
+            load, share = self.choices.load, self.settings.share_in_questions
+            covered = relevant_set(reading, self.members.partials, load, share).covered
             if covered is None:
                 return None
         return BoundReading(reading, self, synopsis, covered=covered)
 
     def store_what_is_read(self) -> None:
         """After a restart: the readings have the covers that they had before."""
-        self._kept = StoredPartials()
-        self._keep(partial for bound in self.readers.values() for partial in bound.stored.partials)
-        self.panes.release(set(self._kept))
-        self.panes.require(list(self._kept), None)
-
-    def _look_back(self, window: Window) -> None:
-        self.panes.reach = max(self.panes.reach, window.lag if window.unbounded else window.reach)
-        self.keeps_history = self.keeps_history or window.unbounded
+        self.members.restore()
+        self.panes.release(set(self.members.partials))
+        self.panes.require(list(self.members.partials), None)
 
     def cut(self, length: int, latest: int | None) -> None:
         """Panes have this length from now on; what is stored stays as it is."""
@@ -183,21 +176,14 @@ class PaneGroup:
             self.schedule.stay_plain(bool(self.clock.coarse), self.clock.position)
 
     def choose(self) -> None:
-        """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
-        load = self.load = Load(self.clock.length, *self.panes.closed_groups(), in_cluster=self.in_cluster)
-        self._judged = self.panes.closed_rows
-        self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
-        if not self.name.partition:
-            self._choose(load)
+        """Choose the synopses for the readings as they are now."""
+        self.choices.judge(self.panes, self.clock.length, self.members.readers.values())
+        self._build()
         if self.clock.origin is not None:
             self.schedule.reconsider(self.clock.position)
 
-    def _choose(self, load: Load) -> None:
-        queries = self.queries.values()
-        self.choice, wanted = chosen(self.readers.values(), self.filters, queries, load, self.clock.length)
-        # One that is as it was keeps what it has built.
-        known = {each.key: each for each in self.panes.accelerators}
-        self.panes.accelerators = [known.get(each.key, each) for each in wanted]
+    def _build(self) -> None:
+        self.choices.build(self.panes, self.clock.length, self.members.readers.values(), self.queries.values())
 
     def use(self, settings: Settings) -> None:
         """Other settings from now on."""
@@ -213,35 +199,13 @@ class PaneGroup:
 
     def remove_readers(self, names: Iterable[str]) -> None:
         gone = dict.fromkeys(names)
-        for key in [key for key in self.readers if key[0] in gone]:
-            self._forget(self.readers.pop(key))
-        self.panes.reach, self.keeps_history = 0, False
-        for bound in self.readers.values():
-            self._look_back(bound.reading.window)
-        self._uncover()
-        self.panes.release(set(self._kept))
+        self.members.remove(gone)
+        self.panes.reach = self.members.reach
+        self.members.uncover(self.panes)
+        self.panes.release(set(self.members.partials))
         for name in gone:
             if self.queries.pop(name, None) is not None:
                 self.unschedule(name)
-
-    def _uncover(self) -> None:
-        """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
-        for bound in self.readers.values():
-            if bound.covered is None or bound.covered.overlaps:
-                continue
-            alone = [partial for partial in bound.stored.partials if self._kept.readings(partial) == 1]
-            if len(alone) > len(bound.reading.partials) and self.panes.adopt(bound.reading.partials, bound.covered):
-                self._forget(bound)
-                bound.covered = None
-                self._keep(bound.reading.partials)
-
-    def _keep(self, partials: Iterable[Partial]) -> None:
-        self._kept.add(partials)
-        self._full_table = None
-
-    def _forget(self, bound: BoundReading) -> None:
-        self._kept.remove(bound.stored.partials)
-        self._full_table = None
 
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
@@ -266,26 +230,16 @@ class PaneGroup:
 
     def _place(self, active: ActiveQuery) -> Place:
         """With whom a query shares computation, and what it costs, as the synopses are now."""
-        mine = [bound for bound in active.readings if bound.group is self]
-        access = sum(bound.group.access(bound.stored) for bound in active.readings)
-        return Place(self._similar(mine[0]), access, post_cost(active.compiled.leaves, self.load))
+        mine = next(bound for bound in active.readings if bound.group is self)
+        access = sum(bound.group.choices.access(bound.stored, bound.group.panes) for bound in active.readings)
+        similar = self.choices.similar(mine.stored, self.panes)
+        return Place(similar, access, post_cost(active.compiled.leaves, self.choices.load))
 
     def reprice(self, prices: Prices) -> None:
         """Other prices, other plan."""
-        self.prices = self.schedule.prices = prices
+        self.schedule.prices = prices
         if self.clock.origin is not None:
             self.schedule.reconsider(self.clock.position)
-
-    def access(self, reading: Reading) -> float:
-        return access_cost((reading,), self.kind_for(reading), self.load)
-
-    def kind_for(self, reading: Reading) -> str:
-        """The synopsis that answers a reading."""
-        serving = (each for each in self.panes.accelerators if each.serves(reading.spans[0], reading.partials))
-        return next((each.kind for each in serving), self.kept_as)
-
-    def _similar(self, bound: BoundReading) -> str:
-        return similar(self.label, bound.stored, self.kind_for(bound.stored), self._families)
 
     # -- filling ---------------------------------------------------------------------------------------
 
@@ -317,7 +271,7 @@ class PaneGroup:
 
     def _begin(self, origin: int) -> None:
         self.clock.begin(origin)
-        for bound in self.readers.values():
+        for bound in self.members.readers.values():
             bound.valid_from = self.valid_from(bound)
         for active in self.queries.values():
             self.unschedule(active.name)
@@ -343,7 +297,7 @@ class PaneGroup:
         Only then: where a micro-batch ends must make no difference to the schedule.
         """
         self._close(position, outcome)
-        if not self.under_way and not 0.8 * self._judged <= self.panes.closed_rows <= 1.25 * self._judged:
+        if not self.under_way and self.choices.are_outdated(self.panes):
             self.choose()
 
     def take(self, early: bool, one_by_one: bool) -> list[Execution]:
@@ -377,7 +331,7 @@ class PaneGroup:
         edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
         if edge <= self.clock.retained_from:
             return
-        if self.keeps_history:
+        if self.members.keeps_history:
             self.panes.merge(edge)
         else:
             self.panes.expire(edge)
@@ -425,7 +379,7 @@ class PaneGroup:
         # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
         # An index is as of the newest pane.
         late = self.clock.now is not None and now < self.clock.now
-        return None if self.clock.coarse or late else self.filters.answer(active, self.panes, now)
+        return None if self.clock.coarse or late else self.choices.filters.answer(active, self.panes, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
 
@@ -452,15 +406,10 @@ class PaneGroup:
         """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
         return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
 
-    def save_judgement(self) -> list[float]:
-        """What choices were based on: after a restart they must be the same."""
-        return [self._judged, self.load.pane, self.load.groups, self.load.rows_per_pane]
-
-    def load_judgement(self, saved: list[float]) -> None:
-        judged, pane, groups, rows_per_pane = saved
-        self._judged, self.load = int(judged), Load(int(pane), int(groups), rows_per_pane, self.in_cluster)
-        if not self.name.partition:
-            self._choose(self.load)
+    def restore_choices(self, saved: list[float]) -> None:
+        """After a restart choices are based on what they were based on before."""
+        self.choices.restore(saved, self.panes)
+        self._build()
 
 
 def _next_end(bound: BoundReading, as_of: int) -> int | None:

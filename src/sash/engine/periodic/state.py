@@ -61,8 +61,8 @@ def _save_group(group: PaneGroup) -> dict[str, Any]:
         "since": group.panes.save_since(),
         "leaders": sorted(group.schedule.leaders),
         "scheduler": group.schedule.local.snapshot(),
-        "prices": [group.prices.access, group.prices.post],
-        "judgement": group.save_judgement(),
+        "prices": [group.schedule.prices.access, group.schedule.prices.post],
+        "judgement": group.choices.save(),
         "statistics": vars(group.statistics).copy(),
     }
 
@@ -128,10 +128,10 @@ def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> Non
         group.move_to_cluster(None)
     group.store_what_is_read()
     group.panes.load(table, saved["since"])
-    group.prices = group.schedule.prices = Prices(*saved["prices"])
+    group.schedule.prices = Prices(*saved["prices"])
     if group.clock.origin is not None:
         group.schedule.restore(
             saved["scheduler"], saved["leaders"], group.queries.values(), group.clock.position, bool(group.clock.coarse)
         )
-    group.load_judgement(saved["judgement"])
+    group.restore_choices(saved["judgement"])
     vars(group.statistics).update(saved["statistics"])

@@ -28,7 +28,6 @@ from sash.engine.observed import RateMeter
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.periodic.advance import Advance, Execute, Served, Service
 from sash.engine.periodic.beside import Beside
-from sash.engine.periodic.crowded import crowded
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.joint import JointAnswers
 from sash.engine.periodic.jumped import NOTHING, Jumped, warn_of_jumps
@@ -206,7 +205,7 @@ class StreamRuntime:
         for table, readers in left.items():
             group = self.groups[table]
             group.remove_readers(readers)
-            if not group.readers:
+            if not group.members.readers:
                 del self.groups[table]
                 self._ordered = None
                 self._shares.forget(group.label)
@@ -218,7 +217,7 @@ class StreamRuntime:
         Only where readers came or went: one more query must not cost as much as all of them.
         """
         for groups in self._linked(touched):
-            windows = [bound.reading.window for group in groups for bound in group.readers.values()]
+            windows = [bound.reading.window for group in groups for bound in group.members.readers.values()]
             length = pane_length(windows)
             for group in groups:
                 # Each tuple counts where windows are those of partitions.
@@ -234,7 +233,7 @@ class StreamRuntime:
             while ahead:
                 group = self.groups[ahead.pop()]
                 together[group.name] = group
-                readings = (self.active[reader].readings for reader, _ in group.readers)
+                readings = (self.active[reader].readings for reader, _ in group.members.readers)
                 ahead += {bound.group.name for each in readings for bound in each} - together.keys()
             left -= together.keys()
             yield list(together.values())
@@ -346,7 +345,7 @@ class StreamRuntime:
         if numbered is not None:
             self._absorb(numbered.facts, by_rows=True)
             self.counted += numbered.facts.rows
-        failed = {name: why for group in self.ordered() for name, why in crowded(group, self.may_move).items()}
+        failed = {name: why for group in self.ordered() for name, why in group.crowded_out(self.may_move).items()}
         self.change(failed, ())
         return failed
 
@@ -401,13 +400,13 @@ class StreamRuntime:
 
     def drifted_prices(self) -> dict[str, list[float]]:
         """Prices that measurements suggest, by group, where they are far from those that are planned with."""
-        pairs = [(group.label, group.calibration.drifted_from(group.prices)) for group in self.ordered()]
+        pairs = [(group.label, group.calibration.drifted_from(group.schedule.prices)) for group in self.ordered()]
         return {label: [prices.access, prices.post] for label, prices in pairs if prices is not None}
 
     def model_prices(self) -> dict[str, list[float]]:
         """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
         plain = Prices()
-        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.prices != plain}
+        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.schedule.prices != plain}
 
     def reprice(self, prices: dict[str, list[float]]) -> None:
         """Plan some groups anew with other prices."""

@@ -48,6 +48,8 @@ class Cluster(Protocol):
 class ClusterPanes(PaneStore):
     """`cluster` is None while nobody is to be answered: what is applied once more has been answered already."""
 
+    kind = "cluster"
+
     def __init__(self, key_types: Sequence[pa.DataType], cluster: Cluster | None = None, version: int = 0) -> None:
         super().__init__(key_types, version)
         self.cluster = cluster
