@@ -101,6 +101,7 @@ class Standing:
     """Time stands still at some part of what there is; decisions are made one by one, as on a clock."""
 
     hurries = True
+    services = None
 
     def __init__(self, part: float) -> None:
         self._part = part

@@ -131,7 +131,7 @@ class Scheduled:
     def services(self, updates: int) -> float:
         """Microseconds from one execution to the next, when executions take no time."""
         groups, count, spent = self.runtime.ordered(), 0, 0.0
-        shares, begin = SharedTime(), max(group.position for group in groups)
+        shares, begin = SharedTime(), max(group.clock.position for group in groups)
         for now in range(begin + SECOND, begin + (1 + updates) * SECOND, SECOND):
             advance = Advance(groups, [now] * len(groups), lambda queries, as_of, served: 0.0, Outcome(), lambda: None)
             spent += seconds(partial(advance.go, UntilNext(ManualClock(), 1.0), shares))

@@ -203,7 +203,7 @@ class Measurement:
 
     def _overdue(self, active: ActiveQuery) -> int:
         assert active.answered is not None and active.compiled.slide is not None
-        return max(0, active.home.position - active.answered - active.compiled.slide) // active.home.length
+        return max(0, active.home.clock.position - active.answered - active.compiled.slide) // active.home.clock.length
 
     def plan(self) -> dict[str, int]:
         """Sub-groups, how many of them are executed more often than they ask for, and periods that are left."""

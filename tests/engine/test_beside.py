@@ -46,6 +46,7 @@ class Hand:
     """The part of the time that has passed is what it was turned to."""
 
     hurries = True
+    services = None
 
     def __init__(self) -> None:
         self.part = 0.0
@@ -88,9 +89,9 @@ class Stream:
 
     def arrive(self, panes: int) -> None:
         """Let so many panes have arrived, and wait until they are taken in."""
-        before = self.group.position
+        before = self.group.clock.position
         self.hand.part = (before + panes * SECOND - self.began) / (PANES * SECOND) + 1e-9
-        wait_for(lambda: self.group.position >= before + panes * SECOND)
+        wait_for(lambda: self.group.clock.position >= before + panes * SECOND)
 
     @property
     def began(self) -> int:
@@ -183,7 +184,7 @@ def test_after_so_many_restarts_a_slide_waits(monkeypatch: pytest.MonkeyPatch, l
             # Everything has arrived, and the time is nearly up.
             live.hand.part = 0.999
             threading.Event().wait(0.02)
-            assert live.group.position == START + 13 * SECOND, "it waits for this"
+            assert live.group.clock.position == START + 13 * SECOND, "it waits for this"
         return original(joint)
 
     monkeypatch.setattr(JointAnswers, method, run)
@@ -259,7 +260,7 @@ def test_others_have_the_windows_while_workers_compute(monkeypatch: pytest.Monke
 
     def ask() -> None:
         with held.read():
-            asked.append(live.group.position)
+            asked.append(live.group.clock.position)
 
     def compute(joint: JointAnswers) -> Any:
         join(start(ask))
@@ -286,7 +287,7 @@ def test_a_query_whose_life_ends_meanwhile_is_not_answered(monkeypatch: pytest.M
 def repeated(progress: Progress) -> Pace:
     assert progress.services is not None
     stored = json.loads(json.dumps(progress.services))
-    return Repeated([[Service(*each) for each in part] for part in stored])
+    return Repeated([[Service.load(each) for each in part] for part in stored])
 
 
 def told(progress: Progress) -> list[Any]:
@@ -315,7 +316,7 @@ def test_it_is_recovered_as_it_was(monkeypatch: pytest.MonkeyPatch, level: str) 
     assert told(again.apply(parts, repeated(progress))) == told(progress)
     for ours, theirs in zip(live.runtime.ordered(), again.runtime.ordered(), strict=True):
         assert ours.schedule.local.snapshot() == theirs.schedule.local.snapshot()
-        assert ours.position == theirs.position and ours.under_way == theirs.under_way == 0
+        assert ours.clock.position == theirs.clock.position and ours.under_way == theirs.under_way == 0
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -355,7 +356,7 @@ def test_however_time_passes(level: str, queries: list[Registered], parts: list[
 
 def _again(services: list[list[Service]] | None) -> Pace:
     stored = json.loads(json.dumps(services or [[], []]))
-    return Repeated([[Service(*each) for each in part] for part in stored])
+    return Repeated([[Service.load(each) for each in part] for part in stored])
 
 
 def by_query(answers: list[Answer]) -> dict[str, list[Any]]:

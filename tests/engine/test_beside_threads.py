@@ -80,6 +80,7 @@ class Turned:
     """A clock that workers turn; who does so waits until panes have been taken in by it, or there is no time left."""
 
     hurries = True
+    services = None
 
     def __init__(self) -> None:
         self._part = 0.0
@@ -126,7 +127,7 @@ def test_every_answer_is_a_window_that_the_level_allows(level: str, monkeypatch:
             answers.extend(runtime.apply(facts, pace=clocks[-1]).answers)
 
     apply(0, LONGEST + 2)
-    group = next(group for group in runtime.ordered() if "long" in {name for name, _ in group.readers})
+    group = next(group for group in runtime.ordered() if "long" in {name for name, _ in group.members.readers})
     runtime.history = PaneHistory(group, LONGEST)
     (question,) = compiled({"long": TEXTS["long"]}, declared)
 

@@ -159,10 +159,10 @@ def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
         session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k", "q", synopsis="cluster")
         session.run()
         (group,) = session._streams["s"].runtime.ordered()
-        frozen, before = group.synopsis.frozen(), files(tmp_path / "c")  # type: ignore[call-arg]
+        frozen, before = group.panes.frozen({}, START), files(tmp_path / "c")
         session.advance("s", START + 3600 * SECOND)
         assert files(tmp_path / "c") == before
-        assert group.synopsis.panes == 0
+        assert group.panes.panes == 0
         del frozen
         with next(iter(session._streams["s"].cluster._files.values())).reading():
             pass
@@ -254,7 +254,7 @@ def test_an_inquiry_that_fails_is_asked_part_by_part(
 
     def ask(spark: Any, inquiry: Any, paths: Any, rows: int) -> Any:
         asked.append(len(inquiry.parts))
-        if any(part.query.limit is None for part in inquiry.parts):
+        if any(part.finisher.query.limit is None for part in inquiry.parts):
             raise RuntimeError("the answer is too large")
         return honest(spark, inquiry, paths, rows)
 

@@ -179,7 +179,7 @@ def test_auto_weighs_reading_against_storing() -> None:
     feed.runtime.synchronise(known[:1])
     (group,) = feed.runtime.groups.values()
     # Panes with a thousand groups: an execution reads as many values as Spark would write.
-    group.load = Load(SECOND, 1_000, 1_000.0)
+    group.choices.load = Load(SECOND, 1_000, 1_000.0)
     feed.runtime.synchronise(known)
     covered = {name for name, active in feed.runtime.active.items() if active.readings[0].covered is not None}
     assert covered == {"seldom"}

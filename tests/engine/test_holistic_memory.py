@@ -49,8 +49,8 @@ class Watched:
         for answer in self.feed.push(part):
             self.latest[answer.query] = answer
         groups = self.feed.runtime.groups.values()
-        self.rows.append(sum(group.synopsis.rows for group in groups))
-        self.groups.append(max(group.synopsis.groups for group in groups))
+        self.rows.append(sum(group.panes.rows for group in groups))
+        self.groups.append(max(group.panes.groups for group in groups))
 
     def save(self) -> None:
         self.saved.append(saved_bytes(self.feed.runtime))
@@ -117,7 +117,7 @@ def test_ever_new_values_beside_the_panes(synopsis: str) -> None:
     for second in range(WINDOWS):
         watched.push(tuples(second, list(range(second * PER_PANE, (second + 1) * PER_PANE))))
         (group,) = watched.feed.runtime.groups.values()
-        widths += [each._groups for each in group.synopsis.accelerators]
+        widths += [each._groups for each in group.panes.accelerators]
         if second > PANES:
             assert watched.latest["q"].table.to_pylist() == [{"a": PANES * PER_PANE}]
     assert max(widths[len(widths) // 2 :]) <= max(widths[: len(widths) // 2])
@@ -162,7 +162,7 @@ def test_rows() -> None:
     watched.check_steady()
     assert max(watched.rows) <= 1250
     assert watched.latest["d"].table.to_pylist() == [{"d": 1000}]
-    stamps = [len(group.stamps.save()[0]) for group in watched.feed.runtime.groups.values()]
+    stamps = [len(group.clock.stamps.save()[0]) for group in watched.feed.runtime.groups.values()]
     assert max(stamps) <= 6
 
 
@@ -194,9 +194,9 @@ def test_ever_new_partitions_grow_by_their_nature() -> None:
     watched.feed.finish()
     (group,) = watched.feed.runtime.groups.values()
     kept = sum(min(3, count) for count in seen.values())
-    stored = Counter(group.synopsis.to_table()["key0"].to_pylist())
+    stored = Counter(group.panes.to_table()["key0"].to_pylist())
     assert all(stored[key] >= min(3, count) for key, count in seen.items())
-    assert kept <= group.synopsis.rows <= kept + max(LEAST_DROPPED, kept) + 300
+    assert kept <= group.panes.rows <= kept + max(LEAST_DROPPED, kept) + 300
     assert len(watched.latest["q"].table) >= 79 * 50
 
 
@@ -209,7 +209,7 @@ def test_unbounded_windows_keep_few_panes() -> None:
     for second in range(120):
         watched.push(tuples(second, [second] * 6, [i % 3 for i in range(6)]))
         (group,) = watched.feed.runtime.groups.values()
-        panes.append(group.synopsis.panes)
+        panes.append(group.panes.panes)
     # The panes of the lag, those that gather before they are merged, and the merged ones.
     assert max(panes) <= MOST_UNMERGED + 5 + 2
     assert max(watched.rows) <= 3 * (max(panes) + 1)
@@ -238,7 +238,7 @@ def test_finer_and_coarser_neighbours_leave_nothing_behind() -> None:
         feed.runtime.synchronise([*stays, *comes] if second % 2 else stays)
         feed.push(tuples(second, list(range(second * PER_PANE, (second + 1) * PER_PANE))))
         (group,) = feed.runtime.groups.values()
-        sizes.append((group.synopsis.rows, group.synopsis.groups, len(group.coarse), saved_bytes(feed.runtime)))
+        sizes.append((group.panes.rows, group.panes.groups, len(group.clock.coarse), saved_bytes(feed.runtime)))
     half = len(sizes) // 2
     for now, before in zip(peaks(sizes[half:]), peaks(sizes[:half]), strict=True):
         assert now <= 1.02 * before

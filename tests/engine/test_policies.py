@@ -29,6 +29,7 @@ class Hurry:
     """A clock that goes on by the given parts whenever it is looked at, then stands still."""
 
     hurries = True
+    services = None
 
     def __init__(self, steps: list[float]) -> None:
         self._steps: Iterator[float] = iter(steps)
@@ -125,7 +126,7 @@ def _repeated(services: list[list[Service]] | None) -> Pace:
     if services is None:
         return UNHURRIED
     stored = json.loads(json.dumps(services))
-    return Repeated([[Service(*each) for each in part] for part in stored])
+    return Repeated([[Service.load(each) for each in part] for part in stored])
 
 
 def _told(answers: list[Answer]) -> list[tuple[str, int, bool]]:

@@ -73,7 +73,7 @@ class Log:
 
     def catch_up(self, rows: Rows, revised: int | None) -> None:
         """Write down what has happened to the panes since."""
-        reached = None if self.group.now is None else (self.group.now - START) // SECOND
+        reached = None if self.group.clock.now is None else (self.group.clock.now - START) // SECOND
         if revised is not None:
             self.revisions += 1
             self.did("w", f"R{self.revisions}", revised % WINDOW)

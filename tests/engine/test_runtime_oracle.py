@@ -90,7 +90,7 @@ def test_state_does_not_grow_with_time() -> None:
         rows = [(START + step * SECOND + i, 10_000 * step + i, None, i, None, None) for i in range(100)]
         runtime.apply(aggregate(declared, runtime.tables(), to_table(rows)))
         (group,) = runtime.groups.values()
-        sizes.append((group.synopsis.groups, group.synopsis.rows))
+        sizes.append((group.panes.groups, group.panes.rows))
     assert max(groups for groups, _ in sizes) < 2_500
     assert max(rows for _, rows in sizes) <= 800
 

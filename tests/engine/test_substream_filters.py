@@ -84,7 +84,7 @@ def test_exact_answers(asked: list[tuple[str, str, int, int]], seed: int) -> Non
     texts = {name: text(condition, lengths[name]) for name, condition in conditions.items()}
     parts = trades(20, 60, seed)
     group, answers = run(texts, parts)
-    assert sum(map(len, group.filters.indexes.values())) == len(asked)
+    assert sum(map(len, group.choices.filters.indexes.values())) == len(asked)
     check(texts, lengths, parts, answers)
 
 
@@ -92,7 +92,7 @@ def test_exact_answers(asked: list[tuple[str, str, int, int]], seed: int) -> Non
 def test_parts_of_conditions(condition: str) -> None:
     texts, parts = {"q": text(condition, 6)}, trades(20, 60, 1)
     group, answers = run(texts, parts)
-    assert group.filters.indexes
+    assert group.choices.filters.indexes
     check(texts, {"q": 6}, parts, answers)
 
 
@@ -118,7 +118,7 @@ def test_approximate_answers_are_supersets_within_their_bound(function: str, p: 
 def test_negative_sums_stop_the_index_and_not_the_query() -> None:
     texts, parts = {"q": text("SUM(v) > 20", 5, "")}, trades(20, 40, 3, least=-60)
     group, answers = run(texts, parts)
-    (index,) = group.filters._indexes.values()
+    (index,) = group.choices.filters._indexes.values()
     assert index.failure is not None and "below 0" in index.failure
     check(texts, {"q": 5}, parts, answers)
 
@@ -126,7 +126,7 @@ def test_negative_sums_stop_the_index_and_not_the_query() -> None:
 def test_an_index_that_spares_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, parts = {"q": text("COUNT(*) > 0", 5)}, trades(60, 40, 4)
     group, answers = run(texts, parts)
-    (index,) = group.filters._indexes.values()
+    (index,) = group.choices.filters._indexes.values()
     assert not index.pays
     check(texts, {"q": 5}, parts, answers)
 
@@ -136,9 +136,9 @@ def test_few_queries_are_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = trades(10, 60, 5)
     three = {f"q{i}": text(f"COUNT(*) > {i}", 5) for i in range(3)}
     group, _ = run(three, parts)
-    assert not group.filters.indexes
+    assert not group.choices.filters.indexes
     group, _ = run({**three, "q3": text("COUNT(*) > 3", 4)}, parts)
-    (served,) = group.filters.indexes.values()
+    (served,) = group.choices.filters.indexes.values()
     assert sorted(served) == ["q0", "q1", "q2", "q3"]
 
 
@@ -159,7 +159,7 @@ def test_groups_that_are_forgotten_leave_the_index_too() -> None:
         rows = [(START + step * SECOND + i + 1, 200 * step + i % 70, None, 1, None, None) for i in range(200)]
         parts.append(to_table(rows))
     group, answers = run(texts, parts)
-    assert group.synopsis.groups < 3_000
+    assert group.panes.groups < 3_000
     check(texts, {"q": 3}, parts[:3] + parts[-6:], answers[:2] + answers[-2:])
 
 
@@ -175,6 +175,6 @@ def test_an_index_begins_anew_when_the_negative_sum_has_left_the_windows() -> No
     parts[4] = trades(5, 40, 8, least=-200)[4]
     texts = {"q": text("SUM(v) > 20", 5, "")}
     group, answers = run(texts, parts)
-    (index,) = group.filters._indexes.values()
+    (index,) = group.choices.filters._indexes.values()
     assert index.failure is None
     check(texts, {"q": 5}, parts, answers)

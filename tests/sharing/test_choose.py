@@ -260,12 +260,12 @@ class Workload:
 
     @property
     def choices(self) -> list[Choice]:
-        return [group.choice for group in self.feed.runtime.ordered()]
+        return [group.choices.choice for group in self.feed.runtime.ordered()]
 
     @property
     def kinds(self) -> list[str]:
         """What stands beside the panes now."""
-        accelerators = [each for group in self.feed.runtime.ordered() for each in group.synopsis.accelerators]
+        accelerators = [each for group in self.feed.runtime.ordered() for each in group.panes.accelerators]
         return [each.kind for each in accelerators]
 
 
@@ -289,7 +289,8 @@ def test_the_choice_changes_with_the_workload() -> None:
     # Of the windows that came, those that reach back no further than the long one are complete at once.
     assert workload.checked > 80 + 15 * 19
     (group,) = workload.feed.runtime.groups.values()
-    assert group.retained_from is not None and group.now is not None and group.now - group.retained_from == 48 * SECOND
+    clock = group.clock
+    assert clock.retained_from is not None and clock.now is not None and clock.now - clock.retained_from == 48 * SECOND
 
 
 def test_the_choice_survives_late_tuples() -> None:
@@ -312,7 +313,7 @@ def test_the_choice_survives_groups_that_vanish(monkeypatch: pytest.MonkeyPatch)
     for at in range(100):
         workload.push(second(at, range(at, at + 5), at))
         (group,) = workload.feed.runtime.groups.values()
-        sizes.append(group.synopsis.groups)
+        sizes.append(group.panes.groups)
     assert max(sizes) < 60 and any(b < a for a, b in pairwise(sizes))
     assert workload.checked > 80
 

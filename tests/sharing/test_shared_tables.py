@@ -250,8 +250,8 @@ def test_explain_says_which_synopsis_and_why(tmp_path: Path) -> None:
         feed = Feed(stream())
         feed.runtime.synchronise(compiled({name: texts[name]}, feed.declared))
         (group,) = feed.runtime.groups.values()
-        assert group.choice.kind == kind
-        assert group.choice.reason in line(found[name], "because")
+        assert group.choices.choice.kind == kind
+        assert group.choices.choice.reason in line(found[name], "because")
 
 
 @pytest.mark.parametrize("kind", ["BASIC", "RUNNING", "INTERVAL", "LANDMARK"])

@@ -12,7 +12,8 @@ import pyarrow as pa
 from sash.catalog import Stream
 from sash.engine.periodic.group import PaneGroup
 from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, key_name, stored_panes, stored_rows
+from sash.synopses.cluster import FILES, ClusterPanes, Inquiry, key_name, stored_panes, stored_rows
+from sash.synopses.pane_store import PartResult
 from tests.support.duck_pass import aggregate
 
 WORKERS = 3
@@ -35,11 +36,11 @@ class Shelf:
             found.append({"file": name, "rows": len(self._tables[name]), "start": start, "end": end})
         return pa.Table.from_pylist(found, FILES)
 
-    def ask(self, inquiry: Inquiry, files: pa.Table) -> dict[int, list[Found]]:
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> dict[int, list[PartResult]]:
         self.inquiries += 1
         tables = [self._tables[name] for name in files["file"].to_pylist()]
         stored = pa.concat_tables(tables, promote_options="default")
-        found: dict[int, list[Found]] = {}
+        found: dict[int, list[PartResult]] = {}
         for by, numbers in inquiry.divisions().items():
             some = pickle.dumps(inquiry.only(numbers))
             for worker in _divided(stored, by):
@@ -64,11 +65,10 @@ def _divided(rows: pa.Table, by: Sequence[int]) -> list[pa.Table]:
 def move(groups: Sequence[PaneGroup]) -> None:
     """Those that belong in the cluster go there."""
     for group in groups:
-        if isinstance(group.synopsis, BasicIntervalSynopsis) and (group.wants_cluster or group.is_too_large):
+        if not group.in_cluster and (group.wants_cluster or group.is_too_large):
             shelf = Shelf()
-            moved = [shelf.put(rows) for rows in stored_panes(group.synopsis)]
-            group.move_to_cluster(shelf)
-            panes_of(group).load_files(pa.concat_tables([*moved, FILES.empty_table()]))
+            moved = [shelf.put(rows) for rows in stored_panes(group.panes)]
+            group.move_to_cluster(shelf).load_files(pa.concat_tables([*moved, FILES.empty_table()]))
 
 
 def bring(groups: Sequence[PaneGroup], declared: Stream, part: pa.Table) -> None:
@@ -86,5 +86,5 @@ def bring(groups: Sequence[PaneGroup], declared: Stream, part: pa.Table) -> None
 
 
 def panes_of(group: PaneGroup) -> ClusterPanes:
-    assert isinstance(group.synopsis, ClusterPanes)
-    return group.synopsis
+    assert group.cluster_panes is not None
+    return group.cluster_panes

@@ -224,7 +224,7 @@ def test_whoever_plans_holds_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Group, "plan", seen)
     (table,) = session._streams["s"].runtime.groups.values()
-    table.schedule.local.reprice(dict.fromkeys(table.schedule.leaders, (1e6, 1.0)), table.position)
+    table.schedule.local.reprice(dict.fromkeys(table.schedule.leaders, (1e6, 1.0)), table.clock.position)
     session.stats()
     assert held and all(held)
     session.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sash.engine.continuous.plans import Plans
-from sash.scheduling.policies import hybrid
+from sash.scheduling import policies
 from tests.work.counting import Calls, Disk, calls, disk
 from tests.work.packets import PacketSession
 
@@ -123,7 +123,7 @@ def after_registration(in_group: int, in_others: int, policy: str = "conservativ
     """What micro-batches cost in which nothing is due: without a change, after a registration, after a drop."""
     found = {}
     # Plans that another session has made would cost nothing here.
-    hybrid._planned.cache_clear()
+    policies._planned.cache_clear()
     with PacketSession(policy=policy) as session:
         for number in range(in_others):
             for place, key in enumerate(GROUPS):

@@ -144,8 +144,8 @@ def measured(streams: Iterable[StreamRuntime], plans: Iterable[Observed]) -> Sta
     distinct, selectivities = dict[str, float](), dict[str, float]()
     for name, stream in known.items():
         for group in list(stream.groups.values()):
-            if len(group.name.keys) == 1 and group.load.groups:
-                distinct[expression_on(name, group.name.keys[0].sql)] = float(group.load.groups)
+            if len(group.name.keys) == 1 and group.choices.load.groups:
+                distinct[expression_on(name, group.name.keys[0].sql)] = float(group.choices.load.groups)
     for plan in plans:
         distinct |= plan.distinct(known)
         selectivities |= plan.selectivities(known)

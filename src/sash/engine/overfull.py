@@ -1,7 +1,7 @@
 """Too much to keep: what would take all memory fails by name, and its neighbours go on.
 
 Rows are counted in the state of continuous plans and in stored windows, groups in the synopses of joins. The groups of
-pane tables have a limit of their own (crowded.py).
+pane tables have a limit of their own (`PaneGroup.crowded_out`).
 """
 
 from __future__ import annotations

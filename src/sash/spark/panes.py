@@ -30,7 +30,8 @@ from sash.spark.passes import split
 from sash.spark.sources import spark_schema
 from sash.storage.window_files import PANE
 from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.cluster import Failed, Found, Inquiry, key_name, stored_rows, stored_schema
+from sash.synopses.cluster import Inquiry, key_name, stored_rows, stored_schema
+from sash.synopses.pane_store import PartFailure, PartResult
 from sash.synopses.readers import Columns
 
 # A task has about so many rows of panes in memory.
@@ -93,7 +94,9 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 # -- reading ---------------------------------------------------------------------------------------------
 
 
-def ask_or_blame(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[Found]]:
+def ask_or_blame(
+    spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int
+) -> dict[int, list[PartResult]]:
     """`ask_panes`. If the job fails, each part is asked alone: those that fail again are to blame, and only they fail.
 
     An answer may be too large for this process, a task too large for its executor. Where even counting the rows of the
@@ -103,13 +106,13 @@ def ask_or_blame(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], r
         return ask_panes(spark, inquiry, paths, rows)
     except Exception as error:
         _check_readable(spark, paths, error)
-    found: dict[int, list[Found]] = {}
+    found: dict[int, list[PartResult]] = {}
     for number in range(len(inquiry.parts)):
         try:
             found[number] = ask_panes(spark, inquiry.only([number]), paths, rows).get(0, [])
         except Exception as error:
             _check_readable(spark, paths, error)
-            found[number] = [Failed(first_line(error))]
+            found[number] = [PartFailure(first_line(error))]
     return found
 
 
@@ -122,7 +125,7 @@ def _check_readable(spark: SparkSession, paths: Sequence[Path], error: Exception
         raise error from None
 
 
-def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[Found]]:
+def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows: int) -> dict[int, list[PartResult]]:
     """What came of an inquiry over files with so many rows, by part; a part may have nothing where there is no row."""
     with answering(spark) as session:
         found = [literal(local(path)) for path in paths]
@@ -133,9 +136,9 @@ def ask_panes(spark: SparkSession, inquiry: Inquiry, paths: Sequence[Path], rows
             for by, numbers in inquiry.divisions().items()
         ]
         table = reduce(DataFrame.unionAll, frames).toArrow()
-    parts: dict[int, list[Found]] = {}
+    parts: dict[int, list[PartResult]] = {}
     for part, failure, columns in zip(*(table[name].to_pylist() for name in _FOUND.names), strict=True):
-        parts.setdefault(part, []).append(Failed(failure) if failure is not None else _unpacked(columns))
+        parts.setdefault(part, []).append(PartFailure(failure) if failure is not None else _unpacked(columns))
     return parts
 
 
@@ -161,8 +164,8 @@ class _Reading:
                 yield pa.RecordBatch.from_pylist([row], schema=_FOUND)
 
 
-def _packed(found: Found) -> Iterator[tuple[str | None, bytes | None]]:
-    if isinstance(found, Failed):
+def _packed(found: PartResult) -> Iterator[tuple[str | None, bytes | None]]:
+    if isinstance(found, PartFailure):
         yield found.why, None
         return
     # Keys and fields may have the same names; a query without keys has rows without columns.

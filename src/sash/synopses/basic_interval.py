@@ -24,7 +24,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,14 +36,16 @@ from sash.storage.keys import Codes, KeyDictionary
 from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accelerator import Accelerator
 from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
+from sash.synopses.ahead import ReadAhead
+from sash.synopses.answers import Finisher
+from sash.synopses.covered import Covered
 from sash.synopses.filters import FilterIndex, SubstreamFilter
 from sash.synopses.pane_rows import PaneRows
+from sash.synopses.pane_store import AnswerPart, PaneStore, PartResult, needs_of
 from sash.synopses.partials import Combine, Component, Partial
+from sash.synopses.readers import Found
 from sash.synopses.snapshot import panes_to_table, table_to_panes
 from sash.synopses.window_view import WindowView
-
-if TYPE_CHECKING:
-    from sash.synopses.covered import Covered
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
@@ -55,30 +57,27 @@ LEAST_COMPACTED = 1024
 MOST_SCANNED = 4_000_000
 
 
-class BasicIntervalSynopsis:
-    """The panes of one pane table: fill, close, expire, scan. Not safe for several threads: the engine isolates."""
+class BasicIntervalSynopsis(PaneStore):
+    """The panes of one pane table in this process."""
+
+    kind = "basic"
 
     def __init__(self, key_types: list[pa.DataType]) -> None:
+        super().__init__(key_types)
         self._keys = KeyDictionary(key_types)
         self._ring = PaneRing()
         self._open: dict[tuple[Micros, Micros], list[Pane]] = {}
         self._ranked: dict[Partial, RankedValues] = {}
         # How large the dictionary of groups (None) or of a ranked partial's values may grow before it is looked at.
         self._limits: dict[Partial | None, int] = {}
-        self.since: dict[Partial, Micros | None] = {}
         # How many of the oldest panes are merged ones.
         self._history = 0
-        # Other synopses over the same panes. They are built anew when the version changes: panes were revised, or
-        # groups have other codes.
-        self.accelerators: list[Accelerator] = []
-        self._version = 0
         # Of a frozen one: what accelerators said, by window.
         self._found: dict[Window, Accumulator] = {}
 
     # -- what it stores ------------------------------------------------------------------------------
 
     def require(self, partials: Sequence[Partial], since: Micros | None) -> None:
-        """Store these partials from now on; `since` None means from the beginning of the stream."""
         for partial in partials:
             if partial in self.since:
                 continue
@@ -88,8 +87,7 @@ class BasicIntervalSynopsis:
             for i, dtype in enumerate(partial.dtypes):
                 self._ring.add_column((partial, i), dtype, partial.identity(i))
 
-    def adopt(self, partials: Iterable[Partial], covered: Covered) -> None:
-        """Store partials that were put together from others until now, also in the panes that are there."""
+    def adopt(self, partials: Sequence[Partial], covered: Covered) -> bool:
         for partial in partials:
             starts = [self.since[part] for part in covered.parts(partial)]
             self.require([partial], max((start for start in starts if start is not None), default=None))
@@ -99,9 +97,9 @@ class BasicIntervalSynopsis:
                 self._ring.writable((partial, i))[:] = covered.combined(partial, whole)
                 for span, panes in self._open.items():
                     self._open[span] = [covered.completed(pane, (partial, i), parts) for pane in panes]
+        return True
 
     def release(self, kept: set[Partial]) -> None:
-        """Forget every partial that no query needs any more."""
         for partial in [partial for partial in self.since if partial not in kept]:
             del self.since[partial]
             self._ranked.pop(partial, None)
@@ -119,9 +117,10 @@ class BasicIntervalSynopsis:
     def groups(self) -> int:
         return len(self._keys)
 
-    def live_groups(self) -> int:
-        """The groups that some pane has, closed or open; `groups` also counts some that have vanished."""
-        return int(self._live().sum())
+    def groups_beyond(self, most: int) -> int:
+        """Of the groups that some pane has, closed or open; `groups` also counts some that have vanished."""
+        live = int(self._live().sum()) if self.groups > most else 0
+        return live if live > most else 0
 
     def _live(self) -> NDArray[np.bool_]:
         live = np.zeros(len(self._keys), dtype=np.bool_)
@@ -138,7 +137,6 @@ class BasicIntervalSynopsis:
         return self._ring.rows
 
     def closed_groups(self) -> tuple[int, float]:
-        """How many groups the closed panes have, and how many of them one pane has on average."""
         codes = self._ring.codes(0, len(self._ring))
         groups = int(np.count_nonzero(np.bincount(codes))) if len(codes) else 1
         return groups, max(1.0, self._ring.rows / max(1, len(self._ring)))
@@ -153,7 +151,6 @@ class BasicIntervalSynopsis:
     # -- filling and closing panes -------------------------------------------------------------------
 
     def absorb(self, rows: PaneRows, closed_until: Micros | None = None) -> None:
-        """Take a micro-batch's rows in; rows of panes that ended by `closed_until` revise closed panes."""
         if not len(rows.ends):
             return
         codes = self._keys.encode(rows.keys, len(rows.ends))
@@ -202,13 +199,11 @@ class BasicIntervalSynopsis:
         return Pane(parts[0].start, parts[0].end, unique.astype(np.int32), columns)
 
     def next_end(self, after: Micros) -> Micros | None:
-        """When the next pane with tuples ends after a time, closed or open."""
         following = self._ring.position(after)
         closed = [self._ring.span(following)[1]] if following < len(self._ring) else []
         return min([*closed, *(end for _, end in self._open if end > after)], default=None)
 
     def close(self, until: Micros) -> None:
-        """Close every open pane that ends by a time."""
         due = sorted((end, start) for start, end in self._open if end <= until)
         for end, start in due:
             self._ring.insert(self._merge(self._open.pop((start, end))))
@@ -223,9 +218,7 @@ class BasicIntervalSynopsis:
                 self._forget_values(partial)
 
     def merge(self, before: int) -> None:
-        """Put panes that end by a time together, for windows that reach back without end.
-
-        Panes are merged between the starts of partials only: whoever reads a partial that came later must find the
+        """Panes are merged between the starts of partials only: whoever reads a partial that came later must find the
         panes that have it. And only when some have gathered, so that the cost is amortised.
         """
         last = self._ring.position(before)
@@ -279,11 +272,6 @@ class BasicIntervalSynopsis:
 
     # -- answering -----------------------------------------------------------------------------------
 
-    @property
-    def version(self) -> int:
-        """Grows when closed panes are revised; it may grow at other times, too."""
-        return self._version
-
     def frozen(
         self,
         needs: Mapping[Window, list[Partial]],
@@ -291,11 +279,8 @@ class BasicIntervalSynopsis:
         build: bool = False,
         partials: Collection[Partial] | None = None,
     ) -> Self:
-        """The closed panes as they are now: another thread may `scan` these windows as of now, while this one goes on.
-
-        Panes are lent, not copied; only what they have of some `partials`, if these are all that will be read. What
-        accelerators have, they change in place, so they are asked at once; where one has much to catch up with, the
-        windows are left to a scan, unless it is to `build` what it needs.
+        """Panes are lent, not copied. What accelerators have, they change in place, so they are asked at once; where
+        one has much to catch up with, the windows are left to a scan, unless it is to `build` what it needs.
         """
         other, read = copy.copy(self), self.since.keys() if partials is None else partials
         other._ring, other._keys = self._ring.frozen(self._columns_of(read)), self._keys.frozen()
@@ -329,19 +314,44 @@ class BasicIntervalSynopsis:
             column = functools.partial(self._ring.column, first=first, last=last)
             accumulator.fold(partials, self._ring.codes(first, last), column)
 
+    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
+        return ReadAhead(self, needs_of(parts), now, pane)
+
     def know(self, found: Mapping[Window, Accumulator]) -> None:
         """A frozen one is told windows that need no scan."""
         self._found |= found
 
     def is_empty(self, window: Window, now: Micros) -> bool:
-        """No pane with tuples lies in the window as of now."""
         last = self._ring.position(now - window.lag)
         return last == 0 or self._ring.span(last - 1)[1] <= now - window.lag - window.length
 
     def straddles(self, edge: Micros) -> bool:
-        """Some stored pane holds tuples on both sides of a time."""
         first = self._ring.position(edge)
         return any(start < edge < end for start, end in map(self._ring.span, range(first, len(self._ring))))
+
+    def read(
+        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
+    ) -> Iterator[tuple[int, PartResult]]:
+        if ahead is not None:
+            ahead.complete(self, now)
+        waiting: dict[Window, list[int]] = {}
+        for number, part in enumerate(parts):
+            for span in part.stored.spans:
+                waiting.setdefault(span, []).append(number)
+        views: dict[int, dict[Window, WindowView]] = {}
+        for view in self.scan(needs_of(parts), now):
+            shared: dict[Covered | None, Found] = {}
+            for number in waiting[view.window]:
+                part = parts[number]
+                spans = part.stored.spans
+                if len(spans) == 1:
+                    yield number, part.found([view], shared.setdefault(part.covered, {}))
+                    continue
+                mine = views.setdefault(number, {})
+                mine[view.window] = view
+                if len(mine) == len(spans):
+                    # Who reads several windows shares its groups with nobody.
+                    yield number, part.found([mine.pop(span) for span in spans], {})
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
@@ -363,6 +373,15 @@ class BasicIntervalSynopsis:
             for start in range(0, len(windows), most):
                 yield lag, [self.accelerators[i] for i in servers], windows[start : start + most]
 
+    def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
+        (reading,), filter = finisher.readings, finisher.filter
+        assert filter is not None
+        codes = self.candidates(index, filter, reading.window.length, now)
+        if codes is None:
+            return None
+        accumulator = self.among(reading.spans[0], reading.partials, codes, now)
+        return None if accumulator is None else finisher.answer_among(accumulator, self._keys, codes)
+
     def among(self, window: Window, partials: Sequence[Partial], codes: Codes, now: int) -> Accumulator | None:
         """One window for some groups alone, from a synopsis that need not visit the others; None without one."""
         for accelerator in self.accelerators:
@@ -377,10 +396,6 @@ class BasicIntervalSynopsis:
             return None
         index.catch_up(self._ring, now, self._version)
         return index.lookup(filter, now, length, len(self._keys))
-
-    @property
-    def keys(self) -> KeyDictionary:
-        return self._keys
 
     def _servers(self, window: Window, partials: list[Partial]) -> tuple[int, ...]:
         """The accelerators that hold all of a window's partials together; none: its panes are scanned with others'."""
@@ -467,23 +482,22 @@ class BasicIntervalSynopsis:
 
     # -- recovery ------------------------------------------------------------------------------------
 
+    def note_failure(self, query: str, now: Micros, why: str) -> None:
+        """Nothing is to be done: a replay computes the part again."""
+
     def to_table(self) -> pa.Table:
         """Every pane's rows with their key values (see `snapshot`)."""
         closed = [self._ring.pane(i) for i in range(len(self._ring))]
         return panes_to_table(closed, list(self._open_panes()), self._keys, list(self.since), self._ranked)
 
     def pane_tables(self) -> Iterator[pa.Table]:
-        """The rows of `to_table`, those of one pane (of an open one, of one contribution) at a time."""
+        """Of an open pane the rows of one contribution at a time."""
         for i in range(len(self._ring)):
             yield panes_to_table([self._ring.pane(i)], [], self._keys, list(self.since), self._ranked)
         for pane in self._open_panes():
             yield panes_to_table([], [pane], self._keys, list(self.since), self._ranked)
 
-    def save_since(self) -> list[list[object]]:
-        return [[*partial.signature, since] for partial, since in self.since.items()]
-
     def load(self, table: pa.Table, since: list[list[object]]) -> None:
-        """The inverse of `to_table` and `save_since`, into a synopsis with the same partials and no panes."""
         places = {tuple(saved[:-1]): number for number, saved in enumerate(since)}
         numbers = {partial: places[partial.signature] for partial in self.since}
         for partial, number in numbers.items():

@@ -54,7 +54,6 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         super().__init__(key_types)
         self._group = group
         self._partition = partition
-        self.reach = 0
         self._kept = 0
 
     def absorb(self, rows: PaneRows, closed_until: int | None = None) -> None:

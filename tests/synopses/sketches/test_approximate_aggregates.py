@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sash.synopses.aggregates.approx_count_distinct import ApproxCountDistinct
-from sash.synopses.aggregates.approx_quantile import ApproxQuantile
-from sash.synopses.aggregates.count_min import CountMin
+from sash.synopses.aggregates.estimates import ApproxCountDistinct, ApproxQuantile, CountMin
 from sash.synopses.partials import Partial
 from sash.synopses.sketches import FORMS
 from tests.synopses.raw import N, P, column

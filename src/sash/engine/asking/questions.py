@@ -170,7 +170,7 @@ class Questions:
 def _loads(compiled: CompiledQuery, runtime: StreamRuntime) -> dict[TableName, Load]:
     """Of the pane tables that a query would read and that are there already."""
     names = {reading.table for reading in compiled.readings}
-    return {name: runtime.groups[name].load for name in names if name in runtime.groups}
+    return {name: runtime.groups[name].choices.load for name in names if name in runtime.groups}
 
 
 def _why_not_rows(compiled: CompiledQuery, running: RunningStream) -> str | None:

@@ -42,7 +42,7 @@ class BoundReading:
 
     def is_empty(self, now: int) -> bool:
         window = self.reading.window
-        return self.group.synopsis.is_empty(window, now)
+        return self.group.panes.is_empty(window, now)
 
 
 @dataclass

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sash.engine.answers.answer import Answer
@@ -49,21 +50,36 @@ class Served:
 Execute = Callable[[list[ActiveQuery], int, Served], float]
 
 
+class ServiceStep(StrEnum):
+    """What a service did: all of it, or one step of an execution beside slides (see `beside`)."""
+
+    WHOLE = "whole"
+    BEGIN = "begin"
+    SLIDE = "slide"
+    COMMIT = "commit"
+
+
 class Service(NamedTuple):
     """This group, by its place, was brought to a position and served there; `early`: before its deadline.
 
-    `step`: not served as a whole, but one step of an execution beside slides, that of a `number` (see `beside`).
+    `number`: which execution beside slides was committed.
     """
 
     place: int
     position: int
     early: bool = False
-    step: str = "whole"
+    step: ServiceStep = ServiceStep.WHOLE
     number: int = -1
+
+    @classmethod
+    def load(cls, saved: Sequence[Any]) -> Service:
+        """A service as the log has it."""
+        service = cls(*saved)
+        return service._replace(step=ServiceStep(service.step))
 
 
 class Repeated(Unhurried):
-    """The pace of a hurried advance that is done once more; its services over time, and those over tuples."""
+    """The pace of a hurried advance that is done once more."""
 
     def __init__(self, services: Sequence[Sequence[Service]]) -> None:
         self.services = services
@@ -71,7 +87,7 @@ class Repeated(Unhurried):
 
 def repeated(services: Sequence[Sequence[Sequence[Any]]] | None) -> Pace:
     """The pace of an advance as the log has it: one that was hurried is applied as it was then."""
-    return UNHURRIED if services is None else Repeated([[Service(*each) for each in part] for part in services])
+    return UNHURRIED if services is None else Repeated([list(map(Service.load, part)) for part in services])
 
 
 class Advance:
@@ -108,7 +124,7 @@ class Advance:
         self._catch_up()
 
     def _go(self, pace: Pace, shares: SharedTime) -> None:
-        start = frontier = min((group.position for group in self._groups if group.origin is not None), default=0)
+        start = frontier = self._last_position()
         whole = max(self._targets, default=start) - start
         self._dues = {place: due for place in range(len(self._groups)) if (due := self._due(place)) is not None}
         while self._dues:
@@ -132,7 +148,7 @@ class Advance:
             self.hurried = True
             (place,) = self._chosen(stale, shares, 1)
             group = self._groups[place]
-            for seconds in self._serve([Service(place, group.position, early=True)], one_by_one=True):
+            for seconds in self._serve([Service(place, group.clock.position, early=True)], one_by_one=True):
                 shares.charge(group.label, seconds)
 
     def repeat(self, services: Iterable[Service]) -> None:
@@ -145,13 +161,18 @@ class Advance:
 
     # -- who is next -----------------------------------------------------------------------------------
 
+    def _last_position(self) -> int:
+        """Where the groups are that are furthest behind."""
+        begun = [group.clock for group in self._groups if group.clock.origin is not None]
+        return min((clock.position for clock in begun), default=0)
+
     def _due(self, place: int) -> int | None:
         return self._groups[place].next_due(self._targets[place])
 
     def _position(self, place: int, frontier: int) -> int:
         """Where a group is when the stream is at the frontier: at the end of a pane."""
         group = self._groups[place]
-        return max(group.position, group.floor(min(frontier, self._targets[place])))
+        return max(group.clock.position, group.clock.floor(min(frontier, self._targets[place])))
 
     def _served_next(self, frontier: int, pace: Pace, shares: SharedTime) -> list[int]:
         """The groups with something due at the frontier; of those, where time matters, one per worker by its turn."""
@@ -201,7 +222,7 @@ class Advance:
             awake += mine
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
-            moment = group.moment(executions[0].as_of)
+            moment = group.clock.moment(executions[0].as_of)
             group.timeline.note(executions, moment, served.seconds, (active.name for active in awake))
         for name in served.outcome.failed:
             group.unschedule(name)
@@ -224,5 +245,5 @@ class Advance:
             group.catch_up(target, self._outcome)
         # Groups that are read together forget only what none of them needs: now that all are at their targets.
         for group in self._groups:
-            if group.links and group.origin is not None:
+            if group.links and group.clock.origin is not None:
                 group.expire()

@@ -35,7 +35,7 @@ from typing import Any
 
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic.active import Outcome
-from sash.engine.periodic.advance import Advance, Execute, Service
+from sash.engine.periodic.advance import Advance, Execute, Service, ServiceStep
 from sash.engine.periodic.flight import Flight
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import Pace
@@ -74,7 +74,7 @@ class Beside(Advance):
         self._gather()
 
     def _fly(self, pace: Pace, shares: SharedTime) -> None:
-        start = frontier = min((group.position for group in self._groups if group.origin is not None), default=0)
+        start = frontier = self._last_position()
         whole = max(1, max(self._targets, default=start) - start)
         self._dues = {place: due for place in range(len(self._groups)) if (due := self._due(place)) is not None}
         while self._dues or self._doing:
@@ -98,8 +98,8 @@ class Beside(Advance):
         """What has arrived is taken in where executions are under way; elsewhere when something is due."""
         for place in self._places_in_flight():
             position = self._position(place, frontier)
-            if position > self._groups[place].position:
-                self._slide(Service(place, position, step="slide"))
+            if position > self._groups[place].clock.position:
+                self._slide(Service(place, position, step=ServiceStep.SLIDE))
                 self._look_again(place)
 
     def _places_in_flight(self) -> list[int]:
@@ -110,7 +110,7 @@ class Beside(Advance):
     def _slide(self, service: Service) -> None:
         group = self._groups[service.place]
         for flight in self._doing.values():
-            flight.slid |= flight.group is group and service.position > group.position
+            flight.slid |= flight.group is group and service.position > group.clock.position
         group.move_to(service.position, self._outcome)
         self.services.append(service)
         if self._history is not None:
@@ -119,7 +119,7 @@ class Beside(Advance):
     def _next_pane(self) -> int:
         """When the next pane arrives that would be taken in beside something."""
         places = self._places_in_flight()
-        ends = {place: self._groups[place].position + self._groups[place].length for place in places}
+        ends = {place: self._groups[place].clock.position + self._groups[place].clock.length for place in places}
         return min((end for place, end in ends.items() if end <= self._targets[place]), default=max(self._targets))
 
     # -- executions ------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Beside(Advance):
             return False
         (place,) = self._chosen(behind, shares, 1)
         service = Service(place, self._position(place, frontier))
-        if self._groups[place].filters:
+        if self._groups[place].choices.filters:
             # Collective indexes are changed by whoever asks them: nothing goes on beside that.
             self._serve_whole(service, pace.hurries, shares)
         else:
@@ -142,9 +142,9 @@ class Beside(Advance):
         return True
 
     def _begin(self, service: Service) -> list[Flight]:
-        self._slide(service._replace(step="begin"))
+        self._slide(service._replace(step=ServiceStep.BEGIN))
         group, first = self._groups[service.place], self._flights
-        begun = group.schedule.begin(group.position)
+        begun = group.schedule.begin(group.clock.position)
         self._flights += len(begun)
         return [Flight(first + i, service.place, group, execution) for i, execution in enumerate(begun)]
 
@@ -198,7 +198,9 @@ class Beside(Advance):
         flight.commit(self._targets[flight.place])
         flight.group.expire()
         self._told.append(flight)
-        self.services.append(Service(flight.place, flight.group.position, step="commit", number=flight.number))
+        self.services.append(
+            Service(flight.place, flight.group.clock.position, step=ServiceStep.COMMIT, number=flight.number)
+        )
         self._look_again(flight.place)
 
     def _land(self, flight: Flight, answers: list[Answer]) -> None:
@@ -248,13 +250,13 @@ class Beside(Advance):
         under_way: dict[int, Flight] = {}
         for service in services:
             match service.step:
-                case "slide":
+                case ServiceStep.SLIDE:
                     self._slide(service)
-                case "begin":
+                case ServiceStep.BEGIN:
                     under_way |= {flight.number: flight for flight in self._begin(service)}
-                case "commit":
+                case ServiceStep.COMMIT:
                     self._commit_again(under_way.pop(service.number))
-                case _:
+                case ServiceStep.WHOLE:
                     self._repeat_whole(service)
         self._gather()
         self._catch_up()

@@ -35,9 +35,9 @@ from sash.sharing.choose import CLUSTER
 from sash.spark.panes import ask_or_blame
 from sash.storage.files import remove, written
 from sash.storage.window_files import PANE, WindowFiles
-from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.cluster import FILES, ClusterPanes, Found, Inquiry, stored_panes
+from sash.synopses.cluster import FILES, ClusterPanes, Inquiry, stored_panes
 from sash.synopses.pane_rows import BatchFacts
+from sash.synopses.pane_store import PaneStore, PartResult
 from sash.synopses.readings import TableName
 
 logger = logging.getLogger("sash.engine")
@@ -58,7 +58,7 @@ class _Cluster:
     pipeline: Callable[[], SparkPipeline]
     away: Callable[[], AbstractContextManager[None]]
 
-    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[Found]]:
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[PartResult]]:
         self.files.check(files)
         paths, rows = list(map(self.files.path, files["file"].to_pylist())), int(np.asarray(files["rows"]).sum())
         with self.away():
@@ -160,21 +160,20 @@ class ClusterTables:
             return
         for group in self._runtime.ordered():
             by_size = self._place.by_size and group.is_too_large
-            if isinstance(group.synopsis, BasicIntervalSynopsis) and (group.wants_cluster or by_size):
-                directory, rows = directory_of(group), group.synopsis.rows
+            if not group.in_cluster and (group.wants_cluster or by_size):
+                directory, rows = directory_of(group), group.panes.rows
                 files = self._files_of(directory)
                 # All of it is there before anything changes here.
-                moved = _written(group.synopsis, files, epoch)
-                group.move_to_cluster(_Cluster(files, self._pipeline, self._away))
-                self._take_over(group, moved)
+                moved = _written(group.panes, files, epoch)
+                self._move(group, _Cluster(files, self._pipeline, self._away), moved)
                 self._moved[directory] = moved
                 told = "stream %(stream)s: the panes of %(groups)s go to the cluster, %(rows)d rows of them"
                 report(logger, logging.INFO, "panes.moved", told, stream=self._stream, groups=group.label, rows=rows)
 
-    def _take_over(self, group: PaneGroup, moved: pa.Table) -> None:
-        panes = _panes_of(group)
+    def _move(self, group: PaneGroup, cluster: _Cluster | None, files: pa.Table) -> None:
+        panes = group.move_to_cluster(cluster)
         panes.failures = self._failures
-        panes.load_files(moved)
+        panes.load_files(files)
         group.choose()
 
     def _files_of(self, directory: str) -> WindowFiles:
@@ -188,13 +187,13 @@ class ClusterTables:
     def write(self, rows: Any, epoch: int) -> None:
         """What the tables in the cluster want of a micro-batch, a DataFrame."""
         self._written, self._brought = [], False
-        for group in self._groups():
+        for group in (group for group in self._runtime.ordered() if group.in_cluster):
             directory = directory_of(group)
             files = self._files_of(directory)
             place = files.place(epoch)
             self._pipeline().write_panes(rows, group.full_table, place)
             found = files.found(place)
-            starts = pa.array(np.asarray(found["end"]) - group.length)
+            starts = pa.array(np.asarray(found["end"]) - group.clock.length)
             named = found.append_column("start", starts).append_column("table", pa.array([directory] * len(found)))
             self._written.append(named.select(_NAMED.names).cast(_NAMED))
 
@@ -214,8 +213,11 @@ class ClusterTables:
     def _all_written(self) -> pa.Table:
         return pa.concat_tables([*self._written, _NAMED.empty_table()])
 
-    def _groups(self) -> Iterator[PaneGroup]:
-        return (group for group in self._runtime.ordered() if group.in_cluster)
+    def _tables(self) -> Iterator[tuple[str, ClusterPanes]]:
+        """The directories of the tables that are there, and their panes."""
+        for group in self._runtime.ordered():
+            if group.cluster_panes is not None:
+                yield directory_of(group), group.cluster_panes
 
     def bring(self) -> None:
         """What was written comes to the groups, which take what is not too late."""
@@ -223,8 +225,8 @@ class ClusterTables:
         self._bring(self._all_written())
 
     def _bring(self, named: pa.Table) -> None:
-        for group in self._groups():
-            _panes_of(group).bring(_of_table(named, directory_of(group)))
+        for directory, panes in self._tables():
+            panes.bring(_of_table(named, directory))
 
     # -- the log ---------------------------------------------------------------------------------------
 
@@ -240,7 +242,7 @@ class ClusterTables:
 
     def settle(self, taken_back: bool) -> None:
         """An entry has been committed. `taken_back`: if its file is damaged, recovery goes back before it."""
-        now = {directory_of(group): _panes_of(group).files for group in self._groups()}
+        now = {directory: panes.files for directory, panes in self._tables()}
         for directory, files in self._files.items():
             names = now.get(directory, [])
             files.retain([*names, *self._before.get(directory, [])] if taken_back else names)
@@ -261,26 +263,25 @@ class ClusterTables:
         self._failures.update({name: (as_of, why) for name, (as_of, why) in facts.get("failed_there", {}).items()})
         for group in self._runtime.ordered():
             if (directory := directory_of(group)) in facts.get("moved", ()):
-                group.move_to_cluster(None)
-                self._take_over(group, _of_table(tables["moved"], directory))
-            if group.in_cluster:
-                _panes_of(group).failures = self._failures
+                self._move(group, None, _of_table(tables["moved"], directory))
+        for _, panes in self._tables():
+            panes.failures = self._failures
         self._bring(tables.get("panes", _NAMED.empty_table()))
 
     def recovered(self) -> None:
         """The state is that of the last entry: from now on its files are read, and there are no others."""
         self._failures.clear()
-        for group in self._groups():
-            files = self._files_of(directory_of(group))
-            files.check_sizes(_panes_of(group).to_table())
-            files.keep_only(_panes_of(group).files)
-            _panes_of(group).cluster = _Cluster(files, self._pipeline, self._away)
-            _panes_of(group).failures = self._failures
-            self._before[directory_of(group)] = _panes_of(group).files
+        for directory, panes in self._tables():
+            files = self._files_of(directory)
+            files.check_sizes(panes.to_table())
+            files.keep_only(panes.files)
+            panes.cluster = _Cluster(files, self._pipeline, self._away)
+            panes.failures = self._failures
+            self._before[directory] = panes.files
         if self._place is not None and self._place.durable and self._place.directory().exists():
-            for directory in self._place.directory().iterdir():
-                if directory.name not in self._files:
-                    remove(directory)
+            for path in self._place.directory().iterdir():
+                if path.name not in self._files:
+                    remove(path)
 
 
 def _wanted_there(query: CompiledQuery) -> list[TableName]:
@@ -291,7 +292,7 @@ def _read_without_end(query: CompiledQuery) -> list[TableName]:
     return [reading.table for reading in query.readings if reading.window.unbounded]
 
 
-def _written(panes: BasicIntervalSynopsis, files: WindowFiles, epoch: int) -> pa.Table:
+def _written(panes: PaneStore, files: WindowFiles, epoch: int) -> pa.Table:
     """Panes that are to move, as files."""
     place, starts = files.place(epoch, "-moved"), dict[str, int]()
     for number, rows in enumerate(stored_panes(panes)):
@@ -313,8 +314,3 @@ def _with_table(files: pa.Table, directory: str) -> pa.Table:
 
 def _of_table(named: pa.Table, directory: str) -> pa.Table:
     return named.filter(pa.array(named["table"].to_numpy() == directory)).select(FILES.names)
-
-
-def _panes_of(group: PaneGroup) -> ClusterPanes:
-    assert isinstance(group.synopsis, ClusterPanes)
-    return group.synopsis

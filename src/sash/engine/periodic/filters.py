@@ -16,8 +16,8 @@ from sash.engine.periodic.active import ActiveQuery
 from sash.sharing.choose import Load
 from sash.synopses.accelerator import refusal
 from sash.synopses.answers import Finisher
-from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.filters import FilterIndex, FilterKey
+from sash.synopses.pane_store import PaneStore
 from sash.synopses.readings import Reading
 
 # So many queries share an index before it is kept, and so many groups are there to be spared: with fewer, a scan of
@@ -67,24 +67,19 @@ class Filters:
             needed.setdefault(kind, []).append(reading)
         return needed
 
-    def answer(self, active: ActiveQuery, synopsis: BasicIntervalSynopsis, now: int) -> pa.Table | None:
+    def answer(self, active: ActiveQuery, panes: PaneStore, now: int) -> pa.Table | None:
         """A query's answer from the groups that its index finds; None where panes must be scanned."""
         key = self._served.get(active.name)
         if key is None:
             return None
         index, (finisher,), (reading,) = self._indexes[key], active.compiled.finishers, active.compiled.readings
         edge = now - reading.window.length
-        starts = [synopsis.since[partial] for partial in reading.partials]
+        starts = [panes.since[partial] for partial in reading.partials]
         if any(start is not None and start > edge for start in starts):
             return None
         if not (index.pays or finisher.query.approximate):
             return None
-        assert finisher.filter is not None
-        codes = synopsis.candidates(index, finisher.filter, reading.window.length, now)
-        if codes is None:
-            return None
-        accumulator = synopsis.among(reading.spans[0], reading.partials, codes, now)
-        return None if accumulator is None else finisher.answer_among(accumulator, synopsis.keys, codes)
+        return panes.answer_by(index, finisher, now)
 
 
 def filterable(finisher: Finisher) -> FilterKey | None:

@@ -54,7 +54,7 @@ class Flight:
     @property
     def as_of(self) -> int:
         """The time that it would be as of if it were committed now."""
-        return self._execution.as_of if self.is_exactly else self.group.position
+        return self._execution.as_of if self.is_exactly else self.group.clock.position
 
     @property
     def queries(self) -> list[ActiveQuery]:
@@ -78,7 +78,7 @@ class Flight:
         group.schedule.local.done(execution)
         awake = group.awake(execution)
         if awake:
-            group.statistics.executed([active.compiled.windows for active in awake], group.length)
+            group.statistics.executed([active.compiled.windows for active in awake], group.clock.length)
         elif self.queries:
             group.rest(execution, target)
         self._awake = {active.name for active in awake}

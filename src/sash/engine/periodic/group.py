@@ -1,44 +1,38 @@
-"""A group: one pane table with its synopsis, the readings it serves, and the schedule of its queries.
+"""A group: one pane table with its panes, the readings it serves, and the schedule of its queries.
 
     micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
                                            expire: drop what no window reaches any more
 
-`now` is the end of the youngest closed pane: the time as of which the synopsis answers. `origin` is where the
-stream's data begin. All times are multiples of the pane length: microseconds, or tuples for row-based windows.
+Which kind of store has the panes, and whether time is counted in microseconds or in tuples, makes no difference here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.time import multiple_after, multiple_at_or_after, to_datetime
 from sash.core.window import Window
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
 from sash.engine.periodic.calibration import Calibration
-from sash.engine.periodic.choices import chosen, synopsis_for
-from sash.engine.periodic.filters import Filters
+from sash.engine.periodic.choices import Choices, synopsis_for
+from sash.engine.periodic.membership import Membership
+from sash.engine.periodic.pane_clock import PaneClock
 from sash.engine.periodic.schedule import Place, Schedule
-from sash.engine.periodic.stamps import Stamps
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
 from sash.engine.timeline import Timeline
 from sash.scheduling import Execution
-from sash.sharing.choose import CLUSTER, Choice, Load
+from sash.sharing.choose import CLUSTER
 from sash.sharing.pane_tables import PaneTable, pane_table
-from sash.sharing.prices import Prices, access_cost, post_cost
-from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
-from sash.sharing.similar import families, similar
-from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.sharing.prices import Prices, post_cost
+from sash.sharing.relevant import Relevant, relevant_set
 from sash.synopses.cluster import Cluster, ClusterPanes
 from sash.synopses.pane_rows import PaneRows
-from sash.synopses.partials import Partial
-from sash.synopses.partitioned import PartitionedSynopsis
+from sash.synopses.pane_store import PaneStore
 from sash.synopses.readings import Reading, TableName
 
 
@@ -47,46 +41,25 @@ class PaneGroup:
 
     def __init__(self, name: TableName, stream: Stream, settings: Settings) -> None:
         self.name = name
-        self._offset = 0 if name.by_rows else stream.offset
-        self._closed_left = stream.closed_left and not name.by_rows
+        self.clock = PaneClock(stream, name.by_rows)
         self._late_revise = stream.late_revise
-        self.synopsis: BasicIntervalSynopsis | ClusterPanes = synopsis_for(name)
+        self.panes: PaneStore = synopsis_for(name)
+        # The same panes, if they are in the cluster.
+        self.cluster_panes: ClusterPanes | None = None
         # A stream that sheds load scales the partials that come here, and no others.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
-        self.schedule = Schedule(settings.make_policy(), self._offset, self._place)
-        self.readers: dict[tuple[str, int], BoundReading] = {}
+        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place)
+        self.members = Membership(name)
         # The queries that are scheduled here, also those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
-        self.length: int = 1 if name.by_rows else stream.granule
-        # How far back the readings look; what an UNBOUNDED window sees beyond its LAG is merged into history.
-        self.reach: int = 0
-        self.keeps_history = False
-        self.now: int | None = None
-        self.origin: int | None = None
-        self.retained_from: int | None = None
         # Since when UNBOUNDED windows have everything; None: from the origin.
         self.history_from: int | None = None
         # The other groups that some query reads together with this one.
         self.links: list[PaneGroup] = []
-        # Panes of these lengths were cut until these times; a finer window is valid only after them.
-        self.coarse: list[tuple[int, int]] = []
-        # Of a table by rows: when its panes' last tuples came.
-        self.stamps = Stamps()
         self.statistics = GroupStatistics()
         self.timeline = Timeline()
-        self.choice = Choice("basic", "")
-        # The partials that readings need to be stored, and for how many of them.
-        self._kept = StoredPartials()
-        # The pane table as it is now; None when what is stored has changed.
-        self._full_table: PaneTable | None = None
         self.settings = settings
-        # Predicates that are answered from each other's synopses, each with the first of its family.
-        self._families: dict[str, str] = {}
-        self.filters = Filters(settings.filter_precision)
-        # What was known about the closed panes when choices were made, and how many rows they had.
-        self.load = Load(self.length)
-        self._judged = 0
-        self.prices = Prices()
+        self.choices = Choices(name, self.clock.length, settings.filter_precision)
         self.calibration = Calibration()
         # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
         self.under_way = 0
@@ -104,92 +77,94 @@ class PaneGroup:
     @property
     def table(self) -> PaneTable:
         """What the pass over a micro-batch brings: all of it, or, of a table in the cluster, its panes' tuples."""
-        return pane_table(TableName(()), self.length, ()) if self.in_cluster else self.full_table
+        return pane_table(TableName(()), self.clock.length, ()) if self.in_cluster else self.full_table
 
     @property
     def full_table(self) -> PaneTable:
-        """The same one until it changes: a pass is planned for it."""
-        known = self._full_table
-        if known is None or known.length != self.length:
-            known = self._full_table = pane_table(self.name, self.length, self._kept)
-        return known
+        return self.members.table(self.clock.length)
 
     # -- where its panes are ---------------------------------------------------------------------------
 
     @property
     def in_cluster(self) -> bool:
-        return isinstance(self.synopsis, ClusterPanes)
+        return self.cluster_panes is not None
 
     @property
-    def kept_as(self) -> str:
-        """The synopsis that all others are built from."""
-        return CLUSTER if self.in_cluster else "basic"
+    def _may_move(self) -> bool:
+        """Windows without end would keep every file."""
+        return self._can_move and not self.members.keeps_history
 
     @property
     def wants_cluster(self) -> bool:
-        """Some query says so. Windows without end would keep every file."""
-        stored = any(bound.synopsis == CLUSTER for bound in self.readers.values())
-        return stored and self._can_move and not self.keeps_history
+        """Some query says so."""
+        return self._may_move and any(bound.synopsis == CLUSTER for bound in self.members.readers.values())
 
     @property
     def is_too_large(self) -> bool:
         """It has more groups than this process should keep, and could go elsewhere."""
-        if isinstance(self.synopsis, ClusterPanes) or not self._can_move or self.keeps_history:
-            return False
-        most = self.settings.cluster_groups
-        return self.synopsis.groups > most and self.synopsis.live_groups() > most
+        return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
 
-    def move_to_cluster(self, cluster: Cluster | None) -> None:
+    def crowded_out(self, may_move: bool) -> dict[str, str]:
+        """The queries that fail because there are more groups than there may be, with the reason: all of them, or none.
+
+        Whatever their aggregates and conditions, they have the groups in common. A group that may and is to go to the
+        cluster does so before the next micro-batch.
+        """
+        most = self.settings.max_groups
+        groups = self.panes.groups_beyond(most)
+        if not groups or (may_move and self.is_too_large):
+            return {}
+        why = (
+            f"it has {groups:,} groups by {self.label} in its windows, and max_groups is {most:,}: group by something "
+            "coarser, take a shorter window, an estimate (APPROX_TOP, APPROX_COUNT_DISTINCT) where every value counts, "
+            "or STORED IN CLUSTER, or connect(max_groups=..) with more if there is memory"
+        )
+        return {name: why for name, _ in self.members.readers}
+
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
         """From now on only names of files are here; the panes are written already."""
-        before = self.synopsis
-        assert isinstance(before, BasicIntervalSynopsis)
-        self.synopsis = ClusterPanes([key.type for key in self.name.keys], cluster, before.version + 1)
-        self.synopsis.since = before.since
-        self.filters = Filters(self.settings.filter_precision)
+        before = self.panes
+        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        self.panes.since, self.panes.reach = before.since, before.reach
+        self.choices.drop_filters()
+        return self.cluster_panes
+
+    # -- who reads it ----------------------------------------------------------------------------------
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
-        if bound.reading.window.unbounded and not self.keeps_history:
-            begun = self.retained_from is not None and self.origin is not None and self.retained_from > self.origin
-            self.history_from = self.retained_from if begun else None
+        if bound.reading.window.unbounded and not self.members.keeps_history:
+            self.history_from = self.clock.gone_until
         bound.covered = self.relevant(bound.reading).covered
-        self.readers[name, number] = bound
-        self._keep(bound.stored.partials)
-        self._look_back(bound.reading.window)
+        self.members.add(name, number, bound)
+        self.panes.reach = self.members.reach
 
     def relevant(self, reading: Reading) -> Relevant:
         """How a reading may be answered from what is stored for others."""
-        load = replace(self.load, pane=self.length)
-        return relevant_set(reading, self._kept, load, self.settings.share_predicates)
+        load = replace(self.choices.load, pane=self.clock.length)
+        return relevant_set(reading, self.members.partials, load, self.settings.share_predicates)
 
     def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
         """A reading bound to what is stored, as it is or put together; None where something is missing."""
         covered = None
-        if any(partial not in self.synopsis.since for partial in reading.partials):
-            covered = relevant_set(reading, self._kept, self.load, self.settings.share_in_questions).covered
+        if any(partial not in self.panes.since for partial in reading.partials):
+            load, share = self.choices.load, self.settings.share_in_questions
+            covered = relevant_set(reading, self.members.partials, load, share).covered
             if covered is None:
                 return None
         return BoundReading(reading, self, synopsis, covered=covered)
 
     def store_what_is_read(self) -> None:
         """After a restart: the readings have the covers that they had before."""
-        self._kept = StoredPartials()
-        self._keep(partial for bound in self.readers.values() for partial in bound.stored.partials)
-        self.synopsis.release(set(self._kept))
-        self.synopsis.require(list(self._kept), None)
-
-    def _look_back(self, window: Window) -> None:
-        self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
-        self.keeps_history = self.keeps_history or window.unbounded
-        if isinstance(self.synopsis, PartitionedSynopsis):
-            self.synopsis.reach = self.reach
+        self.members.restore()
+        self.panes.release(set(self.members.partials))
+        self.panes.require(list(self.members.partials), None)
 
     def cut(self, length: int, latest: int | None) -> None:
         """Panes have this length from now on; what is stored stays as it is."""
-        if length != self.length and latest is not None and self.origin is not None:
-            self.coarse.append((self.length, self.ends_after(latest)))
-        longer, self.length = length > self.length, length
-        if longer and self.origin is not None:
-            self.schedule.local.fit(length, self._offset, self.position)
+        longer = length > self.clock.length
+        self.clock.cut(length, latest)
+        if longer and self.clock.origin is not None:
+            self.schedule.local.fit(length, self.clock.offset, self.clock.position)
         self._fit_policy()
 
     def _fit_policy(self) -> None:
@@ -197,119 +172,74 @@ class PaneGroup:
 
         Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
         """
-        if self.origin is not None and self.schedule.is_plain != bool(self.coarse) and not self.under_way:
-            self.schedule.stay_plain(bool(self.coarse), self.position)
+        if self.clock.origin is not None and self.schedule.is_plain != bool(self.clock.coarse) and not self.under_way:
+            self.schedule.stay_plain(bool(self.clock.coarse), self.clock.position)
 
     def choose(self) -> None:
-        """Choose the synopses for the readings as they are now; the panes stay, so nothing is lost."""
-        load = self.load = Load(self.length, *self.synopsis.closed_groups(), in_cluster=self.in_cluster)
-        self._judged = self.synopsis.closed_rows
-        self._families = families(bound.stored for bound in self.readers.values() if bound.covered is not None)
-        if not self.name.partition:
-            self._choose(load)
-        if self.origin is not None:
-            self.schedule.reconsider(self.position)
+        """Choose the synopses for the readings as they are now."""
+        self.choices.judge(self.panes, self.clock.length, self.members.readers.values())
+        self._build()
+        if self.clock.origin is not None:
+            self.schedule.reconsider(self.clock.position)
 
-    def _choose(self, load: Load) -> None:
-        if isinstance(self.synopsis, ClusterPanes):
-            self.choice = Choice(CLUSTER, "")
-            return
-        queries = self.queries.values()
-        self.choice, wanted = chosen(self.readers.values(), self.filters, queries, load, self.length)
-        # One that is as it was keeps what it has built.
-        known = {each.key: each for each in self.synopsis.accelerators}
-        self.synopsis.accelerators = [known.get(each.key, each) for each in wanted]
+    def _build(self) -> None:
+        self.choices.build(self.panes, self.clock.length, self.members.readers.values(), self.queries.values())
 
     def use(self, settings: Settings) -> None:
         """Other settings from now on."""
         changed, self.settings = settings.policy != self.settings.policy, settings
         if changed:
-            self.schedule.use(settings.make_policy(), self.position)
+            self.schedule.use(settings.make_policy(), self.clock.position)
 
     def require(self, bound: BoundReading, latest: int | None) -> None:
         """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
-        since = None if latest is None else self.ends_after(latest)
-        self.synopsis.require(bound.stored.partials, since)
+        since = None if latest is None else self.clock.ends_after(latest)
+        self.panes.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
 
     def remove_readers(self, names: Iterable[str]) -> None:
         gone = dict.fromkeys(names)
-        for key in [key for key in self.readers if key[0] in gone]:
-            self._forget(self.readers.pop(key))
-        self.reach, self.keeps_history = 0, False
-        for bound in self.readers.values():
-            self._look_back(bound.reading.window)
-        self._uncover()
-        self.synopsis.release(set(self._kept))
+        self.members.remove(gone)
+        self.panes.reach = self.members.reach
+        self.members.uncover(self.panes)
+        self.panes.release(set(self.members.partials))
         for name in gone:
             if self.queries.pop(name, None) is not None:
                 self.unschedule(name)
 
-    def _uncover(self) -> None:
-        """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
-        if isinstance(self.synopsis, ClusterPanes):
-            return
-        for bound in self.readers.values():
-            if bound.covered is None or bound.covered.overlaps:
-                continue
-            alone = [partial for partial in bound.stored.partials if self._kept.readings(partial) == 1]
-            if len(alone) > len(bound.reading.partials):
-                self.synopsis.adopt(bound.reading.partials, bound.covered)
-                self._forget(bound)
-                bound.covered = None
-                self._keep(bound.reading.partials)
-
-    def _keep(self, partials: Iterable[Partial]) -> None:
-        self._kept.add(partials)
-        self._full_table = None
-
-    def _forget(self, bound: BoundReading) -> None:
-        self._kept.remove(bound.stored.partials)
-        self._full_table = None
-
     def valid_from(self, bound: BoundReading) -> int | None:
         """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
         window = bound.reading.window
-        starts = [self.synopsis.since[partial] for partial in bound.stored.partials]
-        edges = [until for length, until in self.coarse if window.resolution % length]
+        starts = [self.panes.since[partial] for partial in bound.stored.partials]
         history = [self.history_from] if window.unbounded else []
-        return max([start for start in (*starts, *edges, *history) if start is not None], default=None)
+        starts = [*starts, self.clock.fits_from(window.resolution), *history]
+        return max((start for start in starts if start is not None), default=None)
 
     def enter(self, active: ActiveQuery) -> None:
         """Queries are scheduled from the origin of the data on."""
         self.queries[active.name] = active
-        if self.origin is None:
+        if self.clock.origin is None:
             return
         compiled = active.compiled
         if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
-            active.ends_at = self.position + compiled.lifetime
-        self.schedule.add(active, max(self.origin, self.position))
+            active.ends_at = self.clock.position + compiled.lifetime
+        self.schedule.add(active, max(self.clock.origin, self.clock.position))
 
     def unschedule(self, name: str) -> bool:
-        return self.schedule.remove(name, None if self.origin is None else self.position)
+        return self.schedule.remove(name, None if self.clock.origin is None else self.clock.position)
 
     def _place(self, active: ActiveQuery) -> Place:
         """With whom a query shares computation, and what it costs, as the synopses are now."""
-        mine = [bound for bound in active.readings if bound.group is self]
-        access = sum(bound.group.access(bound.stored) for bound in active.readings)
-        return Place(self._similar(mine[0]), access, post_cost(active.compiled.leaves, self.load))
+        mine = next(bound for bound in active.readings if bound.group is self)
+        access = sum(bound.group.choices.access(bound.stored, bound.group.panes) for bound in active.readings)
+        similar = self.choices.similar(mine.stored, self.panes)
+        return Place(similar, access, post_cost(active.compiled.leaves, self.choices.load))
 
     def reprice(self, prices: Prices) -> None:
         """Other prices, other plan."""
-        self.prices = self.schedule.prices = prices
-        if self.origin is not None:
-            self.schedule.reconsider(self.position)
-
-    def access(self, reading: Reading) -> float:
-        return access_cost((reading,), self.kind_for(reading), self.load)
-
-    def kind_for(self, reading: Reading) -> str:
-        """The synopsis that answers a reading."""
-        serving = (each for each in self.synopsis.accelerators if each.serves(reading.spans[0], reading.partials))
-        return next((each.kind for each in serving), self.kept_as)
-
-    def _similar(self, bound: BoundReading) -> str:
-        return similar(self.label, bound.stored, self.kind_for(bound.stored), self._families)
+        self.schedule.prices = prices
+        if self.clock.origin is not None:
+            self.schedule.reconsider(self.clock.position)
 
     # -- filling ---------------------------------------------------------------------------------------
 
@@ -317,81 +247,49 @@ class PaneGroup:
         """Take a micro-batch's rows in; how many tuples were late."""
         if not len(rows.ends):
             return 0
-        late = rows.ends <= self.now if self.now is not None else np.zeros(len(rows.ends), dtype=bool)
+        late = rows.ends <= self.clock.now if self.clock.now is not None else np.zeros(len(rows.ends), dtype=bool)
         tuples = int(counts[late].sum())
-        if self.origin is None:
+        if self.clock.origin is None:
             if late.all():
                 return tuples
             self._begin(int(rows.ends[~late].min()) - rows.length)
-        elif (earliest := rows.ends[~late].min(initial=self.origin + rows.length) - rows.length) < self.origin:
-            # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
-            self._begin(int(earliest))
-        if self.name.by_rows:
-            self.stamps.note(rows)
-        if not tuples:
-            self.synopsis.absorb(rows)
-        elif self._late_revise:
-            assert self.now is not None
-            self.synopsis.absorb(rows, closed_until=self.now)
         else:
-            self.synopsis.absorb(rows.only(~late))
+            earliest = int(rows.ends[~late].min(initial=self.clock.origin + rows.length) - rows.length)
+            if earliest < self.clock.origin:
+                # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
+                self._begin(earliest)
+        if self.name.by_rows:
+            self.clock.stamps.note(rows)
+        if not tuples:
+            self.panes.absorb(rows)
+        elif self._late_revise:
+            assert self.clock.now is not None
+            self.panes.absorb(rows, closed_until=self.clock.now)
+        else:
+            self.panes.absorb(rows.only(~late))
         return tuples
 
     def _begin(self, origin: int) -> None:
-        self.origin = self.retained_from = origin
-        for bound in self.readers.values():
+        self.clock.begin(origin)
+        for bound in self.members.readers.values():
             bound.valid_from = self.valid_from(bound)
         for active in self.queries.values():
             self.unschedule(active.name)
         for active in list(self.queries.values()):
             self.enter(active)
 
-    def moment(self, now: int) -> datetime:
-        """The event time as of a position: itself, or that of the last tuple counted."""
-        clock = self._clock(now)
-        assert clock is not None, "no tuple has been counted"
-        return to_datetime(clock)
-
-    def _clock(self, now: int) -> int | None:
-        return self.stamps.at(now) if self.name.by_rows else now
-
     # -- advancing -------------------------------------------------------------------------------------
-
-    def closed_by(self, watermark: int) -> int:
-        """The end of the youngest pane that a watermark (or a number of tuples) closes."""
-        if self.name.by_rows or self._closed_left:
-            return multiple_after(watermark, self.length, self._offset) - self.length
-        return multiple_at_or_after(watermark, self.length, self._offset) - self.length
-
-    def ends_after(self, latest: int) -> int:
-        """The end of the pane that holds a timestamp (or a tuple's number)."""
-        ahead = multiple_after if self._closed_left else multiple_at_or_after
-        return ahead(latest, self.length, self._offset)
-
-    @property
-    def has_closed(self) -> bool:
-        """Some pane since the beginning of the data is closed: there is something to ask."""
-        return self.origin is not None and self.now is not None and self.now > self.origin
-
-    @property
-    def position(self) -> int:
-        """The end of the youngest closed pane, or where the data begin."""
-        return self.now if self.now is not None else self.origin if self.origin is not None else 0
-
-    def floor(self, frontier: int) -> int:
-        """The end of the youngest pane that ends by a time."""
-        return multiple_after(frontier, self.length, self._offset) - self.length
 
     def next_due(self, target: int) -> int | None:
         """When the next execution is due by a time: at the end of a pane. One that is late is due now."""
-        if self.origin is None:
+        if self.clock.origin is None:
             return None
-        due = self.schedule.local.next_due(max(target, self.position))
+        due = self.schedule.local.next_due(max(target, self.clock.position))
         if due is None:
             return None
         # A deadline that was set when panes were shorter may lie inside one.
-        due = max(self.position, multiple_at_or_after(due, self.length, self._offset))
-        return due if due <= max(target, self.position) else None
+        due = max(self.clock.position, self.clock.end_from(due))
+        return due if due <= max(target, self.clock.position) else None
 
     def move_to(self, position: int, outcome: Outcome) -> None:
         """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
@@ -399,57 +297,55 @@ class PaneGroup:
         Only then: where a micro-batch ends must make no difference to the schedule.
         """
         self._close(position, outcome)
-        if not self.under_way and not 0.8 * self._judged <= self.synopsis.closed_rows <= 1.25 * self._judged:
+        if not self.under_way and self.choices.are_outdated(self.panes):
             self.choose()
 
     def take(self, early: bool, one_by_one: bool) -> list[Execution]:
         """What is to be executed at this position."""
-        return self.schedule.take(self.position, early, one_by_one)
+        return self.schedule.take(self.clock.position, early, one_by_one)
 
     @property
     def is_stale(self) -> bool:
         """Panes have come since some query was answered that may be answered before it is due."""
-        return self.has_closed and self.schedule.local.decide_early(self.position) is not None
+        return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
 
     def catch_up(self, target: int, outcome: Outcome) -> None:
         """Close panes up to a time, whatever is due."""
-        if self.now is not None and target <= self.now:
+        if self.clock.now is not None and target <= self.clock.now:
             return
-        if self.origin is None:
-            self.now = target
+        if self.clock.origin is None:
+            self.clock.now = target
             return
         self._close(target, outcome)
 
     def _close(self, position: int, outcome: Outcome) -> None:
-        self.synopsis.close(position)
-        if self.now is None or position > self.now:
-            self.now = position
+        self.panes.close(position)
+        if self.clock.now is None or position > self.clock.now:
+            self.clock.now = position
         self._end_lifetimes(outcome)
         self.expire()
 
     def expire(self) -> None:
         """Forget what no window reaches any more, here or by way of a query that reads several tables."""
-        assert self.retained_from is not None
-        edge = min(group.oldest_asked for group in (self, *self.links)) - self.reach
-        if edge <= self.retained_from:
+        assert self.clock.retained_from is not None
+        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
+        if edge <= self.clock.retained_from:
             return
-        if self.keeps_history:
-            self.synopsis.merge(edge)
+        if self.members.keeps_history:
+            self.panes.merge(edge)
         else:
-            self.synopsis.expire(edge)
-        self.retained_from = edge
-        self.coarse = [(length, until) for length, until in self.coarse if until > edge]
+            self.panes.expire(edge)
+        self.clock.forget(edge)
         self._fit_policy()
-        self.stamps.forget(edge)
 
     @property
     def oldest_asked(self) -> int:
         """The oldest time as of which its queries are still to be answered: a late SLIDE EXACTLY query's own."""
-        late = self.schedule.local.late_exactly(self.position)
-        return self.position if late is None else late
+        late = self.schedule.local.late_exactly(self.clock.position)
+        return self.clock.position if late is None else late
 
     def _end_lifetimes(self, outcome: Outcome) -> None:
-        for name in self.schedule.ended(self._clock(self.position)):
+        for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
             if self.unschedule(name):
                 outcome.ended.append(name)
 
@@ -459,7 +355,7 @@ class PaneGroup:
         for active in self.schedule.members(execution):
             if active.answered == execution.as_of:
                 continue
-            active.note_answer(execution.as_of, self.position, self.length)
+            active.note_answer(execution.as_of, self.clock.position, self.clock.length)
             empty = self.is_silent(active, execution.as_of)
             if not (empty and active.resting):
                 awake.append(active)
@@ -482,10 +378,8 @@ class PaneGroup:
         """A query's answer by its substream filter, where an index serves it."""
         # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
         # An index is as of the newest pane.
-        late = self.now is not None and now < self.now
-        if isinstance(self.synopsis, ClusterPanes):
-            return None
-        return None if self.coarse or late else self.filters.answer(active, self.synopsis, now)
+        late = self.clock.now is not None and now < self.clock.now
+        return None if self.clock.coarse or late else self.choices.filters.answer(active, self.panes, now)
 
     # -- what it can answer ----------------------------------------------------------------------------
 
@@ -493,12 +387,12 @@ class PaneGroup:
         if bound.reading.window.unbounded or self.name.partition:
             # However few rows a partition has, they are all there if they were counted from the beginning.
             return bound.valid_from is None
-        assert self.retained_from is not None
-        known_from = self.retained_from if bound.valid_from is None else max(self.retained_from, bound.valid_from)
-        window = bound.reading.window
-        edges = (now - window.lag, now - window.reach)
-        cut = any(edge < until and (edge - self._offset) % length for length, until in self.coarse for edge in edges)
-        return not cut and now - window.reach >= known_from
+        window, clock = bound.reading.window, self.clock
+        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+            return False
+        assert clock.retained_from is not None
+        known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
+        return now - window.reach >= known_from
 
     def answered_by(self, members: Iterable[str]) -> list[str]:
         """The queries that a task of these members answers, without those that have ended since."""
@@ -506,22 +400,17 @@ class PaneGroup:
 
     def is_scheduled(self, slide: int | None, now: int) -> bool:
         """Whether a position is one of a query's own multiples of SLIDE."""
-        return slide is not None and (now - self._offset) % slide == 0
+        return self.clock.is_multiple(slide, now)
 
     def cuts(self, window: Window, now: int) -> bool:
         """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
-        return any(self.synopsis.straddles(edge) for edge in (now - window.lag, now - window.reach))
+        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
 
-    def save_judgement(self) -> list[float]:
-        """What choices were based on: after a restart they must be the same."""
-        return [self._judged, self.load.pane, self.load.groups, self.load.rows_per_pane]
-
-    def load_judgement(self, saved: list[float]) -> None:
-        judged, pane, groups, rows_per_pane = saved
-        self._judged, self.load = int(judged), Load(int(pane), int(groups), rows_per_pane, self.in_cluster)
-        if not self.name.partition:
-            self._choose(self.load)
+    def restore_choices(self, saved: list[float]) -> None:
+        """After a restart choices are based on what they were based on before."""
+        self.choices.restore(saved, self.panes)
+        self._build()
 
 
 def _next_end(bound: BoundReading, as_of: int) -> int | None:
-    return bound.group.synopsis.next_end(as_of - bound.reading.window.lag)
+    return bound.group.panes.next_end(as_of - bound.reading.window.lag)

@@ -33,7 +33,7 @@ class JointAnswers:
 
     def _look(self, as_of: int) -> None:
         self.as_of = as_of
-        self._moment = self._home.moment(as_of)
+        self._moment = self._home.clock.moment(as_of)
         self._complete = {
             active.name: all(bound.is_complete(as_of) for bound in active.readings) for active in self._queries
         }
@@ -73,7 +73,7 @@ class JointAnswers:
         home, number = self._home, self.as_of if self._home.name.by_rows else None
         for leader, table in self._execution.tables():
             for active in self._executed[leader.name]:
-                scheduled = home.is_scheduled(active.compiled.slide, self.as_of)
+                scheduled = home.clock.is_multiple(active.compiled.slide, self.as_of)
                 yield Answer(active.name, self._moment, self._complete[active.name], scheduled, table, number)
         for name in self.outcome.failed.keys() & self._executed.keys():
             self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._executed[name]}

@@ -51,18 +51,18 @@ def is_cut(active: ActiveQuery) -> bool:
 def _check_edges(bound: BoundReading, active: ActiveQuery) -> None:
     window, group, as_of = bound.reading.window, bound.group, newest_common(active)
     stream = active.compiled.stream
-    if window.unbounded and not group.keeps_history:
+    if window.unbounded and not group.members.keeps_history:
         raise SashError(
             f"the synopsis over {stream} by {group.label} forgets what its windows have passed; "
             "register a query with an [UNBOUNDED ..] window first"
         )
-    if not window.unbounded and window.reach > group.reach:
+    if not window.unbounded and window.reach > group.members.reach:
         raise SashError(
-            f"the synopsis over {stream} by {group.label} keeps {_extent(bound, group.reach)}, "
+            f"the synopsis over {stream} by {group.label} keeps {_extent(bound, group.members.reach)}, "
             f"the question looks back {_extent(bound, window.reach)}; register a query with such a window first"
         )
     if as_of is not None and bound.is_cut(as_of):
-        pane = _extent(bound, group.length)
+        pane = _extent(bound, group.clock.length)
         raise SashError(f"{window} does not fit the stored panes of {pane}; take multiples of {pane}")
 
 

@@ -14,15 +14,23 @@ due at it has been executed, or the next pane has arrived; see `beside`.)
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from sash.core.clock import Clock
+
+if TYPE_CHECKING:
+    from sash.engine.periodic.advance import Service
 
 
 class Pace(Protocol):
     @property
     def hurries(self) -> bool:
         """Time passes while queries are executed: decisions are made one by one, and costs are measured."""
+
+    @property
+    def services(self) -> Sequence[Sequence[Service]] | None:
+        """What is to be served, over time and over tuples, as it was before; None: that is decided now."""
 
     def passed(self) -> float:
         """The part of the time that is used up; 1 or more: there is none left."""
@@ -33,6 +41,7 @@ class Pace(Protocol):
 
 class Unhurried:
     hurries = False
+    services: Sequence[Sequence[Service]] | None = None
 
     def passed(self) -> float:
         return 0.0
@@ -48,6 +57,7 @@ class UntilNext:
     """The time from now until the next micro-batch is expected."""
 
     hurries = True
+    services = None
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock

@@ -23,7 +23,7 @@ class PaneHistory:
         self._slots = slots
         self._recorder = Recorder()
         self._recorder.begin(slots, filled=slots - 1)
-        self._youngest, self._seen = slots - 1, group.position
+        self._youngest, self._seen = slots - 1, group.clock.position
         # The transactions of a flight that are under way, by the lengths of their windows.
         self._open: dict[int, dict[int, str]] = {}
         # As of when a flight has read ahead.
@@ -36,8 +36,8 @@ class PaneHistory:
 
     def catch_up(self) -> None:
         """Slides since the last call; a group that goes on by several panes slides several times."""
-        while self._seen < self.group.position:
-            self._seen += self.group.length
+        while self._seen < self.group.clock.position:
+            self._seen += self.group.clock.length
             self._youngest += 1
             self._recorder.wrote(str(self._youngest), [self._youngest % self._slots])
 
@@ -50,13 +50,13 @@ class PaneHistory:
         """All but the oldest."""
         self._ahead[id(flight)] = flight.as_of
         for length, name in self._begin(flight).items():
-            self._read(name, flight.as_of - length + self.group.length, flight.as_of)
+            self._read(name, flight.as_of - length + self.group.clock.length, flight.as_of)
 
     def read_rest(self, flight: Flight) -> None:
         """The oldest, or one that has come since; with that it is committed, and what follows is no read."""
         before, now = self._ahead.pop(id(flight)), flight.as_of
         for length, name in self._open[id(flight)].items():
-            self._read(name, now - length, before - length + self.group.length)
+            self._read(name, now - length, before - length + self.group.clock.length)
             self._read(name, before, now)
         self.committed(flight)
 
@@ -79,6 +79,6 @@ class PaneHistory:
         return names
 
     def _read(self, name: str, since: int, until: int) -> None:
-        for end in range(since + self.group.length, until + 1, self.group.length):
-            number = self._youngest - (self._seen - end) // self.group.length
+        for end in range(since + self.group.clock.length, until + 1, self.group.clock.length):
+            number = self._youngest - (self._seen - end) // self.group.clock.length
             self._recorder.did("r", name, number % self._slots)

@@ -20,12 +20,12 @@ class PaneLookup:
 
     def __init__(self, active: ActiveQuery, as_of: int) -> None:
         home = active.home
-        home.statistics.executed([active.compiled.windows], home.length)
+        home.statistics.executed([active.compiled.windows], home.clock.length)
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
         self._active = active
         self._as_of = as_of
-        self._moment = home.moment(as_of)
+        self._moment = home.clock.moment(as_of)
         self._complete = all(bound.is_complete(as_of) for bound in active.readings)
         self._outcome = Outcome()
         self._execution = Execution([active], as_of, self._outcome)
@@ -35,7 +35,7 @@ class PaneLookup:
     def compute(self) -> Answer:
         active, home = self._active, self._active.home
         for _, table in self._execution.tables():
-            scheduled = home.is_scheduled(active.compiled.slide, self._as_of)
+            scheduled = home.clock.is_multiple(active.compiled.slide, self._as_of)
             number = self._as_of if home.name.by_rows else None
             return Answer(active.name, self._moment, self._complete, scheduled, table, number)
         raise QueryFailedError(next(iter(self._outcome.failed.values())))
@@ -48,4 +48,4 @@ class PaneLookup:
         return any(group.in_cluster for group in self._active.groups) or self._state() == self._seen
 
     def _state(self) -> list[tuple[int | None, int]]:
-        return [(group.now, group.synopsis.version) for group in self._active.groups]
+        return [(group.clock.now, group.panes.version) for group in self._active.groups]

@@ -27,7 +27,7 @@ def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
     groups, tables = [], []
     for group in runtime.groups.values():
         groups.append(_save_group(group))
-        tables.append(group.synopsis.to_table())
+        tables.append(group.panes.to_table())
     state = {
         "latest": runtime.latest,
         "watermark": runtime.watermark,
@@ -51,18 +51,18 @@ def _save_group(group: PaneGroup) -> dict[str, Any]:
     return {
         "name": _saved_name(group.name),
         "in_cluster": group.in_cluster,
-        "length": group.length,
-        "now": group.now,
-        "origin": group.origin,
-        "retained_from": group.retained_from,
+        "length": group.clock.length,
+        "now": group.clock.now,
+        "origin": group.clock.origin,
+        "retained_from": group.clock.retained_from,
         "history_from": group.history_from,
-        "stamps": group.stamps.save(),
-        "coarse": group.coarse,
-        "since": group.synopsis.save_since(),
+        "stamps": group.clock.stamps.save(),
+        "coarse": group.clock.coarse,
+        "since": group.panes.save_since(),
         "leaders": sorted(group.schedule.leaders),
         "scheduler": group.schedule.local.snapshot(),
-        "prices": [group.prices.access, group.prices.post],
-        "judgement": group.save_judgement(),
+        "prices": [group.schedule.prices.access, group.schedule.prices.post],
+        "judgement": group.choices.save(),
         "statistics": vars(group.statistics).copy(),
     }
 
@@ -120,18 +120,18 @@ def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table]) 
 
 
 def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> None:
-    group.length, group.now, group.origin = saved["length"], saved["now"], saved["origin"]
-    group.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
-    group.stamps.load(saved["stamps"])
-    group.coarse = [(length, until) for length, until in saved["coarse"]]
+    group.clock.length, group.clock.now, group.clock.origin = saved["length"], saved["now"], saved["origin"]
+    group.clock.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
+    group.clock.stamps.load(saved["stamps"])
+    group.clock.coarse = [(length, until) for length, until in saved["coarse"]]
     if saved.get("in_cluster", False):
         group.move_to_cluster(None)
     group.store_what_is_read()
-    group.synopsis.load(table, saved["since"])
-    group.prices = group.schedule.prices = Prices(*saved["prices"])
-    if group.origin is not None:
+    group.panes.load(table, saved["since"])
+    group.schedule.prices = Prices(*saved["prices"])
+    if group.clock.origin is not None:
         group.schedule.restore(
-            saved["scheduler"], saved["leaders"], group.queries.values(), group.position, bool(group.coarse)
+            saved["scheduler"], saved["leaders"], group.queries.values(), group.clock.position, bool(group.clock.coarse)
         )
-    group.load_judgement(saved["judgement"])
+    group.restore_choices(saved["judgement"])
     vars(group.statistics).update(saved["statistics"])

@@ -26,9 +26,8 @@ from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.observed import RateMeter
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
-from sash.engine.periodic.advance import Advance, Execute, Repeated, Served, Service
+from sash.engine.periodic.advance import Advance, Execute, Served, Service
 from sash.engine.periodic.beside import Beside
-from sash.engine.periodic.crowded import crowded
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.joint import JointAnswers
 from sash.engine.periodic.jumped import NOTHING, Jumped, warn_of_jumps
@@ -173,7 +172,7 @@ class StreamRuntime:
         for group in active.groups:
             group.cut(1 if group.name.partition else length, None)
             group.choose()
-            group.origin = group.retained_from = since
+            group.clock.begin(since)
         for bound in active.readings:
             bound.group.require(bound, None)
         self._absorb(facts(self.tables(by_rows)), by_rows)
@@ -193,9 +192,9 @@ class StreamRuntime:
     def _catch_up(self, group: PaneGroup) -> None:
         """A group that comes late: what is before the watermark is closed to it."""
         if group.name.by_rows:
-            group.now = group.closed_by(self.counted) if self.counted else None
+            group.clock.now = group.clock.closed_by(self.counted) if self.counted else None
         elif self.watermark is not None:
-            group.now = group.closed_by(self.watermark)
+            group.clock.now = group.clock.closed_by(self.watermark)
 
     def _forget(self, names: Iterable[str]) -> set[TableName]:
         """Let queries go, as far as they run; the pane tables that they read."""
@@ -206,7 +205,7 @@ class StreamRuntime:
         for table, readers in left.items():
             group = self.groups[table]
             group.remove_readers(readers)
-            if not group.readers:
+            if not group.members.readers:
                 del self.groups[table]
                 self._ordered = None
                 self._shares.forget(group.label)
@@ -218,7 +217,7 @@ class StreamRuntime:
         Only where readers came or went: one more query must not cost as much as all of them.
         """
         for groups in self._linked(touched):
-            windows = [bound.reading.window for group in groups for bound in group.readers.values()]
+            windows = [bound.reading.window for group in groups for bound in group.members.readers.values()]
             length = pane_length(windows)
             for group in groups:
                 # Each tuple counts where windows are those of partitions.
@@ -234,7 +233,7 @@ class StreamRuntime:
             while ahead:
                 group = self.groups[ahead.pop()]
                 together[group.name] = group
-                readings = (self.active[reader].readings for reader, _ in group.readers)
+                readings = (self.active[reader].readings for reader, _ in group.members.readers)
                 ahead += {bound.group.name for each in readings for bound in each} - together.keys()
             left -= together.keys()
             yield list(together.values())
@@ -322,7 +321,7 @@ class StreamRuntime:
         elif numbered is None:
             return Progress(outcome=Outcome(failed))
         targets = {
-            group.name: group.closed_by(self.counted if group.name.by_rows else self.watermark)
+            group.name: group.clock.closed_by(self.counted if group.name.by_rows else self.watermark)
             for group in self.groups.values()
         }
         return self._advance(targets, pace, failed)
@@ -333,9 +332,10 @@ class StreamRuntime:
         if self.latest is None:
             return Progress()
         self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
+        clocks = {group.name: group.clock for group in self.groups.values()}
         targets = {
-            group.name: group.closed_by(self.counted) if group.name.by_rows else group.ends_after(self.latest)
-            for group in self.groups.values()
+            name: clock.closed_by(self.counted) if clock.by_rows else clock.ends_after(self.latest)
+            for name, clock in clocks.items()
         }
         return self._advance(targets, UNHURRIED, failed)
 
@@ -345,7 +345,7 @@ class StreamRuntime:
         if numbered is not None:
             self._absorb(numbered.facts, by_rows=True)
             self.counted += numbered.facts.rows
-        failed = {name: why for group in self.ordered() for name, why in crowded(group, self.may_move).items()}
+        failed = {name: why for group in self.ordered() for name, why in group.crowded_out(self.may_move).items()}
         self.change(failed, ())
         return failed
 
@@ -369,7 +369,7 @@ class StreamRuntime:
         execute = functools.partial(self._execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
         advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
-        if isinstance(pace, Repeated):
+        if pace.services is not None:
             advance.repeat(pace.services[by_rows])
         else:
             advance.go(pace, self._shares)
@@ -383,7 +383,7 @@ class StreamRuntime:
     ) -> Advance:
         """Live, executions may run beside slides; and what they did then is repeated in the same way."""
         workers, level = self.settings.workers, self._level
-        if isinstance(pace, Repeated) or (pace.hurries and workers > 1 and level != "serial"):
+        if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
             return Beside(groups, ends, execute, outcome, self._pause, workers, level, self._away, self.history)
         return Advance(groups, ends, execute, outcome, self._pause, workers)
 
@@ -400,13 +400,13 @@ class StreamRuntime:
 
     def drifted_prices(self) -> dict[str, list[float]]:
         """Prices that measurements suggest, by group, where they are far from those that are planned with."""
-        pairs = [(group.label, group.calibration.drifted_from(group.prices)) for group in self.ordered()]
+        pairs = [(group.label, group.calibration.drifted_from(group.schedule.prices)) for group in self.ordered()]
         return {label: [prices.access, prices.post] for label, prices in pairs if prices is not None}
 
     def model_prices(self) -> dict[str, list[float]]:
         """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
         plain = Prices()
-        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.prices != plain}
+        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.schedule.prices != plain}
 
     def reprice(self, prices: dict[str, list[float]]) -> None:
         """Plan some groups anew with other prices."""
@@ -416,7 +416,7 @@ class StreamRuntime:
 
     def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
         home = queries[0].home
-        home.statistics.executed([active.compiled.windows for active in queries], home.length)
+        home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
         return JointAnswers(queries, as_of, outcome).answers()
 
     def probe(self, active: ActiveQuery) -> Answer | None:
@@ -490,5 +490,5 @@ class StreamRuntime:
 
 def newest_common(active: ActiveQuery) -> int | None:
     """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
-    ends = [group.now for group in active.groups if group.has_closed]
+    ends = [group.clock.now for group in active.groups if group.clock.has_closed]
     return min(end for end in ends if end is not None) if len(ends) == len(active.groups) else None

@@ -224,13 +224,13 @@ def _table_statistics(group: PaneGroup) -> dict[str, Any]:
     return {
         "name": group.label,
         "keys": [key.sql for key in group.name.keys],
-        "pane": f"{group.length} rows" if group.name.by_rows else format_duration(group.length),
-        "synopsis": ", ".join(each.kind for each in group.synopsis.accelerators) or group.kept_as,
-        "filters": {str(key): sorted(names) for key, names in group.filters.indexes.items()},
-        "panes": group.synopsis.panes,
-        "groups": group.synopsis.groups,
-        "rows": group.synopsis.rows,
-        "queries": sorted({name for name, _ in group.readers}),
+        "pane": f"{group.clock.length} rows" if group.name.by_rows else format_duration(group.clock.length),
+        "synopsis": ", ".join(each.kind for each in group.panes.accelerators) or group.panes.kind,
+        "filters": {str(key): sorted(names) for key, names in group.choices.filters.indexes.items()},
+        "panes": group.panes.panes,
+        "groups": group.panes.groups,
+        "rows": group.panes.rows,
+        "queries": sorted({name for name, _ in group.members.readers}),
         "covered": _covered(group),
         "windows_per_tuple": sum(map(_windows_per_tuple, group.queries.values())),
         "executions": group.statistics.executions,
@@ -243,7 +243,7 @@ def _table_statistics(group: PaneGroup) -> dict[str, Any]:
 
 def _covered(group: PaneGroup) -> dict[str, list[str]]:
     """The queries whose WHERE is put together from those of others, and from which."""
-    covered = {name: bound.covered for (name, _), bound in group.readers.items() if bound.covered is not None}
+    covered = {name: bound.covered for (name, _), bound in group.members.readers.items() if bound.covered is not None}
     return {name: [each.sql for each in (*parts.added, *parts.subtracted)] for name, parts in covered.items()}
 
 

@@ -25,7 +25,7 @@ from sash.engine.stored.kept import KeptWindow
 from sash.engine.stored.sub_windows import sub_window_length
 from sash.synopses import row_folds
 from sash.synopses.answers import Finisher
-from sash.synopses.cluster.inquiry import FAILURES
+from sash.synopses.pane_store import FAILURES
 from sash.synopses.row_folds import RowFold
 
 

@@ -1,4 +1,4 @@
-"""Aggregates by name, one small file each. All speak lift / combine / lower.
+"""Aggregates by name. All speak lift / combine / lower.
 
 `lift` names the partials that Spark computes per pane; they combine by their own kernels (and are taken back by
 `Partial.invert` where they can); `lower` turns combined partials into the answer's column. Holistic aggregates read
@@ -7,21 +7,11 @@ how often each value of their argument occurs: the same partial for all of them.
 
 from __future__ import annotations
 
-from sash.synopses.aggregates.approx_count_distinct import ApproxCountDistinct
-from sash.synopses.aggregates.approx_quantile import ApproxQuantile
-from sash.synopses.aggregates.average import Average
 from sash.synopses.aggregates.base import Aggregate, Merged
-from sash.synopses.aggregates.count import Count
-from sash.synopses.aggregates.count_distinct import CountDistinct
-from sash.synopses.aggregates.count_min import CountMin
-from sash.synopses.aggregates.extreme import Extreme
-from sash.synopses.aggregates.holistic import Holistic
-from sash.synopses.aggregates.mode import Mode
-from sash.synopses.aggregates.quantile import Quantile
-from sash.synopses.aggregates.quantile_cont import QuantileCont
+from sash.synopses.aggregates.estimates import ApproxCountDistinct, ApproxQuantile, CountMin
+from sash.synopses.aggregates.holistic import CountDistinct, Holistic, Mode, Quantile, QuantileCont
+from sash.synopses.aggregates.plain import Average, Count, Extreme, Sum, Variance
 from sash.synopses.aggregates.shed_bound import ShedBound
-from sash.synopses.aggregates.sum import Sum
-from sash.synopses.aggregates.variance import Variance
 
 AGGREGATES: dict[str, Aggregate] = {
     "sum": Sum(),

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from sash.plan.expressions import RowExpression
 from sash.synopses.aggregates.base import Merged, components, nullable
-from sash.synopses.aggregates.count import Count
-from sash.synopses.aggregates.sum import Sum
+from sash.synopses.aggregates.plain import Count, Sum
 from sash.synopses.partials import Partial
 
 # Of a normal distribution, 99 of 100 values lie within so many standard deviations.

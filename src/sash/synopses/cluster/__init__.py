@@ -7,7 +7,7 @@ inquiry.py    the readings of a joint execution, computed wherever some of the g
 
 from __future__ import annotations
 
-from sash.synopses.cluster.inquiry import Failed, Found, Inquiry, Part
+from sash.synopses.cluster.inquiry import Inquiry
 from sash.synopses.cluster.panes import FILES, Cluster, ClusterPanes
 from sash.synopses.cluster.rows import key_name, stored_panes, stored_rows, stored_schema
 
@@ -15,10 +15,7 @@ __all__ = [
     "FILES",
     "Cluster",
     "ClusterPanes",
-    "Failed",
-    "Found",
     "Inquiry",
-    "Part",
     "key_name",
     "stored_panes",
     "stored_rows",

@@ -5,7 +5,7 @@
 
 Whoever computes has all rows of its groups, so that a group's columns are final there; HAVING and LIMIT are applied
 there, too, and only what may be in an answer travels. What "its groups" are depends on the reading: COUNT(DISTINCT x)
-of each k reads a table of (k, x), and must find all x of a k in one place (`Part.divided_by`).
+of each k reads a table of (k, x), and must find all x of a k in one place (`_divided_by`).
 """
 
 from __future__ import annotations
@@ -16,115 +16,30 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sash.core.errors import QueryFailedError
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.plan.expressions import Field
 from sash.plan.nodes import SortKey
-from sash.plan.periodic import PeriodicAggregate
-from sash.synopses.answers import Finisher, sorted_and_limited
+from sash.synopses.answers import sorted_and_limited
 from sash.synopses.cluster.rows import stored_schema, synopsis_of
-from sash.synopses.covered import Covered
 from sash.synopses.item_lists.weighted import WeightedItems
+from sash.synopses.pane_store import FAILURES, AnswerPart, PartFailure, PartResult, needs_of
 from sash.synopses.partials import Partial
-from sash.synopses.readers import Columns, Reader
-from sash.synopses.readers import Found as Shared
-from sash.synopses.readings import Reading
-from sash.synopses.window_view import WindowView
-
-# What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
-FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One reader of one query, over its window. `covered`: its partials are put together from others' (SS4)."""
-
-    query: PeriodicAggregate
-    reader: int
-    covered: Covered | None = None
-
-    def __reduce__(self) -> tuple[type[Part], tuple[object, ...]]:
-        """Without what is cached, in the query as well: another process hashes strings differently."""
-        return Part, (replace(self.query), self.reader, self.covered)
-
-    @cached_property
-    def finisher(self) -> Finisher:
-        return Finisher(self.query)
-
-    @property
-    def chosen(self) -> Reader:
-        return self.finisher.readers[self.reader]
-
-    @cached_property
-    def stored(self) -> Reading:
-        """What it reads of what is stored."""
-        reading = self.chosen.reading
-        return reading if self.covered is None else self.covered.reading(reading)
-
-    @property
-    def divided_by(self) -> tuple[int, ...]:
-        """The places of the keys that tell its groups apart: rows that agree in them must be read together."""
-        reading, group = self.chosen.reading, self.chosen.group
-        return tuple(range(len(reading.table.keys))) if self._is_one_list else group
-
-    @cached_property
-    def _is_one_list(self) -> bool:
-        """A list of items without GROUP BY: the lists of some items each make up the list of all."""
-        return isinstance(self.chosen, WeightedItems) and not self.chosen.group
-
-    def read(self, views: Sequence[WindowView], shared: Shared) -> Columns:
-        """Its columns over some of its groups, without those that cannot be in the answer."""
-        mine = views
-        if self.covered is not None:
-            mine = [self.covered.view(view, self.chosen.reading.partials) for view in views]
-        columns = self.chosen.read(mine, shared)
-        # With several readers HAVING speaks of columns that others have; LIMIT is for the list of all items.
-        final = len(self.finisher.readers) == 1 and not self._is_one_list
-        return self.finisher.leading(columns) if final else columns
-
-    def joined(self, columns: Columns) -> Columns:
-        """Its columns over all groups, from those of some at a time one after the other."""
-        if not self._is_one_list:
-            return columns
-        *_, item = self.query.keys
-        (call,), rule = self.query.calls, self.query.items
-        assert rule is not None
-        # As TOP orders its items; a histogram has its own in their order.
-        weight = (SortKey(Field(call.name, columns.fields[call.name].type), descending=True, nulls_first=False),)
-        order = (*(weight if rule.count is not None else ()), SortKey(Field(item.name, item.expression.type)))
-        fields, rows = sorted_and_limited({**columns.keys, **columns.fields}, columns.count, order, rule.count)
-        keys, others = ({name: fields[name] for name in kind} for kind in (columns.keys, columns.fields))
-        return Columns(keys, others, rows)
-
-
-@dataclass(frozen=True)
-class Failed:
-    """An expression of the query failed over some groups."""
-
-    why: str
-
-
-# What came of a part.
-Found = Columns | Failed
+from sash.synopses.readers import Columns
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """Some parts over one pane table, as of a time. `since` as in `BasicIntervalSynopsis`."""
+    """Some parts over one pane table, as of a time. `since` as in `PaneStore`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[AnswerPart, ...]
     keys: tuple[pa.DataType, ...]
     since: Mapping[Partial, Micros | None]
     now: Micros
 
     @cached_property
     def needs(self) -> dict[Window, list[Partial]]:
-        needs: dict[Window, dict[Partial, None]] = {}
-        for part in self.parts:
-            for span in part.stored.spans:
-                needs.setdefault(span, {}).update(dict.fromkeys(part.stored.partials))
-        return {span: list(partials) for span, partials in needs.items()}
+        return needs_of(self.parts)
 
     @cached_property
     def partials(self) -> list[Partial]:
@@ -149,7 +64,7 @@ class Inquiry:
         everything = tuple(range(len(self.keys)))
         found: dict[tuple[int, ...], list[int]] = {}
         for number, part in enumerate(self.parts):
-            found.setdefault(part.divided_by, []).append(number)
+            found.setdefault(_divided_by(part), []).append(number)
         others = [by for by in found if by and by != everything]
         if everything in found and others:
             found[others[0]] += found.pop(everything)
@@ -158,25 +73,17 @@ class Inquiry:
     def only(self, numbers: Sequence[int]) -> Inquiry:
         return replace(self, parts=tuple(self.parts[number] for number in numbers))
 
-    def read(self, table: pa.Table) -> Iterator[tuple[int, Found]]:
-        """What the parts, by number, find in stored rows: all rows of the groups that these have."""
+    def read(self, table: pa.Table) -> Iterator[tuple[int, PartResult]]:
+        """What the parts, by number, find in stored rows: all rows of the groups that these have.
+
+        Without the groups that cannot be in the answer.
+        """
         since = {partial: self.since[partial] for partial in self.partials}
         synopsis = synopsis_of(table, self.keys, since, self.now)
-        views: dict[int, dict[Window, WindowView]] = {number: {} for number in range(len(self.parts))}
-        for view in synopsis.scan(self.needs, self.now):
-            shared: dict[Covered | None, Shared] = {}
-            for number, part in enumerate(self.parts):
-                spans = part.stored.spans
-                if view.window not in spans:
-                    continue
-                views[number][view.window] = view
-                if len(views[number]) == len(spans):
-                    mine = [views[number].pop(span) for span in spans]
-                    # Who reads several windows shares its groups with nobody.
-                    together = shared.setdefault(part.covered, {}) if len(spans) == 1 else {}
-                    yield number, _found(part, mine, together)
+        for number, found in synopsis.read(self.parts, self.now):
+            yield number, found if isinstance(found, PartFailure) else _leading(self.parts[number], found)
 
-    def joined(self, found: Mapping[int, Sequence[Found]]) -> dict[int, Found]:
+    def joined(self, found: Mapping[int, Sequence[PartResult]]) -> dict[int, PartResult]:
         """Each part's columns over all groups."""
         missing = [number for number in range(len(self.parts)) if not found.get(number)]
         # Where there is no row at all, a window without tuples has its answer, too.
@@ -185,16 +92,30 @@ class Inquiry:
         return {number: _joined(self.parts[number], each) for number, each in {**found, **empty}.items()}
 
 
-def _found(part: Part, views: Sequence[WindowView], shared: Shared) -> Found:
+def _divided_by(part: AnswerPart) -> tuple[int, ...]:
+    """The places of the keys that tell a part's groups apart: rows that agree in them must be read together."""
+    return tuple(range(len(part.stored.table.keys))) if _is_one_list(part) else part.chosen.group
+
+
+def _is_one_list(part: AnswerPart) -> bool:
+    """A list of items without GROUP BY: the lists of some items each make up the list of all."""
+    return isinstance(part.chosen, WeightedItems) and not part.chosen.group
+
+
+def _leading(part: AnswerPart, columns: Columns) -> PartResult:
+    # With several readers HAVING speaks of columns that others have; LIMIT is for the list of all items.
+    if len(part.finisher.readers) > 1 or _is_one_list(part):
+        return columns
     try:
-        return part.read(views, shared)
+        return part.finisher.leading(columns)
     except FAILURES as error:
-        return Failed(str(error))
+        return PartFailure(str(error))
 
 
-def _joined(part: Part, found: Sequence[Found]) -> Found:
-    if failures := sorted(each.why for each in found if isinstance(each, Failed)):
-        return Failed(failures[0])
+def _joined(part: AnswerPart, found: Sequence[PartResult]) -> PartResult:
+    """A part's columns over all groups, from those of some at a time."""
+    if failures := sorted(each.why for each in found if isinstance(each, PartFailure)):
+        return PartFailure(failures[0])
     columns = [each for each in found if isinstance(each, Columns)]
     if len(columns) == 1:
         return columns[0]
@@ -206,6 +127,20 @@ def _joined(part: Part, found: Sequence[Found]) -> Found:
             }
             for kind in ("keys", "fields")
         )
-        return part.joined(Columns(keys, fields, sum(each.count for each in columns)))
+        whole = Columns(keys, fields, sum(each.count for each in columns))
+        return _one_list(part, whole) if _is_one_list(part) else whole
     except FAILURES as error:
-        return Failed(str(error))
+        return PartFailure(str(error))
+
+
+def _one_list(part: AnswerPart, columns: Columns) -> Columns:
+    query = part.finisher.query
+    *_, item = query.keys
+    (call,), rule = query.calls, query.items
+    assert rule is not None
+    # As TOP orders its items; a histogram has its own in their order.
+    weight = (SortKey(Field(call.name, columns.fields[call.name].type), descending=True, nulls_first=False),)
+    order = (*(weight if rule.count is not None else ()), SortKey(Field(item.name, item.expression.type)))
+    fields, rows = sorted_and_limited({**columns.keys, **columns.fields}, columns.count, order, rule.count)
+    keys, others = ({name: fields[name] for name in kind} for kind in (columns.keys, columns.fields))
+    return Columns(keys, others, rows)

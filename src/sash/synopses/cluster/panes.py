@@ -5,8 +5,7 @@
     epoch-000000008/_pane=6000000/part-0..     0       6 s    40,977      the same pane, from the next micro-batch
     epoch-000000008/_pane=12000000/part-0..    6 s     12 s   39,411
 
-For schedules it is what a `BasicIntervalSynopsis` is: it knows which panes have tuples. Its rows are read by
-inquiries, which somebody with a cluster carries out (`ask`).
+It knows which panes have tuples. Its rows are read by inquiries, which somebody with a cluster carries out (`ask`).
 
 Needs: windows over time. Space: here, a row for each file; in files, groups x panes for each micro-batch that touches
 a pane.
@@ -15,7 +14,7 @@ a pane.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, Self
 
@@ -26,9 +25,10 @@ from numpy.typing import NDArray
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.storage.window_files import SEAL
-from sash.synopses.accelerator import Accelerator
-from sash.synopses.cluster.inquiry import Found, Inquiry, Part
+from sash.synopses.ahead import ReadAhead
+from sash.synopses.cluster.inquiry import Inquiry
 from sash.synopses.pane_rows import PaneRows
+from sash.synopses.pane_store import AnswerPart, PaneStore, PartResult
 from sash.synopses.partials import Partial
 
 _SPAN = (("start", pa.int64()), ("end", pa.int64()))
@@ -38,26 +38,24 @@ FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), *_SPAN, *SEAL])
 class Cluster(Protocol):
     """Who has the files."""
 
-    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[Found]]:
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[PartResult]]:
         """An inquiry over some FILES, which have rows: what came of each part, wherever it was computed."""
 
     def reading(self) -> AbstractContextManager[None]:
         """The files that are there when this begins are there until it ends."""
 
 
-class ClusterPanes:
+class ClusterPanes(PaneStore):
     """`cluster` is None while nobody is to be answered: what is applied once more has been answered already."""
 
+    kind = "cluster"
+
     def __init__(self, key_types: Sequence[pa.DataType], cluster: Cluster | None = None, version: int = 0) -> None:
-        self._keys = tuple(key_types)
+        super().__init__(key_types, version)
         self.cluster = cluster
-        self.since: dict[Partial, Micros | None] = {}
-        # Nothing is built beside the panes here.
-        self.accelerators: list[Accelerator] = []
         self._files = FILES.empty_table()
         # What a micro-batch has brought and nobody has said yet that it is not too late.
         self._brought = FILES.empty_table()
-        self._version = version
         # The queries that have failed here, as of when and why: to be noted, or, while nobody is asked, to be repeated.
         self.failures: dict[str, tuple[Micros, str]] = {}
         # Of a frozen one: its files are being read.
@@ -66,7 +64,6 @@ class ClusterPanes:
     # -- what it stores --------------------------------------------------------------------------------
 
     def require(self, partials: Sequence[Partial], since: Micros | None) -> None:
-        """Files have these partials from now on; `since` None means from the beginning of the stream."""
         for partial in partials:
             self.since.setdefault(partial, since)
 
@@ -139,10 +136,6 @@ class ClusterPanes:
 
     # -- answering -------------------------------------------------------------------------------------
 
-    @property
-    def version(self) -> int:
-        return self._version
-
     def is_empty(self, window: Window, now: Micros) -> bool:
         end = now - window.lag
         return not bool(((self._ends <= end) & (self._ends > end - window.length)).any())
@@ -150,41 +143,55 @@ class ClusterPanes:
     def straddles(self, edge: Micros) -> bool:
         return bool(((self._starts < edge) & (edge < self._ends)).any())
 
-    def frozen(self) -> Self:
-        """The files of now, to be asked once, by another thread; they stay until then."""
+    def frozen(
+        self,
+        needs: Mapping[Window, list[Partial]],
+        now: Micros,
+        build: bool = False,
+        partials: Collection[Partial] | None = None,
+    ) -> Self:
+        """The files of now, to be read once; they stay until then."""
         other = copy.copy(self)
         other.since, other._reading = self.since.copy(), ExitStack()
         if self.cluster is not None:
             other._reading.enter_context(self.cluster.reading())
         return other
 
-    def found(self, parts: Sequence[Part], now: Micros) -> list[Found] | None:
-        """What came of each part, as of a time; None where nobody is to be answered."""
+    def read(
+        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
+    ) -> Iterator[tuple[int, PartResult | None]]:
+        """One job in the cluster for all parts."""
         if self.cluster is None:
-            return None
-        inquiry = Inquiry(tuple(parts), self._keys, self.since, now)
+            yield from ((number, None) for number in range(len(parts)))
+            return
+        inquiry = Inquiry(tuple(parts), self.key_types, self.since, now)
         oldest, newest = inquiry.span()
         inside = (self._ends > oldest) & (self._ends <= newest)
         needed = self._files.filter(pa.array(inside))
         with self._reading:
             found = self.cluster.ask(inquiry, needed) if len(needed) else {}
-        joined = inquiry.joined(found)
-        return [joined[number] for number in range(len(parts))]
+        yield from inquiry.joined(found).items()
 
     # -- recovery --------------------------------------------------------------------------------------
+
+    def note_failure(self, query: str, now: Micros, why: str) -> None:
+        self.failures[query] = (now, why)
+
+    def noted_failure(self, query: str, now: Micros) -> str | None:
+        as_of, why = self.failures.get(query, (None, None))
+        return why if as_of == now else None
 
     def to_table(self) -> pa.Table:
         return self._files
 
-    def save_since(self) -> list[list[object]]:
-        return [[*partial.signature, since] for partial, since in self.since.items()]
+    def pane_tables(self) -> Iterator[pa.Table]:
+        return iter(())
 
     def load_files(self, files: pa.Table) -> None:
         """Panes that were elsewhere before are in these files."""
         self._files = files
 
     def load(self, table: pa.Table, since: list[list[object]]) -> None:
-        """The inverse of `to_table` and `save_since`, with the same partials."""
         known = {tuple(saved[:-1]): saved[-1] for saved in since}
         self.since = {partial: known[partial.signature] for partial in self.since}  # type: ignore[misc]
         self._files = table

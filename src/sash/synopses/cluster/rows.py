@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from sash.core.time import Micros
 from sash.synopses.basic_interval import BasicIntervalSynopsis
+from sash.synopses.pane_store import PaneStore
 from sash.synopses.partials import Combine, Partial
 
 SPAN = ("start", "end")
@@ -44,21 +45,21 @@ def _type(partial: Partial, component: int) -> pa.DataType:
     return pa.float64() if partial.dtypes[component] is np.float64 else pa.int64()
 
 
-def stored_rows(synopsis: BasicIntervalSynopsis) -> pa.Table:
-    """Every row of a synopsis."""
-    return _stored(synopsis, synopsis.to_table())
+def stored_rows(panes: PaneStore) -> pa.Table:
+    """Every row of panes in this process."""
+    return _stored(panes, panes.to_table())
 
 
-def stored_panes(synopsis: BasicIntervalSynopsis) -> Iterator[pa.Table]:
-    """The same, pane by pane: who moves a large synopsis has no room for a second one."""
-    return (_stored(synopsis, table) for table in synopsis.pane_tables())
+def stored_panes(panes: PaneStore) -> Iterator[pa.Table]:
+    """The same, pane by pane: who moves many rows has no room for them a second time."""
+    return (_stored(panes, table) for table in panes.pane_tables())
 
 
-def _stored(synopsis: BasicIntervalSynopsis, table: pa.Table) -> pa.Table:
-    partials = list(synopsis.since)
-    schema = stored_schema(synopsis.keys.types, partials)
+def _stored(panes: PaneStore, table: pa.Table) -> pa.Table:
+    partials = list(panes.since)
+    schema = stored_schema(panes.key_types, partials)
     numbers = [(number, i) for number, partial in enumerate(partials) for i in range(len(partial.dtypes))]
-    keys = [key_name(place) for place in range(len(synopsis.keys.types))]
+    keys = [key_name(place) for place in range(len(panes.key_types))]
     names = [*SPAN, *keys, *(f"value{number}_{i}" for number, i in numbers)]
     return table.select(names).rename_columns(schema.names).cast(schema)
 
