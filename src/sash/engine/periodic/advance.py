@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic.active import ActiveQuery, Outcome
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import UNHURRIED, Pace, Unhurried
+from sash.engine.records.journal import Service
 from sash.scheduling import SharedTime
 
 
@@ -49,19 +49,6 @@ class Served:
 Execute = Callable[[list[ActiveQuery], int, Served], float]
 
 
-class Service(NamedTuple):
-    """This group, by its place, was brought to a position and served there; `early`: before its deadline.
-
-    `step`: not served as a whole, but one step of an execution beside slides, that of a `number` (see `beside`).
-    """
-
-    place: int
-    position: int
-    early: bool = False
-    step: str = "whole"
-    number: int = -1
-
-
 class Repeated(Unhurried):
     """The pace of a hurried advance that is done once more; its services over time, and those over tuples."""
 
@@ -69,9 +56,9 @@ class Repeated(Unhurried):
         self.services = services
 
 
-def repeated(services: Sequence[Sequence[Sequence[Any]]] | None) -> Pace:
-    """The pace of an advance as the log has it: one that was hurried is applied as it was then."""
-    return UNHURRIED if services is None else Repeated([[Service(*each) for each in part] for part in services])
+def repeated(services: Sequence[Sequence[Service]] | None) -> Pace:
+    """The pace of an advance as the journal has it: one that was hurried is applied as it was then."""
+    return UNHURRIED if services is None else Repeated(services)
 
 
 class Advance:
