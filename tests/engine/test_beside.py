@@ -20,12 +20,13 @@ from sash.catalog import Catalog, RegisteredQuery
 from sash.core.time import SECOND, to_micros
 from sash.engine.answers.answer import Answer
 from sash.engine.compiler import compile_query
-from sash.engine.periodic.advance import Repeated, Service
+from sash.engine.periodic.advance import Repeated
 from sash.engine.periodic.flight import RESTARTS
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.joint import JointAnswers
 from sash.engine.periodic.pace import Pace
 from sash.engine.periodic.stream import Progress, StreamRuntime
+from sash.engine.records.journal import Service
 from sash.engine.settings import Settings
 from sash.transactions import isolation
 from tests.engine.test_policies import Hurry, fed, times

@@ -135,10 +135,10 @@ def test_a_snapshot_has_the_files(forms: list[Form], parts: list[pa.Table], when
 
 
 def _restored(feed: Feed, queries: list[CompiledQuery]) -> Feed:
-    saved, tables = state.save(feed.runtime)
+    saved = state.save(feed.runtime)
     other = Feed(feed.declared)
     other.runtime.synchronise(queries)
-    state.load(other.runtime, saved, tables)
+    state.load(other.runtime, saved)
     shelves = {group.label: panes_of(group).cluster for group in feed.runtime.ordered() if group.in_cluster}
     for group in other.runtime.ordered():
         if group.in_cluster:

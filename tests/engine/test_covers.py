@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -21,6 +19,7 @@ from sash.sharing.choose import Load
 from tests.support.checks import check_answers
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
+from tests.support.journal import reread
 from tests.support.streams import START, Registered, batches, stream, to_table
 
 AGGREGATES = [
@@ -95,10 +94,10 @@ def test_queries_come_and_go(queries: list[Registered], parts: list[pa.Table], d
 
 
 def _restart(feed: Feed, alive: list[CompiledQuery]) -> None:
-    saved, tables = state.save(feed.runtime)
+    saved = state.save(feed.runtime)
     fresh = Feed(feed.declared, feed.runtime.settings)
     fresh.runtime.synchronise(alive)
-    state.load(fresh.runtime, json.loads(json.dumps(saved)), tables)
+    state.load(fresh.runtime, reread(saved))
     feed.runtime = fresh.runtime
 
 

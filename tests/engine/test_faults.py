@@ -19,6 +19,7 @@ import sash.storage.epochs
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.core.time import SECOND
+from sash.engine.periodic.stream import Progress
 from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, FullDisk, survived
 from tests.support.streams import START, stream, to_table
@@ -175,6 +176,30 @@ def test_a_torn_last_micro_batch_is_brought_again_by_spark(
         (offsets / str(epoch)).touch()
     story_told(DECLARED, STORY, world)
     assert world.told == expected[0] and world.kept == expected[1]
+
+
+class Failures(World):
+    """Notes which queries have failed, and why."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        super().__init__(checkpoint)
+        self.failed: dict[str, str] = {}
+
+    def tell(self, progress: Progress, delivered: bool) -> None:
+        self.failed |= progress.outcome.failed
+
+
+def test_a_query_that_fails_after_a_snapshot_was_running_at_the_snapshot(tmp_path: Path) -> None:
+    """A restart loads the panes that the query had then, and lets it fail again."""
+    bad = "SELECT 1 / (COUNT(*) - 11) AS x FROM s [UNBOUNDED SLIDE 2 sec] WHERE v >= 0"
+    story = [({**QUERIES, "bad": bad}, [], part(0)), *STORY[1:3]]
+    for _ in range(2):
+        world = Failures(tmp_path / "c")
+        process = Sparkless(DECLARED, world)
+        process.run(story, ends=False)
+        process.vanish()
+        assert list(world.failed) == ["bad"] and "division by zero" in world.failed["bad"]
+    assert any(world.checkpoint.rglob("snapshot-*"))
 
 
 def test_a_log_without_sparks_part_and_the_other_way_round(tmp_path: Path) -> None:

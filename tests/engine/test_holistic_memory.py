@@ -17,6 +17,7 @@ from sash.engine.periodic.stream import StreamRuntime
 from sash.synopses.basic_interval import MOST_UNMERGED
 from sash.synopses.partitioned import LEAST_DROPPED
 from tests.support.feed import Feed, compiled
+from tests.support.journal import written
 from tests.support.streams import SCHEMA, START, stream
 
 WINDOWS = 50
@@ -74,8 +75,8 @@ def peaks(sizes: list[tuple[int, ...]]) -> list[int]:
 
 
 def saved_bytes(runtime: StreamRuntime) -> int:
-    saved, tables = state.save(runtime)
-    return len(json.dumps(saved)) + sum(table.nbytes for table in tables)
+    snapshot = written(state.save(runtime))
+    return len(json.dumps(snapshot.state)) + sum(table.nbytes for table in snapshot.tables)
 
 
 OF_ONE_TABLE = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -31,6 +30,7 @@ from sash.scheduling import POLICY_NAMES, policy
 from sash.sharing.choose_join import JoinLoad
 from sash.state import State
 from tests.support.examples import examples
+from tests.support.journal import reread_group
 from tests.support.relational import answer
 
 SEC = 1_000_000
@@ -98,9 +98,9 @@ def shared(
         found += list(group.advance(high - 1, begins(tuples, high)))
         if number % 2:
             # As after a crash.
-            state, saved = group.save()
+            saved = group.save()
             group = JoinGroup(queries, load)
-            group.load(json.loads(json.dumps(state)), saved)
+            group.load(reread_group(saved))
     assert not group.failed
     return found
 

@@ -16,7 +16,8 @@ import pytest
 import sash
 from sash.core.time import SECOND, to_datetime
 from sash.engine.answers.outlet import Channel, NotKeptError
-from sash.engine.periodic.jumped import Jumped, warn_of_jumps
+from sash.engine.periodic.jumped import warn_of_jumps
+from sash.engine.records.journal import Jumped
 from sash.spark.session import check_borrowed
 from tests.engine.test_live_scheduling import FILES, SlowMachine, four_files, live
 from tests.engine.test_session import create, write

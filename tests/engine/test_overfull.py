@@ -23,6 +23,7 @@ from sash.engine.continuous.view import View
 from sash.engine.stored.kept import KeptWindow
 from tests.engine.test_join_group import begins, epochs, query_of
 from tests.engine.test_session import create, write
+from tests.support.journal import reread_group
 from tests.support.kept import SCHEMA, table
 
 KEEP = 6 * SECOND
@@ -190,9 +191,9 @@ def test_a_join_with_too_many_groups_fails_the_queries_by_them(restart: bool) ->
             for each in group.advance(high - 1, begins(tuples, high)):
                 found[each.query].append((each.as_of, each.table.to_pylist()))
             if restart:
-                state, saved = group.save()
+                saved = group.save()
                 group = JoinGroup(queries, most_groups=most)
-                group.load(json.loads(json.dumps(state)), saved)
+                group.load(reread_group(saved))
         return group, found
 
     free, whole = answers(100)

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from sash.core.time import SECOND, to_micros
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic import state
-from sash.engine.periodic.advance import Repeated, Service
+from sash.engine.periodic.advance import Repeated
 from sash.engine.periodic.pace import UNHURRIED, Pace
+from sash.engine.records.journal import Service
 from sash.engine.settings import Settings
 from sash.scheduling import POLICIES
 from tests.support.checks import check_answers
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
+from tests.support.journal import reread
 from tests.support.oracle import same_rows
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
@@ -225,10 +227,10 @@ def test_another_policy_after_a_restart(before: str, after: str) -> None:
     queries = [Registered(f"q{slide}", clause.format(slide), 4 * SECOND, slide * SECOND) for slide in (1, 2, 3)]
     rows = [(START + i * SECOND // 2, 1, None, 1, None, None) for i in range(40)]
     feed = fed(queries, [to_table(rows[:20])], Settings(before))
-    saved, tables = state.save(feed.runtime)
+    saved = state.save(feed.runtime)
     fresh = Feed(stream(), Settings(after))
     fresh.runtime.synchronise(compiled(texts(queries), fresh.declared))
-    state.load(fresh.runtime, json.loads(json.dumps(saved)), tables)
+    state.load(fresh.runtime, reread(saved))
     answers = fresh.push(to_table(rows[20:]))
     for query in queries:
         seen = [times(feed.answers, query)[-1], *times(answers, query)]

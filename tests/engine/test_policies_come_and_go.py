@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,6 +16,7 @@ from tests.engine.test_policies import Hurry
 from tests.support.checks import check_answers
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
+from tests.support.journal import reread
 from tests.support.streams import START, Registered, batches, stream, to_table
 
 FORMS = ["SELECT COUNT(*) AS n FROM s {w}", "SELECT k, MAX(v) AS m FROM s {w} GROUP BY k"]
@@ -48,10 +47,10 @@ def test_complete_answers_are_right(
         alive = [each for each in known if data.draw(st.integers(0, 3)) > 0]
         feed.runtime.synchronise(alive)
         if data.draw(st.booleans()):
-            saved, tables = state.save(feed.runtime)
+            saved = state.save(feed.runtime)
             feed.runtime = Feed(feed.declared, feed.runtime.settings).runtime
             feed.runtime.synchronise(alive)
-            state.load(feed.runtime, json.loads(json.dumps(saved)), tables)
+            state.load(feed.runtime, reread(saved))
         steps = data.draw(st.lists(st.sampled_from([0.0, 0.1, 0.4]), max_size=8))
         answers += feed.push(part, Hurry(steps)) if steps else feed.push(part)
     check_answers(queries, [answer for answer in answers if answer.complete], parts, feed.declared)

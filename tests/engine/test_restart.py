@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.errors import CheckpointError
 from tests.engine.test_session import create, write
+from tests.support import checkpoints
 from tests.support.oracle import same_rows
 
 pytestmark = pytest.mark.spark
@@ -111,3 +113,13 @@ def test_without_sparks_part_of_the_checkpoint_nothing_is_read(spark: Any, tmp_p
     with opened(spark, data, checkpoint) as session:
         session.run()
         assert session.queries["q"].answers()[-1].table.to_pylist() == [{"n": 2}]
+
+
+@pytest.mark.parametrize("name", checkpoints.SNAPSHOTS)
+def test_a_packed_checkpoint_goes_on_as_with_the_version_that_wrote_it(spark: Any, tmp_path: Path, name: str) -> None:
+    """Periodic queries, plans, groups of joins, set operations, stored rows, archives, tables, answers that wait."""
+    expected = checkpoints.unpacked(name, tmp_path, spark)
+    found = json.loads(json.dumps(checkpoints.told_second(tmp_path, spark)))
+    assert found.keys() == expected.keys()
+    for part in expected:
+        assert found[part] == expected[part], part

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +17,7 @@ from sash.engine.settings import Settings
 from tests.support.checks import check_answers, check_schedule
 from tests.support.duck_pass import aggregate
 from tests.support.examples import examples
+from tests.support.journal import reread
 from tests.support.oracle import same_rows
 from tests.support.streams import START, Registered, batches, query_sets, stream, to_table
 
@@ -156,10 +155,10 @@ def test_queries_that_come_and_go(
 
 def restored(runtime: StreamRuntime) -> StreamRuntime:
     """The runtime after a snapshot, and back."""
-    saved, tables = state.save(runtime)
+    saved = state.save(runtime)
     again = StreamRuntime(runtime.stream, Settings("conservative"))
     again.synchronise([active.compiled for active in runtime.active.values()])
-    state.load(again, json.loads(json.dumps(saved)), tables)
+    state.load(again, reread(saved))
     return again
 
 

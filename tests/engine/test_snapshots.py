@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from sash.synopses import basic_interval, partitioned
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.forms import SEVERAL
+from tests.support.journal import reread
 from tests.support.oracle import same_rows
 from tests.support.streams import START, batches, stream, to_table
 
@@ -64,10 +65,10 @@ def queries() -> list[CompiledQuery]:
 
 def reloaded(feed: Feed, wanted: list[CompiledQuery]) -> Feed:
     """The feed of another process, from what this one has written."""
-    saved, tables = state.save(feed.runtime)
+    saved = reread(state.save(feed.runtime))
     fresh = Feed(feed.declared)
     fresh.runtime.synchronise(wanted)
-    state.load(fresh.runtime, json.loads(json.dumps(saved)), [_written(table) for table in tables])
+    state.load(fresh.runtime, replace(saved, tables=[_written(table) for table in saved.tables]))
     fresh._pending = feed._pending
     return fresh
 

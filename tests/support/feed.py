@@ -8,9 +8,9 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.periodic.advance import Service
 from sash.engine.periodic.pace import UNHURRIED, Pace
 from sash.engine.periodic.stream import Numbered, StreamRuntime
+from sash.engine.records.journal import Service
 from sash.engine.settings import Settings
 from tests.support.duck_pass import aggregate
 from tests.support.shelf import bring, move

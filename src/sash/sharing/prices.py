@@ -11,7 +11,7 @@ executions really took corrects the weight of the two parts (`Prices`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sash.plan.periodic import PeriodicAggregate
 from sash.sharing.choose import CLUSTER, Load, lookup_cost
@@ -25,8 +25,7 @@ _LOWERED = 15.0
 _SORTED = 150.0
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(NamedTuple):
     """Factors that bring the two parts to one scale."""
 
     access: float = 1.0

@@ -46,6 +46,8 @@ logger = logging.getLogger("sash.storage")
 SNAPSHOT_EVERY = 16
 # A table of this name in an entry is in no snapshot: its rows stay while somebody needs them (see `compact`).
 LASTING = "kept"
+# Nothing happened before this: whatever is lasting is needed.
+KEEP_ALL = -(2**62)
 _MANIFEST, _INTENT = "manifest.json", "intent.json"
 Record = dict[str, Any]
 
@@ -142,7 +144,7 @@ class EpochLog:
         entries = [*self._manifest["entries"], record]
         self._commit({**self._manifest, "number": number, "epoch": entry.epoch, "entries": entries})
 
-    def compact(self, snapshot: Snapshot, edge: int = -(2**62)) -> None:
+    def compact(self, snapshot: Snapshot, edge: int = KEEP_ALL) -> None:
         """Replace all entries by a snapshot of the state that they led to; keep them to go back to.
 
         Rows of lasting tables stay if their entries say (`lasts`) that they matter beyond `edge`.
@@ -264,11 +266,6 @@ class EpochLog:
             return read_table(self._path(name), checksum)
         except (OSError, ValueError) as error:
             raise damaged(self._path(name), error) from None
-
-
-def present(**tables: pa.Table | None) -> dict[str, pa.Table]:
-    """The tables of an entry, without those that there are none of."""
-    return {name: table for name, table in tables.items() if table is not None}
 
 
 def _names(base: Record) -> Iterator[str]:

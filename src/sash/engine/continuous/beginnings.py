@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sash.core.time import Micros, multiple_at_or_after
+from sash.engine.records.journal import Beginning
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,6 @@ class Seen:
     earliest: Micros | None
     before: Micros | None
     late: Micros | None = None
-
-
-@dataclass
-class Beginning:
-    """Of one stream, for one plan: where the plan's tuples begin, and up to where others came before the plan."""
-
-    origin: Micros | None = None
-    missed: Micros | None = None
-
-    @property
-    def since(self) -> Micros | None:
-        """From when on all tuples are here; None before the first."""
-        return self.origin if self.origin is None or self.missed is None else max(self.origin, self.missed)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ import copy
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +26,7 @@ from sash.core.errors import QueryFailedError
 from sash.core.time import Micros, multiple_at_or_after, to_datetime
 from sash.engine.continuous.join_layout import JoinLayout, Place
 from sash.engine.overfull import too_many_results
+from sash.engine.records.journal import SavedJoinGroup
 from sash.engine.settings import DEFAULT_MAX_GROUPS
 from sash.engine.timeline import Timeline
 from sash.operators.join_partials import Fold
@@ -69,14 +69,6 @@ class _Asked:
     is_awake: bool = True
     # The last time for which it was answered ahead, at the end of all streams.
     told: Micros | None = None
-
-    @property
-    def state(self) -> list[Any]:
-        return [self.rests, self.is_awake, self.told]
-
-    @state.setter
-    def state(self, saved: list[Any]) -> None:
-        self.rests, self.is_awake, self.told = saved
 
 
 class JoinGroup:
@@ -332,29 +324,29 @@ class JoinGroup:
 
     # -- recovery ------------------------------------------------------------------------------------
 
-    def save(self) -> tuple[dict[str, Any], list[pa.Table]]:
+    def save(self) -> SavedJoinGroup:
         """What a checkpoint keeps: a few numbers, and a table per synopsis."""
         synopses = [synopsis for each in self._synopses.values() for synopsis in each]
-        state = {
-            "now": self._now,
-            "looked_at": self._looked_at,
-            "queries": {each.name: each.state for each in self._asked.values()},
-            "schedule": self._scheduler.snapshot(),
-            "panes": [synopsis.now for synopsis in synopses],
-            "failed": {name: str(error) for name, error in self.failed.items()},
-            "crowded": [place for place, name in enumerate(self._synopses) if name in self._crowded],
-        }
-        return state, [synopsis.to_table() for synopsis in synopses]
+        return SavedJoinGroup(
+            now=self._now,
+            looked_at=self._looked_at,
+            queries={each.name: (each.rests, each.is_awake, each.told) for each in self._asked.values()},
+            schedule=self._scheduler.snapshot(),
+            panes=[synopsis.now for synopsis in synopses],
+            failed={name: str(error) for name, error in self.failed.items()},
+            crowded=[place for place, name in enumerate(self._synopses) if name in self._crowded],
+            tables=[synopsis.to_table() for synopsis in synopses],
+        )
 
-    def load(self, state: Mapping[str, Any], tables: Sequence[pa.Table]) -> None:
+    def load(self, saved: SavedJoinGroup) -> None:
         """The inverse of `save`, into a group of the same layout and the same queries that has nothing yet."""
-        self._now, self._looked_at = state["now"], state["looked_at"]
+        self._now, self._looked_at = saved.now, saved.looked_at
         for each in self._asked.values():
-            each.state = state["queries"][each.name]
-        self._scheduler = LocalScheduler.restore(state["schedule"], self._policy)
-        self.failed = {name: QueryFailedError(text) for name, text in state["failed"].items()}
+            each.rests, each.is_awake, each.told = saved.queries[each.name]
+        self._scheduler = LocalScheduler.restore(saved.schedule, self._policy)
+        self.failed = {name: QueryFailedError(text) for name, text in saved.failed.items()}
         names = list(self._synopses)
-        self._crowded = {names[place] for place in state.get("crowded", ())}
+        self._crowded = {names[place] for place in saved.crowded}
         synopses = (synopsis for each in self._synopses.values() for synopsis in each)
-        for synopsis, table, pane in zip(synopses, tables, state["panes"], strict=True):
+        for synopsis, table, pane in zip(synopses, saved.tables, saved.panes, strict=True):
             synopsis.load(table, pane)

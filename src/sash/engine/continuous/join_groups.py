@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sash.core.errors import CheckpointError
 from sash.engine.continuous.join_layout import JoinLayout
-from sash.engine.continuous.join_runtime import JoinRuntime, Member, Surroundings, layout_of
+from sash.engine.continuous.join_runtime import JoinRuntime, Surroundings, layout_of
+from sash.engine.records.journal import Member
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import JoinLoad
 from sash.storage.files import damaged, make_directory, read_facts, write_facts

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -27,8 +26,9 @@ from sash.engine.answers.query import Delivery, Query, deliver
 from sash.engine.continuous.beginnings import PlanPanes
 from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
 from sash.engine.continuous.join_layout import JoinLayout
-from sash.engine.continuous.plan_runtime import Instants, PlanProgress, PlanRuntime, Reader
+from sash.engine.continuous.plan_runtime import Instants, PlanRuntime, Reader
 from sash.engine.overfull import USUAL, Most
+from sash.engine.records.journal import JOIN, JoinEntry, JoinSnapshot, Member, PlanProgress
 from sash.engine.timeline import Executed
 from sash.operators.join_partials import Fold
 from sash.plan.shared_joins import JoinedAggregate
@@ -36,16 +36,7 @@ from sash.scheduling import Policy
 from sash.scheduling import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
 from sash.spark.buckets import BucketedPlan, Outcome
-from sash.storage.epochs import Entry, EpochLog, Snapshot
-
-
-class Member(NamedTuple):
-    """A query of a group as it is written down; `groups` is how many groups it was expected to have."""
-
-    serial: int
-    name: str
-    text: str
-    groups: int = 1
+from sash.storage.epochs import EpochLog
 
 
 @dataclass(frozen=True)
@@ -238,31 +229,19 @@ class JoinRuntime(PlanRuntime):
     # -- commit and recovery -------------------------------------------------------------------------
 
     def _commit(self, after: PlanProgress, changes: Changes, tables: Sequence[pa.Table] = ()) -> None:
-        if self._log is not None:
-            moved = {"entered": self._entered, "left": self._left, "policy": self._policy}
-            facts = {"progress": vars(after).copy(), "most_groups": self._most.groups, **moved}
-            named = {str(place): table for place, table in enumerate(tables)}
-            self._log.append(Entry("batch", after.number, 0, facts, named))
+        moved = (self._entered, self._left)
+        self._journal.append(JoinEntry(after, *moved, self._policy, self._most.groups, list(tables)))
         self._progress = after
         self._entered, self._left = [], []
-        if self._log is not None and self._log.wants_snapshot:
-            self._log.compact(self._snapshot())
+        self._journal.compact(self._snapshot)
 
-    def _snapshot(self) -> Snapshot:
-        group, tables = self._group.save()
+    def _snapshot(self) -> JoinSnapshot:
         inside = [self._members[int(serial)] for serial in self._group.members]
-        state = {
-            "progress": vars(self._progress).copy(),
-            "group": group,
-            "members": inside,
-            "last": list(self._last),
-            "policy": self._policy,
-        }
-        return Snapshot(self._progress.number, 0, state, [*tables, *self._last.values()])
+        return JoinSnapshot(self._progress, self._group.save(), inside, self._policy, self._last)
 
     def recover(self) -> None:
         """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
-        if self._log is not None:
+        if self._journal.is_durable:
             self._load(delivered=True)
             if self.failed is not None:
                 self._release()
@@ -270,33 +249,31 @@ class JoinRuntime(PlanRuntime):
 
     def _load(self, delivered: bool | None) -> None:
         """The group as of the last commit; `delivered` is None where its answers are remembered already."""
-        if self._log is None:
+        if not self._journal.is_durable:
             raise CheckpointError("an epoch of a join broke off, and there is no checkpoint to go back to")
         self._group, self._entered, self._left = self._new_group(), [], []
-        snapshot = self._log.snapshot()
-        if snapshot is not None:
-            self._restore(snapshot)
-        for entry in self._log.entries():
-            self._use(entry.facts["policy"])
-            self._group.most_groups = entry.facts.get("most_groups", self._most.groups)
-            self._progress = PlanProgress(**entry.facts["progress"])
-            for serial in entry.facts["left"]:
+
+        def apply(entry: JoinEntry) -> None:
+            self._use(entry.policy)
+            self._group.most_groups = entry.most_groups
+            self._progress = entry.progress
+            for serial in entry.left:
                 self._leave(serial)
-            for member in (Member(*each) for each in entry.facts["entered"]):
-                self._members.setdefault(member.serial, member)
-                self._enter(member)
-            tables = [entry.tables[name] for name in sorted(entry.tables, key=int)]
-            self._give(self._answers(tables, self._progress), self._progress, delivered)
+            self._enter_all(entry.entered)
+            self._give(self._answers(entry.partials, entry.progress), entry.progress, delivered)
+
+        self._journal.replay(JOIN, self._restore, apply)
         self._use(self._around.policy())
         self._group.most_groups = self._most.groups
 
-    def _restore(self, snapshot: Snapshot) -> None:
-        state, tables = snapshot.state, list(snapshot.tables)
-        self._progress = PlanProgress(**state["progress"])
-        for member in (Member(*each) for each in state["members"]):
+    def _restore(self, snapshot: JoinSnapshot) -> None:
+        self._progress = snapshot.progress
+        self._enter_all(snapshot.members)
+        self._use(snapshot.policy)
+        self._group.load(snapshot.group)
+        self._last = dict(snapshot.last)
+
+    def _enter_all(self, members: Iterable[Member]) -> None:
+        for member in members:
             self._members.setdefault(member.serial, member)
             self._enter(member)
-        self._use(state["policy"])
-        synopses = len(tables) - len(state["last"])
-        self._group.load(state["group"], tables[:synopses])
-        self._last = dict(zip(state["last"], tables[synopses:], strict=True))

@@ -40,20 +40,21 @@ from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import BEGINNING, Micros
 from sash.core.versions import RowVersions
 from sash.engine.answers.query import Delivery, deliver
-from sash.engine.continuous.beginnings import Beginning, PlanPanes, Seen
+from sash.engine.continuous.beginnings import PlanPanes, Seen
 from sash.engine.continuous.view import Passing, View
 from sash.engine.observed import Observed
 from sash.engine.overfull import USUAL, Most, too_many_rows
+from sash.engine.records.journal import PLAN, Journal, PlanEntry, PlanProgress, PlanSnapshot
 from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node, windows
 from sash.plan.outputs import Sampled
-from sash.plan.reach import Reach, complete_from, pane_of, reaches
+from sash.plan.reach import pane_of, reaches
 from sash.plan.streams import is_stream, sampling_of
 from sash.spark.buckets import BucketedPlan, Epoch, Outcome
 from sash.spark.leaves import Leaves
 from sash.state import files
 from sash.state.chunk import Chunk, tuples_of
-from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.storage.epochs import EpochLog
 from sash.storage.files import remove, sync_directory
 
 if TYPE_CHECKING:
@@ -75,38 +76,6 @@ class Batch:
     seen: Seen
     watermark: Micros | None
     tuples: Mapping[PlanRuntime, pa.Table] = field(default_factory=dict)
-
-
-@dataclass
-class PlanProgress:
-    """What a plan has taken of each stream, and how far its time has gone: what a commit writes."""
-
-    low: Micros = BEGINNING
-    number: int = 0
-    taken: dict[str, int] = field(default_factory=dict)
-    watermarks: dict[str, Micros] = field(default_factory=dict)
-    latest: dict[str, Micros] = field(default_factory=dict)
-    ended: list[str] = field(default_factory=list)
-    manifests: dict[str, files.Manifest] = field(default_factory=dict)
-    late: int = 0
-    # Of each stream's last micro-batch, how many tuples came too late: asked for again when it is replayed.
-    missed: dict[str, int] = field(default_factory=dict)
-    failed: str | None = None
-    # Since when the tuples of each stream are here: `origin` and `missed` of its `Beginning`.
-    begun: dict[str, list[Micros | None]] = field(default_factory=dict)
-    # The queries that were told of an epoch, by their serial numbers; of a set operation, that have had an answer.
-    answered: list[int] = field(default_factory=list)
-
-    def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
-        """The first time as of which answers that look back so far are complete."""
-        known = {name: Beginning(*each) for name, each in self.begun.items()}
-        since = {name: each.since for name, each in known.items() if each.since is not None}
-        return complete_from(needed, since, [name for name, each in known.items() if each.missed is None])
-
-    @property
-    def begins(self) -> Micros | None:
-        """The first tuple of all streams comes after this; None before there is one."""
-        return min((origin for origin, _ in self.begun.values() if origin is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -165,7 +134,7 @@ class PlanRuntime:
         self._reaches = () if self._sampling is None else reaches(plan)
         self._bucketed = bucketed
         self._directory = directory
-        self._log = log
+        self._journal = Journal(log)
         self._tables = tables
         self._most = most
         self._progress = PlanProgress()
@@ -296,10 +265,9 @@ class PlanRuntime:
         """What came before the plan is not in its windows; what begins with it is."""
         if name in after.begun:
             late = max(self._progress.low, self._progress.watermarks.get(name, BEGINNING))
-            found = self._panes.noted(Beginning(*after.begun[name]), seen, late)
+            after.begun[name] = self._panes.noted(after.begun[name], seen, late)
         else:
-            found = self._panes.begun(seen)
-        after.begun[name] = [found.origin, found.missed]
+            after.begun[name] = self._panes.begun(seen)
 
     def wants(self, stream: str, epoch: int) -> bool:
         """The plan goes on and has not taken this micro-batch of a stream yet."""
@@ -336,10 +304,7 @@ class PlanRuntime:
 
     def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> PlanProgress:
         p = self._progress
-        after = PlanProgress(
-            p.low, p.number + 1, dict(p.taken), dict(p.watermarks), dict(p.latest), list(p.ended), p.manifests, p.late,
-            dict(p.missed), None, dict(p.begun), list(p.answered),
-        )  # fmt: skip
+        after = p.following()
         for times, time in ((after.latest, latest), (after.watermarks, watermark)):
             if time is not None:
                 times[name] = max(time, times.get(name, BEGINNING))
@@ -371,7 +336,7 @@ class PlanRuntime:
         self._check_size(outcome, high - 1)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
         self._check_written(_files_of(after) - _files_of(before))
-        if self._log is not None:
+        if self._journal.is_durable:
             # The commit names files that buckets have renamed into place.
             sync_directory(self._directory)
         after.low = high
@@ -451,40 +416,37 @@ class PlanRuntime:
     # -- commit and recovery ---------------------------------------------------------------------------
 
     def _commit(self, after: PlanProgress, changes: Changes) -> None:
-        if self._log is not None:
-            tables = {"changes": _written(changes)} if len(changes) else {}
-            self._log.append(Entry("batch", after.number, 0, vars(after).copy(), tables))
+        self._journal.append(PlanEntry(after, _written(changes) if len(changes) else None))
         self._progress = after
         self.view.add(changes, self.now)
-        if self._log is not None and self._log.wants_snapshot:
-            rows = self.view.rows(self.now)
-            self._log.compact(Snapshot(after.number, 0, vars(after).copy(), [_written(rows)]))
+        self._journal.compact(lambda: PlanSnapshot(after, _written(self.view.rows(self.now))))
 
     def recover(self) -> None:
         """As the log has it. Changes since the last snapshot are remembered, not delivered again.
 
         Each query gets what it was told, and the rows that stood before that.
         """
-        if self._log is None:
+        if not self._journal.is_durable:
             return
-        snapshot = self._log.snapshot()
-        if snapshot is not None:
-            self._progress = PlanProgress(**snapshot.state)
-            rows = _read(snapshot.tables[0])
-            self.view.add(rows, self.now)
-            self._remind(self._progress.answered, rows, Instants(None, self.now, begins=self._progress.begins))
-        for entry in self._log.entries():
-            before, after = self._progress, PlanProgress(**entry.facts)
-            self._stand(set(after.answered) - set(before.answered))
-            self._progress = after
-            changes = _read(entry.tables["changes"]) if entry.tables else Changes.none(self.plan.schema)
-            self.view.add(changes, self.now)
-            self._remind(after.answered, changes, self._instants(before.low, after))
+        self._journal.replay(PLAN, self._load_view, self._repeat)
         self._stand(self._readers.keys() - set(self._progress.answered))
         self._remove_files(None, self._progress)
         if self.failed is not None:
             for reader in self._readers.values():
                 reader.fail(self.failed, reported=True)
+
+    def _load_view(self, snapshot: PlanSnapshot) -> None:
+        self._progress, rows = snapshot.progress, _read(snapshot.rows)
+        self.view.add(rows, self.now)
+        self._remind(self._progress.answered, rows, Instants(None, self.now, begins=self._progress.begins))
+
+    def _repeat(self, entry: PlanEntry) -> None:
+        before, after = self._progress, entry.progress
+        self._stand(set(after.answered) - set(before.answered))
+        self._progress = after
+        changes = Changes.none(self.plan.schema) if entry.changes is None else _read(entry.changes)
+        self.view.add(changes, self.now)
+        self._remind(after.answered, changes, self._instants(before.low, after))
 
     def _stand(self, serials: Set[int]) -> None:
         """Some queries come: they get the rows that stand."""

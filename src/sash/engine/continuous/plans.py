@@ -30,12 +30,13 @@ from sash.core.time import Micros
 from sash.engine.answers.query import Query
 from sash.engine.continuous.join_groups import JoinGroups
 from sash.engine.continuous.join_layout import JoinLayout
-from sash.engine.continuous.join_runtime import JoinRuntime, Member, Surroundings
+from sash.engine.continuous.join_runtime import JoinRuntime, Surroundings
 from sash.engine.continuous.plan_reader import PlanReader
 from sash.engine.continuous.plan_runtime import Batch, PlanRuntime, no_tables
 from sash.engine.continuous.set_runtime import SetRuntime
 from sash.engine.observed import Observed
 from sash.engine.overfull import USUAL, Most
+from sash.engine.records.journal import Member
 from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.records.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins

@@ -21,20 +21,19 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.engine.answers.query import Delivery, deliver
-from sash.engine.continuous.plan_runtime import PlanProgress, PlanRuntime, Reader, no_tables
+from sash.engine.continuous.plan_runtime import PlanRuntime, Reader, no_tables
 from sash.engine.overfull import USUAL, Most, too_many_values
+from sash.engine.records.journal import SET, PlanProgress, SetEntry, SetSnapshot
 from sash.operators.set_windows import SetWindows
 from sash.plan.continuous import Node
 from sash.plan.set_windows import WindowedSet
 from sash.spark.counted import counted
-from sash.storage.epochs import Entry, EpochLog, Snapshot
+from sash.storage.epochs import EpochLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sash.spark.buckets import BucketedPlan
-
-_COUNTS = "counts"
 
 
 class SetRuntime(PlanRuntime):
@@ -144,18 +143,17 @@ class SetRuntime(PlanRuntime):
     # -- commit and recovery ---------------------------------------------------------------------------
 
     def _commit(self, after: PlanProgress, changes: Changes, counts: pa.Table | None = None) -> None:
-        if self._log is not None:
-            tables = {_COUNTS: counts} if counts is not None and len(counts) else {}
-            self._log.append(Entry("batch", after.number, 0, vars(after).copy(), tables))
+        self._journal.append(SetEntry(after, counts if counts is not None and len(counts) else None))
         self._progress = after
-        if self._log is not None and self._log.wants_snapshot and self.failed is None:
-            state, stored = self._sets.save()
-            facts = {"progress": vars(after).copy(), "sets": state}
-            self._log.compact(Snapshot(after.number, 0, facts, [*stored, self._last]))
+        if self.failed is None:
+            self._journal.compact(self._snapshot)
+
+    def _snapshot(self) -> SetSnapshot:
+        return SetSnapshot(self._progress, *self._sets.save(), self._last)
 
     def recover(self) -> None:
         """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
-        if self._log is None:
+        if not self._journal.is_durable:
             return
         self._load(reminds=True)
         if self.failed is not None:
@@ -165,19 +163,18 @@ class SetRuntime(PlanRuntime):
 
     def _load(self, *, reminds: bool) -> None:
         """The windows as of the last commit; `reminds` queries of the answers that they have had since the snapshot."""
-        if self._log is None:
+        if not self._journal.is_durable:
             raise CheckpointError("an epoch of a set operation broke off, and there is no checkpoint to go back to")
         self._sets, self._last = SetWindows(self._asked), self._asked.schema.empty_table()
-        snapshot = self._log.snapshot()
-        if snapshot is not None:
-            self._restore(snapshot)
-        for entry in self._log.entries():
-            before, self._progress = set(self._progress.answered), PlanProgress(**entry.facts)
-            answered = set(self._progress.answered)
-            told = {serial: reader for serial, reader in self._present().items() if reminds and serial in answered}
-            self._give(entry.tables.get(_COUNTS), self._progress, told, answered - before, delivered=True)
 
-    def _restore(self, snapshot: Snapshot) -> None:
-        *stored, self._last = snapshot.tables
-        self._progress = PlanProgress(**snapshot.state["progress"])
-        self._sets.load(snapshot.state["sets"], stored)
+        def apply(entry: SetEntry) -> None:
+            before, self._progress = set(self._progress.answered), entry.progress
+            answered = set(entry.progress.answered)
+            told = {serial: reader for serial, reader in self._present().items() if reminds and serial in answered}
+            self._give(entry.counts, entry.progress, told, answered - before, delivered=True)
+
+        self._journal.replay(SET, self._restore, apply)
+
+    def _restore(self, snapshot: SetSnapshot) -> None:
+        self._progress, self._last = snapshot.progress, snapshot.last
+        self._sets.load(snapshot.sets, snapshot.stored)

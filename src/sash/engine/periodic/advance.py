@@ -27,13 +27,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, NamedTuple
 
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic.active import ActiveQuery, Outcome
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import UNHURRIED, Pace, Unhurried
+from sash.engine.records.journal import Service
 from sash.scheduling import SharedTime
 
 
@@ -50,34 +49,6 @@ class Served:
 Execute = Callable[[list[ActiveQuery], int, Served], float]
 
 
-class ServiceStep(StrEnum):
-    """What a service did: all of it, or one step of an execution beside slides (see `beside`)."""
-
-    WHOLE = "whole"
-    BEGIN = "begin"
-    SLIDE = "slide"
-    COMMIT = "commit"
-
-
-class Service(NamedTuple):
-    """This group, by its place, was brought to a position and served there; `early`: before its deadline.
-
-    `number`: which execution beside slides was committed.
-    """
-
-    place: int
-    position: int
-    early: bool = False
-    step: ServiceStep = ServiceStep.WHOLE
-    number: int = -1
-
-    @classmethod
-    def load(cls, saved: Sequence[Any]) -> Service:
-        """A service as the log has it."""
-        service = cls(*saved)
-        return service._replace(step=ServiceStep(service.step))
-
-
 class Repeated(Unhurried):
     """The pace of a hurried advance that is done once more."""
 
@@ -85,9 +56,9 @@ class Repeated(Unhurried):
         self.services = services
 
 
-def repeated(services: Sequence[Sequence[Sequence[Any]]] | None) -> Pace:
-    """The pace of an advance as the log has it: one that was hurried is applied as it was then."""
-    return UNHURRIED if services is None else Repeated([list(map(Service.load, part)) for part in services])
+def repeated(services: Sequence[Sequence[Service]] | None) -> Pace:
+    """The pace of an advance as the journal has it: one that was hurried is applied as it was then."""
+    return UNHURRIED if services is None else Repeated(services)
 
 
 class Advance:

@@ -35,11 +35,12 @@ from typing import Any
 
 from sash.engine.answers.answer import Answer
 from sash.engine.periodic.active import Outcome
-from sash.engine.periodic.advance import Advance, Execute, Service, ServiceStep
+from sash.engine.periodic.advance import Advance, Execute
 from sash.engine.periodic.flight import Flight
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import Pace
 from sash.engine.periodic.pane_history import PaneHistory
+from sash.engine.records.journal import Service, ServiceStep
 from sash.scheduling import SharedTime
 
 

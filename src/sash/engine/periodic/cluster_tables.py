@@ -30,6 +30,7 @@ from sash.core.time import Micros
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.stream import StreamRuntime
+from sash.engine.records.journal import ClusterChanges
 from sash.engine.spark_pass import SparkPipeline
 from sash.sharing.choose import CLUSTER
 from sash.spark.panes import ask_or_blame
@@ -230,15 +231,13 @@ class ClusterTables:
 
     # -- the log ---------------------------------------------------------------------------------------
 
-    def facts(self, failed: Mapping[str, str]) -> dict[str, Any]:
-        """For an entry: what has moved, and which of the queries that failed did so where only a job could tell."""
-        there = {name: list(how) for name, how in self._failures.items() if name in failed}
-        return {"moved": sorted(self._moved), "failed_there": there}
-
-    def tables(self) -> dict[str, pa.Table]:
+    def changes(self, failed: Mapping[str, str]) -> ClusterChanges:
+        """For an entry: what has moved and was brought, and which queries failed where only a job could tell."""
+        there = {name: how for name, how in self._failures.items() if name in failed}
         moved = [_with_table(files, directory) for directory, files in self._moved.items()]
-        named = {"moved": moved, "panes": self._written if self._brought else []}
-        return {name: pa.concat_tables(tables) for name, tables in named.items() if tables}
+        brought = self._written if self._brought else []
+        tables = (pa.concat_tables(tables) if tables else None for tables in (moved, brought))
+        return ClusterChanges(sorted(self._moved), there, *tables)
 
     def settle(self, taken_back: bool) -> None:
         """An entry has been committed. `taken_back`: if its file is damaged, recovery goes back before it."""
@@ -257,16 +256,16 @@ class ClusterTables:
 
     # -- recovery --------------------------------------------------------------------------------------
 
-    def replay(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    def replay(self, changes: ClusterChanges) -> None:
         """What an entry says has moved, what it brought, and who failed there, before it is applied."""
         self._failures.clear()
-        self._failures.update({name: (as_of, why) for name, (as_of, why) in facts.get("failed_there", {}).items()})
+        self._failures.update(changes.failed_there)
         for group in self._runtime.ordered():
-            if (directory := directory_of(group)) in facts.get("moved", ()):
-                self._move(group, None, _of_table(tables["moved"], directory))
+            if (directory := directory_of(group)) in changes.moved:
+                self._move(group, None, _of_table(changes.moved_files, directory))
         for _, panes in self._tables():
             panes.failures = self._failures
-        self._bring(tables.get("panes", _NAMED.empty_table()))
+        self._bring(_NAMED.empty_table() if changes.pane_files is None else changes.pane_files)
 
     def recovered(self) -> None:
         """The state is that of the last entry: from now on its files are read, and there are no others."""

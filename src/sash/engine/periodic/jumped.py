@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sash.catalog import Stream
 from sash.core.events import report
-from sash.core.time import Micros, format_duration, to_datetime
+from sash.core.time import format_duration, to_datetime
+from sash.engine.records.journal import Jumped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from sash.engine.spark_pass import SparkPipeline
 
 logger = logging.getLogger("sash.engine")
-
-
-@dataclass(frozen=True)
-class Jumped:
-    """How many have been kept out of a micro-batch, and the time of the first."""
-
-    tuples: int = 0
-    first: Micros = 0
 
 
 NOTHING = Jumped()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from sash.core.clock import Clock
 
 if TYPE_CHECKING:
-    from sash.engine.periodic.advance import Service
+    from sash.engine.records.journal import Service
 
 
 class Pace(Protocol):

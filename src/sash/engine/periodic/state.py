@@ -1,4 +1,4 @@
-"""A stream runtime's state as a snapshot: JSON for the small things, one Arrow table per group for its panes.
+"""A stream runtime's state for a snapshot (records/journal.py), with one Arrow table per group for its panes.
 
 Rows of panes are stored with their key values, not with dictionary codes (synopses/snapshot.py).
 """
@@ -6,6 +6,7 @@ Rows of panes are stored with their key values, not with dictionary codes (synop
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,57 +15,59 @@ from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CheckpointError
 from sash.core.time import format_duration
 from sash.engine.compiler import compile_query
+from sash.engine.periodic.active import ActiveQuery
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.stream import StreamRuntime
+from sash.engine.records.journal import SavedPaneGroup, SavedQuery, SavedRuntime
 from sash.plan.expressions import RowExpression
-from sash.sharing.prices import Prices
 from sash.synopses.covered import Covered
 from sash.synopses.readings import TableName
 
 
-def save(runtime: StreamRuntime) -> tuple[dict[str, Any], list[pa.Table]]:
+def save(runtime: StreamRuntime) -> SavedRuntime:
     """The runtime's state; the queries themselves are in the catalog."""
-    groups, tables = [], []
-    for group in runtime.groups.values():
-        groups.append(_save_group(group))
-        tables.append(group.panes.to_table())
-    state = {
-        "latest": runtime.latest,
-        "watermark": runtime.watermark,
-        "counted": runtime.counted,
-        "waiting": runtime.waiting,
-        "queries": {
-            name: {
-                **{field: getattr(active, field) for field in ("ends_at", "resting", "answered", "lateness")},
-                "valid_from": [bound.valid_from for bound in active.readings],
-                "covered": [_saved_cover(bound.covered) for bound in active.readings],
-            }
-            for name, active in runtime.active.items()
-        },
-        "statistics": vars(runtime.statistics).copy(),
-        "groups": groups,
-    }
-    return state, tables
+    groups = list(runtime.groups.values())
+    return SavedRuntime(
+        latest=runtime.latest,
+        watermark=runtime.watermark,
+        counted=runtime.counted,
+        waiting=runtime.waiting,
+        queries={name: _saved_query(active) for name, active in runtime.active.items()},
+        statistics=runtime.statistics,
+        groups=[_saved_group(group) for group in groups],
+        tables=[group.panes.to_table() for group in groups],
+    )
 
 
-def _save_group(group: PaneGroup) -> dict[str, Any]:
-    return {
-        "name": _saved_name(group.name),
-        "in_cluster": group.in_cluster,
-        "length": group.clock.length,
-        "now": group.clock.now,
-        "origin": group.clock.origin,
-        "retained_from": group.clock.retained_from,
-        "history_from": group.history_from,
-        "stamps": group.clock.stamps.save(),
-        "coarse": group.clock.coarse,
-        "since": group.panes.save_since(),
-        "leaders": sorted(group.schedule.leaders),
-        "scheduler": group.schedule.local.snapshot(),
-        "prices": [group.schedule.prices.access, group.schedule.prices.post],
-        "judgement": group.choices.save(),
-        "statistics": vars(group.statistics).copy(),
-    }
+def _saved_query(active: ActiveQuery) -> SavedQuery:
+    return SavedQuery(
+        ends_at=active.ends_at,
+        resting=active.resting,
+        answered=active.answered,
+        lateness=active.lateness,
+        valid_from=[bound.valid_from for bound in active.readings],
+        covered=[_saved_cover(bound.covered) for bound in active.readings],
+    )
+
+
+def _saved_group(group: PaneGroup) -> SavedPaneGroup:
+    return SavedPaneGroup(
+        name=_saved_name(group.name),
+        in_cluster=group.in_cluster,
+        length=group.clock.length,
+        now=group.clock.now,
+        origin=group.clock.origin,
+        retained_from=group.clock.retained_from,
+        history_from=group.history_from,
+        stamps=group.clock.stamps.save(),
+        coarse=list(group.clock.coarse),
+        since=group.panes.save_since(),
+        leaders=sorted(group.schedule.leaders),
+        scheduler=group.schedule.local.snapshot(),
+        prices=group.schedule.prices,
+        judgement=group.choices.save(),
+        statistics=group.statistics,
+    )
 
 
 def _saved_cover(covered: Covered | None) -> list[Any] | None:
@@ -97,41 +100,44 @@ def _saved_name(name: TableName) -> list[object]:
     return [[key.sql for key in name.keys], name.by_rows, [key.sql for key in name.partition]]
 
 
-def load(runtime: StreamRuntime, state: dict[str, Any], tables: list[pa.Table]) -> None:
+def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
     """Put a snapshot's state into a runtime that has the same queries and no data yet."""
-    runtime.latest, runtime.watermark = state["latest"], state["watermark"]
-    runtime.counted, runtime.waiting = state["counted"], state["waiting"]
-    vars(runtime.statistics).update(state["statistics"])
+    runtime.latest, runtime.watermark = saved.latest, saved.watermark
+    runtime.counted, runtime.waiting = saved.counted, saved.waiting
+    runtime.statistics = replace(saved.statistics)
     for name, active in runtime.active.items():
-        for bound, saved in zip(active.readings, state["queries"][name]["covered"], strict=True):
-            bound.covered = _cover(saved, runtime.stream)
+        for bound, cover in zip(active.readings, saved.queries[name].covered, strict=True):
+            bound.covered = _cover(cover, runtime.stream)
     by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
-    for saved, table in zip(state["groups"], tables, strict=True):
-        group = by_name.get(json.dumps(saved["name"]))
+    for each, table in zip(saved.groups, saved.tables, strict=True):
+        group = by_name.get(json.dumps(each.name))
         if group is None:
             raise CheckpointError(f"the checkpoint of stream '{runtime.stream.name}' has panes that no query reads")
-        _load_group(group, saved, table)
+        _load_group(group, each, table)
     for name, active in runtime.active.items():
-        saved = dict(state["queries"][name])
-        del saved["covered"]
-        for bound, since in zip(active.readings, saved.pop("valid_from"), strict=True):
-            bound.valid_from = since
-        vars(active).update(saved)
+        _load_query(active, saved.queries[name])
 
 
-def _load_group(group: PaneGroup, saved: dict[str, Any], table: pa.Table) -> None:
-    group.clock.length, group.clock.now, group.clock.origin = saved["length"], saved["now"], saved["origin"]
-    group.clock.retained_from, group.history_from = saved["retained_from"], saved["history_from"]
-    group.clock.stamps.load(saved["stamps"])
-    group.clock.coarse = [(length, until) for length, until in saved["coarse"]]
-    if saved.get("in_cluster", False):
+def _load_query(active: ActiveQuery, saved: SavedQuery) -> None:
+    active.ends_at, active.resting = saved.ends_at, saved.resting
+    active.answered, active.lateness = saved.answered, saved.lateness
+    for bound, since in zip(active.readings, saved.valid_from, strict=True):
+        bound.valid_from = since
+
+
+def _load_group(group: PaneGroup, saved: SavedPaneGroup, table: pa.Table) -> None:
+    group.clock.length, group.clock.now, group.clock.origin = saved.length, saved.now, saved.origin
+    group.clock.retained_from, group.history_from = saved.retained_from, saved.history_from
+    group.clock.stamps.load(saved.stamps)
+    group.clock.coarse = list(saved.coarse)
+    if saved.in_cluster:
         group.move_to_cluster(None)
     group.store_what_is_read()
-    group.panes.load(table, saved["since"])
-    group.schedule.prices = Prices(*saved["prices"])
+    group.panes.load(table, saved.since)
+    group.schedule.prices = saved.prices
     if group.clock.origin is not None:
         group.schedule.restore(
-            saved["scheduler"], saved["leaders"], group.queries.values(), group.clock.position, bool(group.clock.coarse)
+            saved.scheduler, saved.leaders, group.queries.values(), group.clock.position, bool(group.clock.coarse)
         )
-    group.restore_choices(saved["judgement"])
-    vars(group.statistics).update(saved["statistics"])
+    group.restore_choices(saved.judgement)
+    group.statistics = replace(saved.statistics)

@@ -26,13 +26,14 @@ from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.observed import RateMeter
 from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
-from sash.engine.periodic.advance import Advance, Execute, Served, Service
+from sash.engine.periodic.advance import Advance, Execute, Served
 from sash.engine.periodic.beside import Beside
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.joint import JointAnswers
-from sash.engine.periodic.jumped import NOTHING, Jumped, warn_of_jumps
+from sash.engine.periodic.jumped import NOTHING, warn_of_jumps
 from sash.engine.periodic.pace import UNHURRIED, Pace
 from sash.engine.periodic.pane_history import PaneHistory
+from sash.engine.records.journal import Jumped, Service
 from sash.engine.settings import Settings
 from sash.engine.statistics import StreamStatistics
 from sash.scheduling import SharedTime
@@ -398,21 +399,20 @@ class StreamRuntime:
             group.calibration.observe(group.schedule.expected(queries), took)
         return took
 
-    def drifted_prices(self) -> dict[str, list[float]]:
+    def drifted_prices(self) -> dict[str, Prices]:
         """Prices that measurements suggest, by group, where they are far from those that are planned with."""
         pairs = [(group.label, group.calibration.drifted_from(group.schedule.prices)) for group in self.ordered()]
-        return {label: [prices.access, prices.post] for label, prices in pairs if prices is not None}
+        return {label: prices for label, prices in pairs if prices is not None}
 
-    def model_prices(self) -> dict[str, list[float]]:
+    def model_prices(self) -> dict[str, Prices]:
         """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
-        plain = Prices()
-        return {group.label: [plain.access, plain.post] for group in self.ordered() if group.schedule.prices != plain}
+        return {group.label: Prices() for group in self.ordered() if group.schedule.prices != Prices()}
 
-    def reprice(self, prices: dict[str, list[float]]) -> None:
+    def reprice(self, prices: dict[str, Prices]) -> None:
         """Plan some groups anew with other prices."""
         for group in self.ordered():
             if group.label in prices:
-                group.reprice(Prices(*prices[group.label]))
+                group.reprice(prices[group.label])
 
     def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
         home = queries[0].home

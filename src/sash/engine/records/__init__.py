@@ -1,1 +1,1 @@
-"""What a session remembers of its catalog: the history of changes, the tables, the checkpoint's directory."""
+"""What outlives a session: the catalog's history, the tables, what epochs did, and the checkpoint's directory."""

@@ -23,13 +23,11 @@ from urllib.parse import unquote, urlsplit
 from sash.catalog import Stream
 from sash.core.errors import CheckpointError
 from sash.engine.records.history import CatalogHistory, stream_of
+from sash.engine.records.journal import FORMAT
 from sash.storage.epochs import EpochLog
 from sash.storage.fence import Fence
 from sash.storage.files import damaged, remove, unsealed, write_facts
 from sash.storage.window_files import WindowFiles
-
-FORMAT = 6
-
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 

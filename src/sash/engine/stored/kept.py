@@ -41,6 +41,7 @@ from sash.core.events import report
 from sash.core.stopping import check_question
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.engine.overfull import too_much_stored
+from sash.engine.records.journal import SavedWindow
 from sash.engine.settings import DEFAULT_MAX_ROWS
 from sash.engine.statistics import ReadStatistics
 from sash.engine.stored.kept_indexes import KeptIndexes
@@ -417,13 +418,13 @@ class KeptWindow:
 
     # -- recovery ------------------------------------------------------------------------------------
 
-    def save(self) -> dict[str, Micros | None]:
-        return {"now": self.now, "since": self._since, "gave_up_at": self.gave_up_at, "lost": self._lost}
+    def save(self) -> SavedWindow:
+        return SavedWindow(self.now, self._since, self.gave_up_at, self._lost)
 
-    def load(self, state: dict[str, Micros | None], rows: list[pa.Table]) -> None:
+    def load(self, saved: SavedWindow, rows: list[pa.Table]) -> None:
         """As it was saved, from the rows that it had accepted by then and not let go."""
-        self.now, self._since = state["now"], state["since"]
-        self.gave_up_at, self._lost = state.get("gave_up_at"), state.get("lost") or _NEVER
+        self.now, self._since = saved.now, saved.since
+        self.gave_up_at, self._lost = saved.gave_up_at, saved.lost
         every = pa.concat_tables([self.empty(), *(rows if self.gave_up_at is None else [])])
         every = every.filter(pa.array(self._ends(every) > self._lost))
         ends = self._ends(every)

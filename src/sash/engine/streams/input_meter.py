@@ -9,8 +9,6 @@ commit it and to hand out its answers counts with the next one.
 
 from __future__ import annotations
 
-from typing import Any
-
 # Each micro-batch takes this part of the earlier ones' weight.
 _FORGOTTEN = 0.1
 
@@ -49,11 +47,11 @@ class InputMeter:
         units, measured = self._measured
         self.newest, self._after = (units, seconds), max(0.0, seconds - measured)
 
-    def save(self) -> dict[str, Any]:
-        return {"input": (self.units, self.seconds)}
+    def save(self) -> tuple[float, float]:
+        return self.units, self.seconds
 
-    def load(self, state: dict[str, Any]) -> None:
-        self.units, self.seconds = state.get("input", (0.0, 0.0))
+    def load(self, saved: tuple[float, float]) -> None:
+        self.units, self.seconds = saved
 
     def most_within(self, seconds: float) -> int | None:
         """How many units a micro-batch may have to take no longer than this, at least one; None: nothing is known."""

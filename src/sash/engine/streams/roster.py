@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.stream import Progress, StreamRuntime
@@ -84,8 +83,10 @@ class Roster:
         progress.serials = self._serials
         self._deliver(progress, delivered)
 
-    def save(self) -> dict[str, Any]:
-        return {"failed": self.failed, "ended": sorted(self._ended)}
+    @property
+    def ended(self) -> list[str]:
+        """The queries, by serial number, whose LIFETIME is over."""
+        return sorted(self._ended)
 
-    def load(self, saved: dict[str, Any]) -> None:
-        self.failed, self._ended = dict(saved["failed"]), set(saved["ended"])
+    def load(self, failed: dict[str, str], ended: Iterable[str]) -> None:
+        self.failed, self._ended = dict(failed), set(ended)

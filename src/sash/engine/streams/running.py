@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -37,11 +37,21 @@ from sash.engine.continuous.plans import StreamPlans
 from sash.engine.periodic import state
 from sash.engine.periodic.advance import repeated
 from sash.engine.periodic.cluster_tables import ClusterTables, Place
-from sash.engine.periodic.jumped import Jumped, without_jumps
+from sash.engine.periodic.jumped import without_jumps
 from sash.engine.periodic.onetime import is_cut
 from sash.engine.periodic.pace import UNHURRIED, Pace, UntilNext
 from sash.engine.periodic.pane_lookup import PaneLookup
-from sash.engine.periodic.stream import Numbered, Progress, StreamRuntime, newest_common
+from sash.engine.periodic.stream import Progress, StreamRuntime, newest_common
+from sash.engine.records.journal import (
+    STREAM,
+    BatchEntry,
+    EndEntry,
+    HeartbeatEntry,
+    Journal,
+    ReplayedSettings,
+    StreamEntry,
+    StreamSnapshot,
+)
 from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.records.tables import Tables
 from sash.engine.settings import Settings
@@ -57,8 +67,9 @@ from sash.engine.streams.roster import Deliver, Roster
 from sash.plan.nodes import Lookup
 from sash.spark.limits import units_in
 from sash.spark.shed import sampled
-from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot, present
+from sash.storage.epochs import KEEP_ALL, EpochLog
 from sash.storage.window_files import WindowFiles
+from sash.synopses.pane_rows import BatchFacts
 from sash.transactions import Isolation
 
 if TYPE_CHECKING:
@@ -91,7 +102,7 @@ class RunningStream:
         self._isolation = isolation
         # What the user wants; the runtime's are those of the epoch that it works on.
         self.settings = settings
-        self._log = log
+        self._journal = Journal(log)
         self._clock = clock
         # Live: the seconds between two micro-batches.
         self.interval: float | None = None
@@ -105,7 +116,7 @@ class RunningStream:
         self.input = InputMeter()
         # Live, where there is a `max_lag` and the source can be limited.
         self.input_limit: InputLimit | None = None
-        self.load = Load(stream.name, self.runtime.statistics, stream.shed or 1)
+        self.load = self._new_load()
         # The stored window, for one-time questions.
         self.kept: KeptWindow | None = None
         if stream.keep is not None:
@@ -120,6 +131,9 @@ class RunningStream:
         self.stopping = False
         self._broken = False
         self._batch_thread: int | None = None
+
+    def _new_load(self) -> Load:
+        return Load(self.stream.name, self.runtime.statistics, self.stream.shed or 1)
 
     def redeclare(self, stream: Stream, pipeline: SparkPipeline) -> None:
         """The same stream with other options of its source, or another IDLE AFTER, after a restart."""
@@ -178,31 +192,10 @@ class RunningStream:
 
     def recover(self) -> None:
         """Load the last snapshot and apply what came after it. Answers are remembered, not delivered again."""
-        if self._log is None:
+        if not self._journal.is_durable:
             return
-        settings, snapshot = self.settings, self._log.snapshot()
-        if snapshot is not None:
-            self._use(replace(settings, **snapshot.state["settings"]))
-            self._roster.load(snapshot.state)
-            self._roster.synchronise(snapshot.version)
-            tables = list(snapshot.tables)
-            self._passes.pending = tables.pop() if snapshot.state["pending"] else None
-            state.load(self.runtime, snapshot.state, tables)
-            if self.kept is not None:
-                self.kept.load(snapshot.state["kept"], snapshot.lasting)
-            self.input.load(snapshot.state)
-            self._epoch = snapshot.epoch
-        applied = 0
-        for entry in self._log.entries():
-            # What is stored and who is answered must be as it was then, whatever the user wants from now on.
-            self._use(replace(settings, **entry.facts["settings"]))
-            self._roster.synchronise(entry.version)
-            self.cluster.replay(entry.facts, entry.tables)
-            self._roster.fail(entry.facts.get("failed", {}))
-            self._roster.hand_over(self._replay(entry), delivered=True)
-            self._epoch = entry.epoch
-            applied += 1
-        self._use(settings)
+        snapshot, applied = self._journal.replay(STREAM, self._load_snapshot, self._repeat)
+        self._use(self.settings)
         if self.kept is not None:
             self.kept.keep_only_files()
         self.cluster.recovered()
@@ -215,21 +208,52 @@ class RunningStream:
         if self.kept is not None:
             self.kept.allow(settings.max_rows, self.runtime.latest)
 
-    def _replay(self, entry: Entry) -> Progress:
-        self._passes.pending = entry.tables.get("pending")
-        numbered = self._passes.numbered(entry.tables.get("counted"), self._passes.pending)
-        if entry.kind == "batch":
-            facts = self._passes.facts(entry.tables["batch"])
-            self.runtime.reprice(entry.facts.get("prices", {}))
-            missed, one_in = (entry.facts.get(name, least) for name, least in (("missed", 0), ("one_in", 1)))
-            jumped, pace = Jumped(*entry.facts.get("jumped", ())), repeated(entry.facts.get("services"))
-            progress = self.runtime.apply(facts, numbered, pace, missed, one_in, jumped)
-            self.input.take(*entry.facts.get("input", (0, 0.0)))
-        elif entry.kind == "heartbeat":
-            progress = self.runtime.advance(entry.facts["watermark"], numbered)
+    def _load_snapshot(self, snapshot: StreamSnapshot) -> None:
+        self._use(snapshot.settings.over(self.settings))
+        self._roster.load(snapshot.failed, snapshot.ended)
+        self._roster.synchronise(snapshot.version)
+        self._passes.pending = snapshot.pending
+        state.load(self.runtime, snapshot.runtime)
+        self.load = self._new_load()
+        if self.kept is not None and snapshot.kept is not None:
+            self.kept.load(snapshot.kept, snapshot.rows)
+        self.input.load(snapshot.input)
+        self._epoch = snapshot.epoch
+
+    def _repeat(self, entry: StreamEntry) -> None:
+        """What is stored and who is answered must be as it was then, whatever the user wants from now on."""
+        self._use(entry.settings.over(self.settings))
+        self._roster.synchronise(entry.version)
+        self.cluster.replay(entry.cluster)
+        self._roster.fail(entry.failed)
+        if isinstance(entry, BatchEntry):
+            progress = self._apply_batch(entry, self._passes.facts(entry.partials), repeated(entry.services))
+            self.input.take(*(entry.input or (0, 0.0)))
+        else:
+            progress = self._apply_time(entry)
+        self._roster.hand_over(progress, delivered=True)
+        self._epoch = entry.epoch
+
+    def _apply_batch(self, entry: BatchEntry, facts: BatchFacts, pace: Pace) -> Progress:
+        """A micro-batch, when it comes and when it is repeated; `facts` are its partials, sorted out."""
+        self.runtime.reprice(entry.prices)
+        numbered = self._passes.numbered(entry.counted, entry.pending)
+        progress = self.runtime.apply(facts, numbered, pace, entry.missed, entry.one_in, entry.jumped)
+        self._passes.pending = entry.pending
+        self._keep(entry.kept)
+        return progress
+
+    def _apply_time(self, entry: StreamEntry) -> Progress:
+        """A heartbeat, or the end."""
+        numbered = self._passes.numbered(entry.counted, entry.pending)
+        if isinstance(entry, HeartbeatEntry):
+            progress = self.runtime.advance(entry.watermark, numbered)
         else:
             progress = self.runtime.finish(numbered)
-        self._keep(entry.kind, entry.tables.get(LASTING))
+        self._passes.pending = entry.pending
+        self._keep(None)
+        if self.kept is not None and isinstance(entry, EndEntry) and self.runtime.latest is not None:
+            self.kept.finish(self.runtime.latest)
         return progress
 
     # -- queries ---------------------------------------------------------------------------------------
@@ -262,7 +286,7 @@ class RunningStream:
         began = self._clock.now()
         if self.interval is not None:
             self.load.begin(began, self.interval)
-        seen = current if self._log is None else self._log.intend(epoch, current)
+        seen = self._journal.intend(epoch, current)
         failed_before = set(self._roster.failed)
         with self._isolation.slide():
             self._use(self.settings)
@@ -284,32 +308,34 @@ class RunningStream:
         for feed in self.feeds:
             feed.take_batch(rows, self.stream, epoch, batch.rows)
         kept, dropped = self._rows_to_keep(rows, epoch, reached)
-        missed = max(missed, dropped)
         failed = self._roster.failed_since(failed_before)
         started, live = time.perf_counter(), self.interval is not None
-        prices = self.runtime.drifted_prices() if live else self.runtime.model_prices()
+        entry = BatchEntry(
+            epoch=epoch,
+            version=seen,
+            settings=ReplayedSettings.of(self.runtime.settings),
+            failed=failed,
+            counted=counted,
+            pending=pending,
+            partials=table,
+            prices=self.runtime.drifted_prices() if live else self.runtime.model_prices(),
+            missed=max(missed, dropped),
+            one_in=one_in,
+            jumped=jumped,
+            kept=kept,
+            lasts=None if self.kept is None or kept is None else self.kept.last_end(kept),
+        )
         with self._all_or_broken():
             with self._isolation.slide():
-                self.runtime.reprice(prices)
                 self.cluster.bring()
-                numbered = self._passes.numbered(counted, pending)
-                pace = self._pace(began)
-                progress = self.runtime.apply(batch, numbered, pace, missed, one_in, jumped)
-                self._passes.pending = pending
-                self._keep("batch", kept)
+                progress = self._apply_batch(entry, batch, self._pace(began))
             self.runtime.statistics.seconds_in_sash += time.perf_counter() - started
             self._epoch = epoch
-            self._roster.report_failures(failed, reported=False)
-            tables = present(batch=table, counted=counted, pending=pending, **{LASTING: kept}, **self.cluster.tables())
-            facts = {"failed": failed, "prices": prices, "services": progress.services, "missed": missed}
-            facts |= {"one_in": one_in, "jumped": [jumped.tuples, jumped.first]}
-            facts |= self.cluster.facts(progress.outcome.failed)
+            measured = None
             if self.input.is_wanted:
                 units = units_in(self.stream.source, rows, batch.rows)
-                facts["input"] = self.input.take(units, self._clock.now() - began)
-            if self.kept is not None and kept is not None:
-                facts["lasts"] = self.kept.last_end(kept)
-            self._commit(Entry("batch", epoch, seen, facts, tables), progress)
+                measured = self.input.take(units, self._clock.now() - began)
+            self._commit(replace(entry, services=progress.services, input=measured), progress)
         self.advance_feeds()
         if self.interval is not None:
             came, now = self.runtime.statistics.tuples - before, self._clock.now()
@@ -334,13 +360,10 @@ class RunningStream:
         self.runtime.statistics.seconds_in_spark += time.perf_counter() - started
         return brought
 
-    def _keep(self, kind: str, rows: pa.Table | None) -> None:
-        """The stored window follows the watermark, and ends with the stream."""
-        if self.kept is None:
-            return
-        self.kept.take(self.kept.empty() if rows is None else rows, self.runtime.watermark)
-        if kind == "end" and self.runtime.latest is not None:
-            self.kept.finish(self.runtime.latest)
+    def _keep(self, rows: pa.Table | None) -> None:
+        """The stored window follows the watermark."""
+        if self.kept is not None:
+            self.kept.take(self.kept.empty() if rows is None else rows, self.runtime.watermark)
 
     def _pace(self, began: float) -> Pace:
         """Live, there is time until the next micro-batch; and if Spark's part has used it, half as much again."""
@@ -371,7 +394,7 @@ class RunningStream:
         if self._broken:
             raise SashError(
                 f"stream '{self.stream.name}' failed in the middle of a micro-batch; connect again"
-                + (" with the checkpoint to go on" if self._log is not None else " and read it anew")
+                + (" with the checkpoint to go on" if self._journal.is_durable else " and read it anew")
             )
 
     def _read(self, seen: int, rows: DataFrame, epoch: int) -> tuple[dict[PlanRuntime, pa.Table], Passed]:
@@ -393,7 +416,7 @@ class RunningStream:
         passed = max(time for time in (watermark, self.runtime.watermark) if time is not None)
         if self._plans is not None:
             self._plans.advance(passed)
-        self._move("heartbeat", {"watermark": watermark}, passed, functools.partial(self.runtime.advance, watermark))
+        self._move(passed, functools.partial(HeartbeatEntry, watermark=watermark))
 
     def begin(self) -> None:
         """The stream is about to run: plans over several streams wait for its tuples."""
@@ -404,7 +427,7 @@ class RunningStream:
         """End of input (or IDLE AFTER): close the panes that are open."""
         if self._plans is not None:
             self._plans.finish()
-        self._move("end", {}, None, self.runtime.finish)
+        self._move(None, EndEntry)
 
     def finish_if_idle(self, tuples: int) -> bool:
         """IDLE AFTER: the end of input for now, unless more than these tuples have come while we waited."""
@@ -414,55 +437,51 @@ class RunningStream:
                 self.finish()
             return idle
 
-    def _move(
-        self,
-        kind: str,
-        facts: dict[str, Any],
-        watermark: Micros | None,
-        change: Callable[[Numbered | None], Progress],
-    ) -> None:
+    def _move(self, watermark: Micros | None, kind: Callable[..., StreamEntry]) -> None:
+        """Time goes on without tuples, to a watermark or to the end."""
         with self._lock, self._working():
             self._check_whole()
             failed_before = set(self._roster.failed)
             counted, pending = self._passes.count_pending(watermark)
-            failed = self._roster.failed_since(failed_before)
             with self._all_or_broken():
                 with self._isolation.slide():
                     self._use(self.settings)
-                    progress = change(self._passes.numbered(counted, pending))
-                    self._passes.pending = pending
-                    self._keep(kind, None)
-                self._roster.report_failures(failed, reported=False)
-                tables = present(counted=counted, pending=pending)
-                facts |= {"failed": failed, **self.cluster.facts(progress.outcome.failed)}
-                tables |= self.cluster.tables()
-                self._commit(Entry(kind, self._epoch, self._roster.version, facts, tables), progress)
-            self.advance_feeds(ended=kind == "end")
+                    entry = kind(
+                        epoch=self._epoch,
+                        version=self._roster.version,
+                        settings=ReplayedSettings.of(self.runtime.settings),
+                        failed=self._roster.failed_since(failed_before),
+                        counted=counted,
+                        pending=pending,
+                    )
+                    progress = self._apply_time(entry)
+                self._commit(entry, progress)
+            self.advance_feeds(ended=isinstance(entry, EndEntry))
 
-    def _commit(self, entry: Entry, progress: Progress) -> None:
+    def _commit(self, entry: StreamEntry, progress: Progress) -> None:
+        """Tell of what has failed and what is answered, then write the entry; `progress` is what came of it."""
+        self._roster.report_failures(entry.failed, reported=False)
+        changes = self.cluster.changes(progress.outcome.failed)
         self._roster.hand_over(progress, delivered=False)
-        if self._log is not None:
-            self._write(self._log, entry)
-        self.cluster.settle(taken_back=entry.kind == "batch")
-        if self.kept is not None:
-            self.kept.let_go(taken_back=entry.kind == "batch")
-
-    def _write(self, log: EpochLog, entry: Entry) -> None:
-        settings = self.runtime.settings
-        names = ("policy", "share_predicates", "max_groups", "max_rows", "cluster_groups")
-        chosen = {name: getattr(settings, name) for name in names}
-        entry.facts["settings"] = chosen
-        log.append(entry)
-        if log.wants_snapshot:
-            saved, tables = state.save(self.runtime)
-            facts: dict[str, Any] = {**saved, **self._roster.save()}
-            facts["settings"] = chosen
-            pending = self._passes.pending
-            facts["pending"] = pending is not None
-            facts |= self.input.save()
-            waiting = [] if pending is None else [pending]
-            if self.kept is not None:
-                facts["kept"] = self.kept.save()
-            snapshot = Snapshot(self._epoch, self._roster.version, facts, tables + waiting)
-            log.compact(snapshot, *([] if self.kept is None else [self.kept.oldest]))
+        self._journal.append(replace(entry, cluster=changes))
+        edge = KEEP_ALL if self.kept is None else self.kept.oldest
+        snapshot = self._journal.compact(self._snapshot, edge)
+        if snapshot is not None:
             report_snapshot(self.stream.name, snapshot)
+        is_batch = isinstance(entry, BatchEntry)
+        self.cluster.settle(taken_back=is_batch)
+        if self.kept is not None:
+            self.kept.let_go(taken_back=is_batch)
+
+    def _snapshot(self) -> StreamSnapshot:
+        return StreamSnapshot(
+            epoch=self._epoch,
+            version=self._roster.version,
+            settings=ReplayedSettings.of(self.runtime.settings),
+            failed=dict(self._roster.failed),
+            ended=self._roster.ended,
+            runtime=state.save(self.runtime),
+            pending=self._passes.pending,
+            input=self.input.save(),
+            kept=None if self.kept is None else self.kept.save(),
+        )
