@@ -288,7 +288,7 @@ def test_a_query_whose_life_ends_meanwhile_is_not_answered(monkeypatch: pytest.M
 def repeated(progress: Progress) -> Pace:
     assert progress.services is not None
     stored = json.loads(json.dumps(progress.services))
-    return Repeated([[Service.load(each) for each in part] for part in stored])
+    return Repeated([[Service(*each) for each in part] for part in stored])
 
 
 def told(progress: Progress) -> list[Any]:
@@ -357,7 +357,7 @@ def test_however_time_passes(level: str, queries: list[Registered], parts: list[
 
 def _again(services: list[list[Service]] | None) -> Pace:
     stored = json.loads(json.dumps(services or [[], []]))
-    return Repeated([[Service.load(each) for each in part] for part in stored])
+    return Repeated([[Service(*each) for each in part] for part in stored])
 
 
 def by_query(answers: list[Answer]) -> dict[str, list[Any]]:

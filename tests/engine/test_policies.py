@@ -128,7 +128,7 @@ def _repeated(services: list[list[Service]] | None) -> Pace:
     if services is None:
         return UNHURRIED
     stored = json.loads(json.dumps(services))
-    return Repeated([[Service.load(each) for each in part] for part in stored])
+    return Repeated([[Service(*each) for each in part] for part in stored])
 
 
 def _told(answers: list[Answer]) -> list[tuple[str, int, bool]]:

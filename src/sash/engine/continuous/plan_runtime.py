@@ -429,7 +429,7 @@ class PlanRuntime:
         if not self._journal.is_durable:
             return
         self._journal.replay(PLAN, self._load_view, self._repeat)
-        self._stand(self._readers.keys() - set(self._progress.answered))
+        self._stand(self._readers.keys() - self._told(self._progress))
         self._remove_files(None, self._progress)
         if self.failed is not None:
             for reader in self._readers.values():
@@ -438,15 +438,21 @@ class PlanRuntime:
     def _load_view(self, snapshot: PlanSnapshot) -> None:
         self._progress, rows = snapshot.progress, _read(snapshot.rows)
         self.view.add(rows, self.now)
-        self._remind(self._progress.answered, rows, Instants(None, self.now, begins=self._progress.begins))
+        self._remind(self._told(self._progress), rows, Instants(None, self.now, begins=self._progress.begins))
 
     def _repeat(self, entry: PlanEntry) -> None:
         before, after = self._progress, entry.progress
-        self._stand(set(after.answered) - set(before.answered))
+        self._stand(self._told(after) - self._told(before))
         self._progress = after
         changes = Changes.none(self.plan.schema) if entry.changes is None else _read(entry.changes)
         self.view.add(changes, self.now)
-        self._remind(after.answered, changes, self._instants(before.low, after))
+        self._remind(self._told(after), changes, self._instants(before.low, after))
+
+    def _told(self, progress: PlanProgress) -> Set[int]:
+        """The queries that were told of an epoch; where an earlier checkpoint does not say it, all of them."""
+        if progress.answered is None:
+            return set(self._readers) if progress.number else set()
+        return set(progress.answered)
 
     def _stand(self, serials: Set[int]) -> None:
         """Some queries come: they get the rows that stand."""

@@ -76,8 +76,9 @@ class SetRuntime(PlanRuntime):
         self._count_late(late, after)
         self._is_whole = False
         readers = self._present()
-        if self._give(counts, after, readers, readers.keys() - set(after.answered), delivered=False):
-            after.answered = sorted(readers)
+        told = self._told(self._progress)
+        has_answered = self._give(counts, after, readers, readers.keys() - told, delivered=False)
+        after.answered = sorted(readers if has_answered else told)
         with self._state:
             self._commit(after, Changes.none(self.plan.schema), counts)
         self._is_whole = True
@@ -168,8 +169,8 @@ class SetRuntime(PlanRuntime):
         self._sets, self._last = SetWindows(self._asked), self._asked.schema.empty_table()
 
         def apply(entry: SetEntry) -> None:
-            before, self._progress = set(self._progress.answered), entry.progress
-            answered = set(entry.progress.answered)
+            before, self._progress = self._told(self._progress), entry.progress
+            answered = self._told(entry.progress)
             told = {serial: reader for serial, reader in self._present().items() if reminds and serial in answered}
             self._give(entry.counts, entry.progress, told, answered - before, delivered=True)
 

@@ -442,7 +442,8 @@ class PlanProgress:
     # Since when the tuples of each stream are here.
     begun: dict[str, Beginning] = field(default_factory=dict)
     # The queries that were told of an epoch, by their serial numbers; of a set operation, that have had an answer.
-    answered: list[int] = field(default_factory=list)
+    # Earlier checkpoints do not say it.
+    answered: list[int] | None = None
 
     def following(self) -> PlanProgress:
         """The same, of the next epoch, to be changed."""
@@ -455,7 +456,6 @@ class PlanProgress:
             ended=list(self.ended),
             missed=dict(self.missed),
             begun=dict(self.begun),
-            answered=list(self.answered),
         )
 
     def complete_from(self, needed: Iterable[Reach]) -> Micros | None:
