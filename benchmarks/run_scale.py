@@ -39,7 +39,7 @@ from benchmarks.packet_panes import SECOND, START, pass_over
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
 from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.periodic.active import Outcome
+from sash.engine.periodic.active import AdvanceOutcome
 from sash.engine.periodic.advance import Advance
 from sash.engine.periodic.pace import UntilNext
 from sash.engine.periodic.stream import StreamRuntime
@@ -133,7 +133,9 @@ class Scheduled:
         groups, count, spent = self.runtime.ordered(), 0, 0.0
         shares, begin = SharedTime(), max(group.clock.position for group in groups)
         for now in range(begin + SECOND, begin + (1 + updates) * SECOND, SECOND):
-            advance = Advance(groups, [now] * len(groups), lambda queries, as_of, served: 0.0, Outcome(), lambda: None)
+            advance = Advance(
+                groups, [now] * len(groups), lambda queries, as_of, served: 0.0, AdvanceOutcome(), lambda: None
+            )
             spent += seconds(partial(advance.go, UntilNext(ManualClock(), 1.0), shares))
             count += len(advance.services)
         return 1e6 * spent / max(1, count)

@@ -16,10 +16,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.storage.archive.layout import Layout
+from sash.storage.archive.layout import ArchiveLayout
 
 
-def sizes_after(layout: Layout, updates: int) -> NDArray[np.int64]:
+def sizes_after(layout: ArchiveLayout, updates: int) -> NDArray[np.int64]:
     """The size of each sub-index, in units, after so many updates since slot p - 1 ended."""
     p = layout.slots
     inserted, expires = np.meshgrid(np.arange(p), np.arange(p), indexing="ij")
@@ -29,7 +29,7 @@ def sizes_after(layout: Layout, updates: int) -> NDArray[np.int64]:
     return np.bincount(layout.place(ends_inserted, ends_expires), minlength=layout.n)
 
 
-def simulated_variance(layout: Layout) -> float:
+def simulated_variance(layout: ArchiveLayout) -> float:
     """The average over the updates of one cycle."""
     every = np.array([sizes_after(layout, updates) for updates in range(layout.slots)])
     return float(((every - every.mean(axis=1, keepdims=True)) ** 2).sum(axis=1).mean())

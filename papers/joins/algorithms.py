@@ -26,7 +26,7 @@ from sash.operators.join_kernels import Int64s
 from sash.operators.multi_join.lazy import (
     FOUND,
     Booleans,
-    Joined,
+    JoinResults,
     Tuples,
     arguments,
     clean,
@@ -61,7 +61,7 @@ ALGORITHMS = MappingProxyType(
 def join(
     algorithm: str, tuples: Tuples, order: Order, patterns: Sequence[UpdatePattern],
     *, interval: int = 0, buckets: int = 1, keep: bool = True,
-) -> Joined:  # fmt: skip
+) -> JoinResults:  # fmt: skip
     """Run an algorithm over everything that arrives.
 
     `order` is the global order of the streams; `interval` is that of expiry or evaluation, whose times are its
@@ -81,7 +81,7 @@ def join(
     check(algorithm, patterns, interval)
     given = arguments(tuples, order, patterns)
     members, times, counts = _kernel_eager(*given, chosen.timestamps, interval, buckets, keep)
-    return Joined(members, *times, *counts.tolist())
+    return JoinResults(members, *times, *counts.tolist())
 
 
 def check(algorithm: str, patterns: Sequence[UpdatePattern], interval: int) -> None:

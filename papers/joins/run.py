@@ -35,7 +35,7 @@ from papers.joins.algorithms import ALGORITHMS, join
 from papers.joins.join_kernels import SIZES, compare
 from sash.core.pattern import UpdatePattern
 from sash.operators.multi_join.lazy import Tuples
-from sash.plan.join_costs import Execution, JoinInput, cost
+from sash.plan.join_costs import JoinExecution, JoinInput, cost
 
 STREAMS = (JoinInput(10, 100, 40), JoinInput(1, 100, 100), JoinInput(1, 100, 8), JoinInput(1, 100, 5))
 UNIT = int(sum(stream.rate for stream in STREAMS))
@@ -58,7 +58,7 @@ def predicted(algorithm: str, order: tuple[int, ...], interval: int, buckets: in
     """Tuples probed per unit of time."""
     kind = ALGORITHMS[algorithm]
     inputs = [JoinInput(each.rate, each.length, each.values, buckets) for each in STREAMS]
-    execution = Execution(kind.lazy, kind.lazy and kind.timestamps, interval if kind.number > 2 else 0)
+    execution = JoinExecution(kind.lazy, kind.lazy and kind.timestamps, interval if kind.number > 2 else 0)
     return float(cost(order, inputs, execution))
 
 

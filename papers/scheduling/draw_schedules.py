@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sash.scheduling import Execution, LocalScheduler, joint_cost, latencies, policy, simulate, throughput
-from sash.scheduling.simulate import Run
+from sash.scheduling import LocalScheduler, ScheduledTask, joint_cost, latencies, policy, simulate, throughput
+from sash.scheduling.simulate import SimulatedRun
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 MINUTE = 60
@@ -34,12 +34,12 @@ SLOW = 7.5
 LONG = 3_000 * MINUTE
 
 
-def comparisons(execution: Execution) -> int:
+def comparisons(execution: ScheduledTask) -> int:
     """One scan answers all windows: as many comparisons as the longest takes (8.4.4)."""
     return joint_cost((QUERIES[query][0] for query in execution.members), s=1)
 
 
-def runs_of(name: str, seconds_per_comparison: float, until: int) -> list[Run]:
+def runs_of(name: str, seconds_per_comparison: float, until: int) -> list[SimulatedRun]:
     scheduler = LocalScheduler(policy(name))
     for query, (window, slide) in QUERIES.items():
         scheduler.add(query, "max", slide * MINUTE, now=0, access=window - 1)
@@ -107,7 +107,7 @@ def draw(names: tuple[str, ...], seconds_per_comparison: float, path: Path, minu
         figure.savefig(path, metadata={"Date": None})
 
 
-def draw_run(axis: Any, run: Run, *, calm: bool) -> None:
+def draw_run(axis: Any, run: SimulatedRun, *, calm: bool) -> None:
     """One execution: a mark for each sub-group in it, and a line between those that share a scan."""
     rows = [list(ROWS).index(due.task.key.slide // MINUTE) for due in run.execution.tasks]
     start, took = run.start / MINUTE, (run.end - run.start) / MINUTE

@@ -18,7 +18,7 @@ from papers import OUT
 from papers.update_patterns.run import QUERIES, STRATEGIES, statistics
 from sash.core.time import SECOND
 from sash.plan.continuous import windows
-from sash.plan.costs import Work, work
+from sash.plan.costs import PlanWork, work
 
 ROUNDS = 100_000
 Floats = NDArray[np.float64]
@@ -53,7 +53,7 @@ def main() -> None:
     done = np.array([amounts(cell, measured["epoch"]) for cell in cells])
     micros = np.array([1_000 * cell["ms_per_1000"] for cell in cells])
     prices = fit(done / micros[:, None])
-    print("PRICES =", Work(*(float(f"{price:.2g}") for price in prices)))
+    print("PRICES =", PlanWork(*(float(f"{price:.2g}") for price in prices)))
     for cell, expected in zip(cells, done @ prices / 1_000, strict=True):
         print(f"{cell['query']} {cell['window']:>7} {cell['strategy']:>7}: {cell['ms_per_1000']:8.2f} {expected:8.2f}")
 

@@ -26,7 +26,7 @@ from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.joint import JointAnswers
 from sash.engine.periodic.pace import Pace
 from sash.engine.periodic.stream import Progress, StreamRuntime
-from sash.engine.records.journal import Service
+from sash.engine.records.journal import GroupService
 from sash.engine.settings import Settings
 from sash.transactions import isolation
 from tests.engine.test_policies import Hurry, fed, times
@@ -288,7 +288,7 @@ def test_a_query_whose_life_ends_meanwhile_is_not_answered(monkeypatch: pytest.M
 def repeated(progress: Progress) -> Pace:
     assert progress.services is not None
     stored = json.loads(json.dumps(progress.services))
-    return Repeated([[Service(*each) for each in part] for part in stored])
+    return Repeated([[GroupService(*each) for each in part] for part in stored])
 
 
 def told(progress: Progress) -> list[Any]:
@@ -355,9 +355,9 @@ def test_however_time_passes(level: str, queries: list[Registered], parts: list[
     assert schedules(again) == schedules(feed)
 
 
-def _again(services: list[list[Service]] | None) -> Pace:
+def _again(services: list[list[GroupService]] | None) -> Pace:
     stored = json.loads(json.dumps(services or [[], []]))
-    return Repeated([[Service(*each) for each in part] for part in stored])
+    return Repeated([[GroupService(*each) for each in part] for part in stored])
 
 
 def by_query(answers: list[Answer]) -> dict[str, list[Any]]:

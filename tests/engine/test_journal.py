@@ -19,12 +19,13 @@ from sash.engine.records.journal import (
     ClusterChanges,
     EndEntry,
     Family,
+    GroupMember,
+    GroupService,
     HeartbeatEntry,
     JoinEntry,
     JoinSnapshot,
     Journal,
     Jumped,
-    Member,
     PlanEntry,
     PlanProgress,
     PlanSnapshot,
@@ -34,7 +35,6 @@ from sash.engine.records.journal import (
     SavedQuery,
     SavedRuntime,
     SavedWindow,
-    Service,
     SetEntry,
     SetSnapshot,
     StreamSnapshot,
@@ -62,7 +62,7 @@ BATCH = BatchEntry(
     missed=6,
     one_in=2,
     jumped=Jumped(7, 8),
-    services=[[Service(0, 9, early=True)], [Service(1, 10, step="slide", number=2)]],
+    services=[[GroupService(0, 9, early=True)], [GroupService(1, 10, step="slide", number=2)]],
     kept=table(6),
     lasts=11,
     input=(12, 0.5),
@@ -80,7 +80,7 @@ PROGRESS = PlanProgress(
     5, 2, {"s": 1}, {"s": 4}, {"s": 6}, ["t"], {"0": {"files": ["a"]}}, 3, {"s": 3}, None, {"s": Beginning(1, None)}
 )
 FAILED = PlanProgress(failed="why")
-MEMBER = Member(7, "q", "SELECT", 3)
+MEMBER = GroupMember(7, "q", "SELECT", 3)
 JOINED = SavedJoinGroup(None, 0, {"7": (True, False, None)}, {"repaid": 1}, [3], {}, [0], [table(1), table(2)])
 FAMILIES: dict[str, tuple[Family[Any, Any], Any, list[Any]]] = {
     "stream": (STREAM, SNAPSHOT, [BATCH, PLAIN, HeartbeatEntry(**ALL, watermark=9), EndEntry(**ALL, pending=table(1))]),

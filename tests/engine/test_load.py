@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.engine.statistics import StreamStatistics
-from sash.engine.streams.load import IN_A_ROW, REST_SECONDS, Load
+from sash.engine.streams.load import IN_A_ROW, REST_SECONDS, LiveLoad
 
 
 def by_definition(times: list[float], interval: float) -> list[bool]:
@@ -26,7 +26,7 @@ def by_definition(times: list[float], interval: float) -> list[bool]:
 @given(times=st.lists(st.sampled_from([0.5, 1.0, 1.5]), max_size=40))
 def test_several_in_a_row_make_a_judgement(times: list[float]) -> None:
     statistics = StreamStatistics()
-    load, found = Load("s", statistics), []
+    load, found = LiveLoad("s", statistics), []
     for epoch, seconds in enumerate(times):
         load.take(epoch, seconds, 1.0)
         found.append(load.is_over)
@@ -35,14 +35,14 @@ def test_several_in_a_row_make_a_judgement(times: list[float]) -> None:
 
 
 def test_without_an_interval_nothing_is_too_long() -> None:
-    load = Load("s", StreamStatistics())
+    load = LiveLoad("s", StreamStatistics())
     for epoch in range(10):
         load.take(epoch, 100.0, 0.0)
     assert not load.is_over
 
 
 def test_the_log_says_when_overload_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
-    load = Load("s", StreamStatistics())
+    load = LiveLoad("s", StreamStatistics())
     with caplog.at_level(logging.INFO, "sash"):
         for epoch, seconds in enumerate([2.0] * 6 + [0.5] * 4):
             load.take(epoch, seconds, 1.0)
@@ -53,7 +53,7 @@ def test_the_log_says_when_overload_begins_and_ends(caplog: pytest.LogCaptureFix
 
 @given(interval=st.sampled_from([0.1, 2.0, 60.0]), rest=st.floats(0, 300), slow=st.integers(0, 5))
 def test_a_rest_ends_overload(interval: float, rest: float, slow: int) -> None:
-    load, now = Load("s", StreamStatistics(), one_in=10), 0.0
+    load, now = LiveLoad("s", StreamStatistics(), one_in=10), 0.0
     for epoch in range(slow):
         load.begin(now, interval)
         now += 2 * interval
@@ -70,7 +70,7 @@ def test_a_rest_ends_overload(interval: float, rest: float, slow: int) -> None:
 
 def test_shedding_ends_when_all_tuples_would_be_in_time() -> None:
     """However long a micro-batch takes that has hardly any tuples: what counts is what all of them would cost."""
-    load = Load("s", StreamStatistics(), one_in=10)
+    load = LiveLoad("s", StreamStatistics(), one_in=10)
     slow, shed, calm = (2.0, 1_000), (0.5, 1_000), (0.4, 400)
     batches = [*[(*slow, 1)] * 3, *[(*shed, 10)] * 4, *[(*calm, 10)] * 3, (0.8, 400, 1)]
     for epoch, (seconds, tuples, one_in) in enumerate(batches):

@@ -19,7 +19,7 @@ from sash.core.changes import Changes
 from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.engine.continuous.join_group import JoinGroup
-from sash.engine.continuous.view import View
+from sash.engine.continuous.view import ChangeView
 from sash.engine.stored.kept import KeptWindow
 from tests.engine.test_join_group import begins, epochs, query_of
 from tests.engine.test_session import create, write
@@ -146,7 +146,7 @@ def test_a_question_that_is_overtaken_is_refused() -> None:
 def test_how_many_rows_an_answer_would_have(rows: list[tuple[int, int, bool]], now: int) -> None:
     """As many as it has then."""
     schema = pa.schema([("k", pa.int64())])
-    view = View(schema)
+    view = ChangeView(schema)
     for at, (key, exp, again) in enumerate(rows):
         signs = np.array([1, -1] if again else [1], dtype=np.int8)
         n = len(signs)
@@ -155,7 +155,7 @@ def test_how_many_rows_an_answer_would_have(rows: list[tuple[int, int, bool]], n
         expected = view.size_with(more, 20 + now)
         view.add(more, at)
         assert view.count(at) == len(view.rows(at)) >= expected
-        copied = View(schema)
+        copied = ChangeView(schema)
         copied.add(view.rows(at), at)
         assert len(copied.rows(20 + now)) == expected
 

@@ -18,7 +18,7 @@ from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.core.window import TimeWindow
 from sash.engine.continuous.beginnings import Seen
-from sash.engine.continuous.plan_runtime import Batch, Instants, PlanRuntime, no_tables
+from sash.engine.continuous.plan_runtime import Batch, EpochInstants, PlanRuntime, no_tables
 from sash.plan.continuous import Join
 from sash.spark.buckets import BucketedPlan
 from sash.state import files
@@ -48,7 +48,7 @@ class Reader:
     def __init__(self, told: Told) -> None:
         self._told = told
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Any]:
+    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Any]:
         if not delivered and len(changes):
             rows = changes.to_table().to_pylist()
             assert self._told.setdefault((instants.low, instants.now), rows) == rows

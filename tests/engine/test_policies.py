@@ -16,7 +16,7 @@ from sash.engine.answers.answer import Answer
 from sash.engine.periodic import state
 from sash.engine.periodic.advance import Repeated
 from sash.engine.periodic.pace import UNHURRIED, Pace
-from sash.engine.records.journal import Service
+from sash.engine.records.journal import GroupService
 from sash.engine.settings import Settings
 from sash.scheduling import POLICIES
 from tests.support.checks import check_answers
@@ -124,11 +124,11 @@ def test_hurried(policy: str, queries: list[Registered], parts: list[pa.Table], 
     assert _schedules(again) == _schedules(feed)
 
 
-def _repeated(services: list[list[Service]] | None) -> Pace:
+def _repeated(services: list[list[GroupService]] | None) -> Pace:
     if services is None:
         return UNHURRIED
     stored = json.loads(json.dumps(services))
-    return Repeated([[Service(*each) for each in part] for part in stored])
+    return Repeated([[GroupService(*each) for each in part] for part in stored])
 
 
 def _told(answers: list[Answer]) -> list[tuple[str, int, bool]]:

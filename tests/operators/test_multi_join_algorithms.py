@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from papers.joins.algorithms import ALGORITHMS, join
 from sash.core.errors import SashError
 from sash.core.pattern import UpdatePattern
-from sash.operators.multi_join.lazy import Joined, Tuples
+from sash.operators.multi_join.lazy import JoinResults, Tuples
 from sash.plan.join_costs import lost_share
 from tests.support.multi_joins import Plain, arriving, definition, results_of, view
 
@@ -44,7 +44,7 @@ class Case:
         self.buckets = data.draw(st.integers(1, 4), label="buckets")
         self.patterns = [PATTERNS[kind] for kind, _ in self.windows]
 
-    def run(self, algorithm: str, buckets: int | None = None) -> Joined:
+    def run(self, algorithm: str, buckets: int | None = None) -> JoinResults:
         return join(
             algorithm, self.tuples, self.order, self.patterns, interval=self.interval, buckets=buckets or self.buckets
         )

@@ -14,7 +14,7 @@ from sash.core.time import SECOND
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.choice import choose
 from sash.plan.continuous import Distinct, Filter, GroupBy, Join, Map, Negation, Node, edges
-from sash.plan.costs import PRICES, Work, cost, work
+from sash.plan.costs import PRICES, PlanWork, cost, work
 from sash.plan.estimates import Statistics, condition_on, origin, values_of
 from sash.plan.expressions import Field
 from sash.plan.outputs import ISTREAM, Deltas
@@ -129,4 +129,4 @@ def test_a_condition_that_spark_evaluates_is_known_by_stream_and_text() -> None:
 
 
 def test_work_adds_up() -> None:
-    assert Work(tuples=1, chunks=2) + Work(chunks=3, kept=4) == Work(tuples=1, chunks=5, kept=4)
+    assert PlanWork(tuples=1, chunks=2) + PlanWork(chunks=3, kept=4) == PlanWork(tuples=1, chunks=5, kept=4)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.plan.join_costs import Execution, JoinInput, cost, costs, join_size, lost_share
+from sash.plan.join_costs import JoinExecution, JoinInput, cost, costs, join_size, lost_share
 from sash.plan.join_order import MOST_FAST, augmented, by_selectivity, fast_inputs, moved_up, probing_order
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "joins.json"
@@ -130,8 +130,8 @@ def test_the_size_of_a_join_does_not_depend_on_the_order(inputs: list[JoinInput]
 def test_algorithms_compare_as_they_should(inputs: list[JoinInput], interval: int) -> None:
     """Hash tables and shared probes make it cheaper, expired tuples and restore dearer."""
     order = tuple(range(len(inputs)))
-    eager, kept = cost(order, inputs), cost(order, inputs, Execution(interval=interval))
-    lazy, restored = (cost(order, inputs, Execution(True, restore, interval)) for restore in (False, True))
+    eager, kept = cost(order, inputs), cost(order, inputs, JoinExecution(interval=interval))
+    lazy, restored = (cost(order, inputs, JoinExecution(True, restore, interval)) for restore in (False, True))
     assert eager <= kept and lazy <= restored
     assert float(lazy) <= float(eager) * (1 + 1e-9)
     hashed = [JoinInput(each.rate, each.length, each.values, 20) for each in inputs]

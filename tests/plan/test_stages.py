@@ -26,7 +26,7 @@ from sash.plan.continuous import (
 )
 from sash.plan.expressions import Call, Field, Literal, RowExpression
 from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow
-from sash.plan.partitioning import Kept, ways
+from sash.plan.partitioning import Placement, ways
 from sash.plan.stages import StagePlan, Target, stages
 from tests.plan.test_update_patterns import two, with_table
 from tests.support.plans import less, plans
@@ -173,5 +173,5 @@ def test_every_operator_has_what_it_compares_in_one_bucket(plan: Node) -> None:
 
 def _by(target: Target) -> set[object]:
     if isinstance(target, str):
-        return {target, Kept.SOMEHOW}
-    return {Kept.TOGETHER} if target is None else {target}
+        return {target, Placement.SOMEHOW}
+    return {Placement.TOGETHER} if target is None else {target}

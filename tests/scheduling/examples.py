@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sash.core.time import Micros
-from sash.scheduling import Execution, LocalScheduler, Policy, SubGroupCost, joint_cost, policy
+from sash.scheduling import LocalScheduler, Policy, ScheduledTask, SubGroupCost, joint_cost, policy
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "scheduling.json"
 EXAMPLES: dict[str, Any] = {each["id"]: each for each in json.loads(GOLDEN.read_text())["examples"]}
@@ -66,7 +66,7 @@ def with_d_values(chosen: Policy, d: Mapping[str, int], groups: Mapping[str, str
     return scheduler, now
 
 
-def drain(scheduler: LocalScheduler, now: Micros) -> Iterator[Execution]:
+def drain(scheduler: LocalScheduler, now: Micros) -> Iterator[ScheduledTask]:
     """Everything that is due at this update, as the engine runs it."""
     while (execution := scheduler.decide(now)) is not None:
         yield execution
@@ -84,7 +84,7 @@ def members(scheduler: LocalScheduler, now: int) -> list[tuple[int, tuple[str, .
     return [(each.as_of, each.members) for each in drain(scheduler, now)]
 
 
-def due(scheduler: LocalScheduler, now: int) -> Execution:
+def due(scheduler: LocalScheduler, now: int) -> ScheduledTask:
     execution = scheduler.decide(now)
     assert execution is not None
     return execution

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sash.scheduling import Execution, LocalScheduler, Policy, joint_cost, latencies, policy, simulate
+from sash.scheduling import LocalScheduler, Policy, ScheduledTask, joint_cost, latencies, policy, simulate
 from sash.scheduling.cost import SubGroupCost, cost_per_time, intervals_scanned, separate_cost
-from sash.scheduling.simulate import Run
+from sash.scheduling.simulate import SimulatedRun
 from sash.sharing.choose import lookup_cost
 from tests.scheduling.examples import (
     ALGORITHMS,
@@ -29,15 +29,15 @@ from tests.scheduling.examples import (
 from tests.scheduling.partitions import partitions
 
 
-def sub_group_names(execution: Execution) -> list[str]:
+def sub_group_names(execution: ScheduledTask) -> list[str]:
     return [SUBGROUP_NAMES[due.task.key.slide] for due in execution.tasks]
 
 
-def cost(execution: Execution) -> int:
+def cost(execution: ScheduledTask) -> int:
     return joint_cost((WINDOWS[query] for query in execution.members), s=1)
 
 
-def run_seven(chosen: Policy, horizon: tuple[int, int]) -> list[tuple[int, Execution]]:
+def run_seven(chosen: Policy, horizon: tuple[int, int]) -> list[tuple[int, ScheduledTask]]:
     scheduler = seven_queries(chosen)
     return [(now, each) for now in range(horizon[0], horizon[1] + 1) for each in drain(scheduler, now)]
 
@@ -216,7 +216,7 @@ def test_latency_counts_the_updates_beyond_the_slide(given: Any, want: Any) -> N
             now += gap
             execution = scheduler.decide(now, gated=False)
             assert execution is not None
-            runs.append(Run(now, now, "", execution))
+            runs.append(SimulatedRun(now, now, "", execution))
             scheduler.done(execution)
         found = latencies(runs, {"q": slide}, s=1)["q"]
         assert found == [run.execution.tasks[0].latency(s=1) for run in runs[1:]]
@@ -260,7 +260,7 @@ def test_trace(given: Any, want: Any, trace: str) -> None:
     for name, task in tasks.items():
         scheduler.add(name, str(task["group"]), task["period_n"] * s, now=0)
 
-    def longest(_: str, execution: Execution) -> int:
+    def longest(_: str, execution: ScheduledTask) -> int:
         return max(int(tasks[query]["execution_time"]) for query in execution.members)
 
     runs = simulate({"": scheduler}, longest, s=s, until=48, gated=gated)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from sash.scheduling import POLICY_NAMES, Execution, LocalScheduler, policy, simulate
+from sash.scheduling import POLICY_NAMES, LocalScheduler, ScheduledTask, policy, simulate
 from tests.scheduling.examples import drain
 from tests.scheduling.workloads import GROUP_NAMES, ORDINARY, PRICES, QUERY, WORKLOADS, Query, fill
 from tests.support.examples import examples
@@ -127,7 +127,7 @@ def test_in_overload_nobody_starves(name: str, workload: list[Query], costs: lis
     for query, cost in zip(workload, costs, strict=False):
         dearest[query.group, query.slide] = max(cost, dearest.get((query.group, query.slide), 0))
 
-    def longest(_: str, execution: Execution) -> int:
+    def longest(_: str, execution: ScheduledTask) -> int:
         return max(dearest[due.task.group, due.task.key.slide] for due in execution.tasks)
 
     until, bound = 600, sum(dearest.values()) + max(dearest.values())
@@ -150,7 +150,7 @@ def test_nobody_starves_beside_an_exactly_query_that_cannot_keep_up(
     scheduler.add("hog", "hog", 1, exactly=True, now=0)
     cost = {f"q{number}": price for number, price in zip(range(len(workload)), costs, strict=False)} | {"hog": hog}
 
-    def longest(_: str, execution: Execution) -> int:
+    def longest(_: str, execution: ScheduledTask) -> int:
         return max(cost[query] for query in execution.members)
 
     runs = simulate({"": scheduler}, longest, s=1, until=600)
@@ -166,7 +166,7 @@ def test_nobody_starves_beside_an_exactly_query_that_cannot_keep_up(
 def test_after_overload_everybody_is_on_time_again(name: str, workload: list[Query], overload: int) -> None:
     s, end = 1_000, 20_000
 
-    def cost(_: str, execution: Execution) -> int:
+    def cost(_: str, execution: ScheduledTask) -> int:
         return overload * 100 if execution.tasks[0].now < end else 1
 
     scheduler = LocalScheduler(policy(name))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from sash.scheduling import Execution, LocalScheduler, Run, SharedTime, latencies, policy, simulate, throughput
+from sash.scheduling import (
+    LocalScheduler,
+    ScheduledTask,
+    SharedTime,
+    SimulatedRun,
+    latencies,
+    policy,
+    simulate,
+    throughput,
+)
 
 
 def scheduler_of(**slides: int) -> LocalScheduler:
@@ -14,7 +23,7 @@ def scheduler_of(**slides: int) -> LocalScheduler:
     return scheduler
 
 
-def story(runs: list[Run]) -> list[tuple[int, int, int, str]]:
+def story(runs: list[SimulatedRun]) -> list[tuple[int, int, int, str]]:
     return [(run.start, run.execution.as_of, run.end, " ".join(run.execution.members)) for run in runs]
 
 
@@ -52,7 +61,7 @@ def test_idle_time_is_used_when_nothing_gates_it() -> None:
 
 
 def test_throughput_and_latency() -> None:
-    def cost(name: str, execution: Execution) -> int:
+    def cost(name: str, execution: ScheduledTask) -> int:
         return 5
 
     runs = simulate({"": scheduler_of(a=4, b=6)}, cost, s=2, until=20)

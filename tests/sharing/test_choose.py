@@ -19,7 +19,7 @@ from sash.core.time import SECOND, to_micros
 from sash.core.window import FOREVER
 from sash.engine.answers.answer import Answer
 from sash.sharing import choose as module
-from sash.sharing.choose import Choice, Load, check_synopsis, choose
+from sash.sharing.choose import Load, SynopsisChoice, check_synopsis, choose
 from sash.sharing.prices import access_cost
 from sash.synopses import basic_interval
 from sash.synopses.readings import Reading
@@ -259,7 +259,7 @@ class Workload:
         self.checked += 1
 
     @property
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[SynopsisChoice]:
         return [group.choices.choice for group in self.feed.runtime.ordered()]
 
     @property

@@ -19,8 +19,8 @@ from sash.operators.share import Share
 from sash.plan.continuous import Filter, Join, Node, windows
 from sash.plan.outputs import Outliving, Sampled, Stamped
 from sash.plan.stages import stages
-from sash.spark.leaves import Layout
-from sash.spark.steps import BUCKET, Epoch, Job, manifests_of
+from sash.spark.leaves import LeafLayout
+from sash.spark.steps import BUCKET, Job, PlanEpoch, manifests_of
 from sash.state import files
 from sash.state.files import Manifest
 from tests.operators.test_plans_oracle import END
@@ -47,8 +47,8 @@ def arrived(inputs: Inputs, low: int, high: int) -> pa.Table:
     return pa.table({**columns, "_arrival": pa.array(number), BUCKET: pa.array(number * 0, pa.int32())})
 
 
-def job_of(plan: Node, directory: str, epoch: Epoch, manifests: dict[int, Manifest], of: int) -> Job:
-    layout = Layout.of([each.schema.types for each in windows(plan)])
+def job_of(plan: Node, directory: str, epoch: PlanEpoch, manifests: dict[int, Manifest], of: int) -> Job:
+    layout = LeafLayout.of([each.schema.types for each in windows(plan)])
     return Job(plan, stages(plan), (1,), layout, directory, epoch, manifests, {}, False, "upa", None, {0: of})
 
 
@@ -64,7 +64,7 @@ def test_whoever_has_added_what_is_stored(name: str, data: st.DataObject) -> Non
             of = data.draw(st.integers(1, 4), label="shares")
             if data.draw(st.booleans(), label="another process"):
                 files.forget(Path(directory))
-            job = job_of(plan, directory, Epoch(number, low, high, (0, 0)), manifests, of)
+            job = job_of(plan, directory, PlanEpoch(number, low, high, (0, 0)), manifests, of)
             assert [share.of for _, share in job.tasks(0)] == [of] * of
             reports = []
             for bucket, share in reversed(job.tasks(0)):
@@ -84,7 +84,7 @@ def test_a_lost_task_of_another_attempt_writes_over_nothing() -> None:
     with tempfile.TemporaryDirectory() as directory:
         written: dict[int, set[str]] = {}
         for of in (1, 2, 3):
-            job = job_of(plan, directory, Epoch(0, 0, 4, (0, 0)), {}, of)
+            job = job_of(plan, directory, PlanEpoch(0, 0, 4, (0, 0)), {}, of)
             steps = [job.step(job.stage(0), 0, *_task(of, n, job, inputs)) for n in range(of)]
             written[of] = files.files_of(manifests_of([report for _, report in steps])[0])
         files.forget(Path(directory))

@@ -17,8 +17,8 @@ from sash.plan.continuous import Aggregated, BaseWindow, Column, GroupBy, Join
 from sash.plan.expressions import RowExpression
 from sash.plan.stages import stages
 from sash.spark.exchange import Wire
-from sash.spark.leaves import Layout
-from sash.spark.steps import BUCKET, Epoch, Job
+from sash.spark.leaves import LeafLayout
+from sash.spark.steps import BUCKET, Job, PlanEpoch
 
 TYPES = {"k": pa.int64(), "g": pa.string(), "d": pa.decimal128(20, 2), "at": pa.timestamp("us", "UTC"), "n": pa.int64()}
 
@@ -35,7 +35,7 @@ PLAN = GroupBy(
 )
 STAGES = stages(PLAN)
 COLUMN = STAGES[-1].lower["0"]
-JOB = Job(PLAN, STAGES, (3, 2), Layout((), ()), "", Epoch(1, 0, 9, (0, 0)), {}, {}, False, "nt", None)
+JOB = Job(PLAN, STAGES, (3, 2), LeafLayout((), ()), "", PlanEpoch(1, 0, 9, (0, 0)), {}, {}, False, "nt", None)
 
 values = {
     "k": st.integers(0, 3),

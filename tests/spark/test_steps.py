@@ -13,8 +13,8 @@ from sash.operators.hashing import buckets_of
 from sash.plan.continuous import Join, windows
 from sash.plan.fuse_joins import fuse_joins
 from sash.plan.stages import EVERYWHERE, stages
-from sash.spark.leaves import Layout
-from sash.spark.steps import BUCKET, Epoch, Job
+from sash.spark.leaves import LeafLayout
+from sash.spark.steps import BUCKET, Job, PlanEpoch
 from sash.state import files
 from tests.support.plans import INT, window
 
@@ -35,10 +35,10 @@ def test_copied_tuples_are_late_once_and_stored_everywhere(buckets: int, tmp_pat
         targets = [ALL if leaf in copied else target for (leaf, *_), target in zip(rows, targets, strict=True)]
     columns = {"_leaf": leaves, "_t": ts, "_arrival": pa.array(range(len(rows)), INT), BUCKET: pa.array(targets, INT)}
     table = pa.table({**columns, "s0": values, "s1": values})
-    layout = Layout.of([each.schema.types for each in windows(CHAIN)])
+    layout = LeafLayout.of([each.schema.types for each in windows(CHAIN)])
     job = Job(
         CHAIN, (stage,), numbers_of_buckets((stage,), buckets), layout, str(tmp_path),
-        Epoch(1, 10, 20, (10, 10, 10)), {}, {}, False, "upa", None,
+        PlanEpoch(1, 10, 20, (10, 10, 10)), {}, {}, False, "upa", None,
     )  # fmt: skip
     changes, reports = job.run(table)
     assert sorted(changes.rows["S.a"].to_pylist()) == [0, 1] and changes.ts.tolist() == [12, 14]

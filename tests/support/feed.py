@@ -10,7 +10,7 @@ from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery, compile_query
 from sash.engine.periodic.pace import UNHURRIED, Pace
 from sash.engine.periodic.stream import Numbered, StreamRuntime
-from sash.engine.records.journal import Service
+from sash.engine.records.journal import GroupService
 from sash.engine.settings import Settings
 from tests.support.duck_pass import aggregate
 from tests.support.shelf import bring, move
@@ -33,7 +33,7 @@ class Feed:
         self.declared = declared
         self.runtime = StreamRuntime(declared, settings, level=level)
         # How each micro-batch went: None where it was not hurried.
-        self.services: list[list[list[Service]] | None] = []
+        self.services: list[list[list[GroupService]] | None] = []
         self._pending: pa.Table | None = None
 
     def push(self, part: pa.Table, pace: Pace = UNHURRIED) -> list[Answer]:

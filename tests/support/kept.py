@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from sash.catalog import Stream
 from sash.core.time import Micros
-from sash.engine.stored.kept import KeptWindow, Stored
+from sash.engine.stored.kept import KeptWindow, StoredRows
 from sash.engine.stored.sub_windows import TIME
 from sash.storage.window_files import WindowFiles
 from sash.transactions import Recorder
@@ -53,13 +53,13 @@ class InMemory:
     def _lasting(self, everything: bool) -> list[pa.Table]:
         return [rows for rows in self.accepted if everything or self.kept.last_end(rows) > self.kept.oldest]
 
-    def look(self, reach: int | None) -> tuple[Stored, list[tuple[int, int]]] | None:
+    def look(self, reach: int | None) -> tuple[StoredRows, list[tuple[int, int]]] | None:
         """What is stored, and its rows, the oldest first."""
         with self.kept.reading():
             stored = self.kept.read(reach, self.wanted)
             return None if stored is None else (stored, self.rows(stored, reach))
 
-    def rows(self, stored: Stored, reach: int | None) -> list[tuple[int, int]]:
+    def rows(self, stored: StoredRows, reach: int | None) -> list[tuple[int, int]]:
         return list(zip(stored.rows[TIME].to_pylist(), stored.rows["v"].to_pylist(), strict=True))
 
 
@@ -102,7 +102,7 @@ class InFiles(InMemory):
         again.keep_only_files()
         self.kept = again
 
-    def rows(self, stored: Stored, reach: int | None) -> list[tuple[int, int]]:
+    def rows(self, stored: StoredRows, reach: int | None) -> list[tuple[int, int]]:
         """Spark would sort and filter."""
         names = stored.rows["file"].to_pylist()
         parts = [pq.read_table(self.files.path(name), partitioning=None) for name in names]

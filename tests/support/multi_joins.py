@@ -10,7 +10,7 @@ import numpy as np
 
 from papers.joins.algorithms import ALGORITHMS
 from sash.core.changes import NEVER
-from sash.operators.multi_join.lazy import Joined, Tuples
+from sash.operators.multi_join.lazy import JoinResults, Tuples
 
 # ("time", length), ("rows", number), or ("lifetimes", those of the tuples in turn, over and over)
 Window = tuple[str, int | Sequence[int]]
@@ -113,7 +113,7 @@ class Plain:
                     yield (place, *rest)
 
 
-def results_of(found: Joined) -> list[Result]:
+def results_of(found: JoinResults) -> list[Result]:
     columns = (found.reported, found.ts, found.exp, found.sign)
     return list(zip(map(tuple, found.members.tolist()), *(column.tolist() for column in columns), strict=True))
 

@@ -18,7 +18,7 @@ from sash.plan.periodic import PeriodicAggregate
 from sash.synopses.answers import Finisher
 from sash.synopses.basic_interval import BasicIntervalSynopsis
 from sash.synopses.partials import Partial
-from sash.synopses.readers import Groups
+from sash.synopses.readers import PredicateGroups
 from tests.support.examples import examples
 from tests.synopses.raw import G, K, N, P, S, Tuple, answer, filled, lift_rows, query, row
 
@@ -100,7 +100,7 @@ def test_queries_of_one_view_share_their_groups() -> None:
     synopsis.absorb(lift_rows(DATA, 1, [K], list(synopsis.since)))
     synopsis.close(10)
     (view,) = synopsis.scan({WINDOW: list(synopsis.since)}, 10)
-    found: dict[Partial, Groups] = {}
+    found: dict[Partial, PredicateGroups] = {}
     Finisher(first).answer(view, found)
     assert list(found) == [Partial("rows")]
     kept = found[Partial("rows")]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from sash.transactions.reading import Reading, SubWindow, Version
+from sash.transactions.reading import SlotReading, SlotSubWindow, Version
 
 
-def sub_window(number: int, revision: int = 0) -> SubWindow:
-    return SubWindow(Version(number, revision), f"s{number}")
+def sub_window(number: int, revision: int = 0) -> SlotSubWindow:
+    return SlotSubWindow(Version(number, revision), f"s{number}")
 
 
 def test_what_happens_after_a_step_belongs_to_the_next_one() -> None:
     """The reader works on a step without a lock, while writers go on."""
-    reading = Reading("Q1", [sub_window(number) for number in range(3)], lambda number: number, undoes=True)
+    reading = SlotReading("Q1", [sub_window(number) for number in range(3)], lambda number: number, undoes=True)
     first = reading.take(sub_window(reading.next_number()))
     assert reading.inserted(sub_window(0, 1), "part") and reading.slid(3)
     assert first == ([], [(0, "s0")], False)
@@ -25,7 +25,7 @@ def test_what_happens_after_a_step_belongs_to_the_next_one() -> None:
 
 
 def test_a_conflict_without_undo_is_an_abort() -> None:
-    reading = Reading("Q1", [sub_window(number) for number in range(2)], lambda number: number, undoes=False)
+    reading = SlotReading("Q1", [sub_window(number) for number in range(2)], lambda number: number, undoes=False)
     reading.take(sub_window(reading.next_number()))
     assert not reading.revised(1) and not reading.is_aborted
     assert reading.revised(0) and reading.is_aborted

@@ -15,7 +15,7 @@ import pytest
 from sash.transactions.checker import classify
 from sash.transactions.history import History, is_slide
 from sash.transactions.recorder import Recorder
-from sash.transactions.window import LEVELS, RESTARTS, Answer, SharedWindow
+from sash.transactions.window import LEVELS, RESTARTS, SharedWindow, WindowRead
 from tests.support.threads import PATIENCE, join, start
 
 SLOTS, SLIDES, READERS = 8, 10_000, 8
@@ -44,9 +44,9 @@ def write(window: SharedWindow[Content], slides: int, may_read: threading.Semaph
 
 def read(
     window: SharedWindow[Content], reader: int, may_read: threading.Semaphore, stop: threading.Event
-) -> list[tuple[int, Answer[object]]]:
+) -> list[tuple[int, WindowRead[object]]]:
     """Windows of every length, some undoing, some more important; until the writer has ended, and once more."""
-    answers: list[tuple[int, Answer[object]]] = []
+    answers: list[tuple[int, WindowRead[object]]] = []
     while True:
         may_read.acquire()
         is_last = stop.is_set()
@@ -112,7 +112,7 @@ def check_aborts(history: History) -> None:
             assert len(since) >= 2 or not is_slide(since[0])
 
 
-def check_contents(count: int, answer: Answer[object]) -> None:
+def check_contents(count: int, answer: WindowRead[object]) -> None:
     """What was scanned is what the state says: as many contiguous sub-windows, each in its version."""
     numbers = [version.number for version in answer.state]
     assert numbers == list(range(numbers[-1] - count + 1, numbers[-1] + 1))
@@ -134,7 +134,7 @@ def test_a_slide_does_not_wait_for_a_scan(level: str) -> None:
         assert go_on.wait(PATIENCE)
         return content[0]
 
-    answers: list[Answer[int]] = []
+    answers: list[WindowRead[int]] = []
     reader = start(lambda: answers.append(window.read(SLOTS, scan)))
     assert inside.wait(PATIENCE)
     join(start(lambda: window.slide((SLOTS, 0, ()))))

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sash.scheduling.group import Group
+from sash.scheduling.group import ScheduleGroup
 from sash.server.page import answer, queries, schedule, sharing
 from sash.server.watch import Watch
 from sash.transactions import ISOLATION_LEVELS, Optimistic, Serial
@@ -215,14 +215,14 @@ def test_a_pane_table_and_its_queries_are_as_of_one_moment() -> None:
 def test_whoever_plans_holds_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look may be the first to ask for the tasks of a schedule that has changed, and then they are planned."""
     session = session_of(over_one_table, 5)
-    level, plan, held = session._isolation, Group.plan, list[bool]()
+    level, plan, held = session._isolation, ScheduleGroup.plan, list[bool]()
     assert isinstance(level, Optimistic)
 
-    def seen(group: Group, *arguments: Any) -> None:
+    def seen(group: ScheduleGroup, *arguments: Any) -> None:
         held.append(level._serial._holder == threading.get_ident())
         plan(group, *arguments)
 
-    monkeypatch.setattr(Group, "plan", seen)
+    monkeypatch.setattr(ScheduleGroup, "plan", seen)
     (table,) = session._streams["s"].runtime.groups.values()
     table.schedule.local.reprice(dict.fromkeys(table.schedule.leaders, (1e6, 1.0)), table.clock.position)
     session.stats()

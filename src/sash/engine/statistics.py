@@ -9,7 +9,7 @@ from typing import Any
 
 from sash.core.window import Window
 from sash.scheduling import joint_cost, separate_cost
-from sash.transactions import Answer
+from sash.transactions import WindowRead
 
 
 @dataclass
@@ -61,7 +61,7 @@ class ReadStatistics:
         self._lock = threading.Lock()
         self._counts = dict.fromkeys(("stored_reads", "read_restarts", "read_undone", "read_inserted"), 0)
 
-    def count(self, answer: Answer[Any]) -> None:
+    def count(self, answer: WindowRead[Any]) -> None:
         with self._lock:
             self._counts["stored_reads"] += 1
             self._counts["read_restarts"] += answer.attempts - 1

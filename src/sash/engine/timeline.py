@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sash.core.time import format_duration
-from sash.scheduling import Due, Execution
+from sash.scheduling import Due, ScheduledTask
 
 # How many executions of a group are remembered.
 REMEMBERED = 300
@@ -65,9 +65,9 @@ class Timeline:
     """The last executions of a group. It is written by one thread at a time, and read by any."""
 
     def __init__(self) -> None:
-        self._ran: deque[tuple[Sequence[Execution], datetime, float, frozenset[str]]] = deque(maxlen=REMEMBERED)
+        self._ran: deque[tuple[Sequence[ScheduledTask], datetime, float, frozenset[str]]] = deque(maxlen=REMEMBERED)
 
-    def note(self, executions: Sequence[Execution], moment: datetime, seconds: float, awake: Iterable[str]) -> None:
+    def note(self, executions: Sequence[ScheduledTask], moment: datetime, seconds: float, awake: Iterable[str]) -> None:
         """Those queries that were awake have been executed together."""
         self._ran.append((executions, moment, seconds, frozenset(awake)))
 

@@ -54,7 +54,7 @@ class DeltaStarOp:
             values, new.ts, new.exp, known.expiring(epoch.high), known.shown, known.spare, known.spare_exp, first,
             epoch.high,
         )  # fmt: skip
-        appeared = known.appeared([*known.parts, Part(first, new, values)], places, times)
+        appeared = known.appeared([*known.parts, SpareChunk(first, new, values)], places, times)
         known.add(new, values, first)
         self._store(state, known, appeared, epoch)
         return appeared
@@ -83,7 +83,7 @@ class DeltaStarOp:
 
 
 @dataclass(frozen=True)
-class Part:
+class SpareChunk:
     """A chunk of spare duplicates with their values' numbers. They have the places from `first` on."""
 
     first: int
@@ -101,7 +101,7 @@ class Known:
     of: list[Changes]
 
     def __init__(self, schema: pa.Schema, shown: Sequence[Changes], spare: Sequence[Changes], low: int) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[SpareChunk] = []
         self._schema = schema
         self._numbering = Numbering(schema)
         self._given_out = 0
@@ -110,7 +110,7 @@ class Known:
             values, lives = self.numbers(tuples.rows), tuples.exp >= low
             self.shown[values[lives]] = tuples.exp[lives]
         for tuples in spare:
-            self.parts.append(Part(self.places(len(tuples)), tuples, self.numbers(tuples.rows)))
+            self.parts.append(SpareChunk(self.places(len(tuples)), tuples, self.numbers(tuples.rows)))
         self._find_spare()
 
     def _find_spare(self) -> None:
@@ -140,7 +140,7 @@ class Known:
     def expiring(self, high: int) -> Int64s:
         return np.flatnonzero((self.shown < high) & (self.shown > GONE))
 
-    def appeared(self, parts: Sequence[Part], places: Int64s, times: Int64s) -> Changes:
+    def appeared(self, parts: Sequence[SpareChunk], places: Int64s, times: Int64s) -> Changes:
         """The tuples at places of parts, as changes in order of (time, part, place in it)."""
         hit, position, begin = [Changes.none(self._schema, parts[-1].tuples.ids.shape[1])], places.copy(), 0
         for part in parts:
@@ -176,17 +176,17 @@ class Known:
         """Most values that are numbered are in nobody's window any more: it is time to begin anew."""
         return len(self._numbering) > 1_000 + 2 * int((self.shown > GONE).sum())
 
-    def _lives(self, part: Part) -> NDArray[np.bool_]:
+    def _lives(self, part: SpareChunk) -> NDArray[np.bool_]:
         return self.spare[part.values] == part.places
 
-    def _renewed(self, parts: Sequence[Part]) -> Part:
+    def _renewed(self, parts: Sequence[SpareChunk]) -> SpareChunk:
         lives = [self._lives(part) for part in parts]
         tuples = in_sequence([part.tuples.where(mask) for part, mask in zip(parts, lives, strict=True)])
         values = np.concatenate([part.values[mask] for part, mask in zip(parts, lives, strict=True)])
         return self._part(tuples, values)
 
-    def _part(self, tuples: Changes, values: Int64s) -> Part:
-        part = Part(self.places(len(tuples)), tuples, values)
+    def _part(self, tuples: Changes, values: Int64s) -> SpareChunk:
+        part = SpareChunk(self.places(len(tuples)), tuples, values)
         self.spare[values] = part.places
         return part
 

@@ -57,7 +57,7 @@ class Instants:
 MergedPartials = dict[Partial, "list[NDArray[np.int64]] | pa.Array"]
 
 
-class Leaves(Protocol):
+class TreeLeaves(Protocol):
     """What the leaves of the groups' trees hold."""
 
     def components(self, partial: Partial) -> list[NDArray[Any]]:
@@ -164,7 +164,7 @@ class GroupByOp:
         return _changes(every.take(pa.array(places)), ts, sign).in_order()
 
     def _rows(
-        self, happening: Instants, keyed: pa.Table, leaves: Leaves
+        self, happening: Instants, keyed: pa.Table, leaves: TreeLeaves
     ) -> tuple[pa.Table, NDArray[np.bool_], MergedPartials]:
         """The row of each instant's group after it, whether the group has one, and the partials it was made of."""
         one = happening.switched[happening.ends - 1]
@@ -182,7 +182,7 @@ class GroupByOp:
     def _lowered(self, call: Aggregated, merged: Merged) -> pa.Array:
         return AGGREGATES[call.function].lower(self._partials[call.name], merged).cast(call.type)
 
-    def _merged(self, partial: Partial, leaves: Leaves, happening: Instants) -> list[NDArray[np.int64]] | pa.Array:
+    def _merged(self, partial: Partial, leaves: TreeLeaves, happening: Instants) -> list[NDArray[np.int64]] | pa.Array:
         components = leaves.components(partial)
         if partial.combine is Combine.MOMENTS:
             counts = leaves.components(Partial("count", partial.argument))[0]

@@ -40,7 +40,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ResultSummary:
     """What is kept of the results for one set of keys."""
 
     keys: tuple[str, ...]
@@ -51,7 +51,7 @@ class Kept:
 class Fold:
     """Everything that executors need to put results together: what is kept, how panes are cut."""
 
-    kept: tuple[Kept, ...]
+    kept: tuple[ResultSummary, ...]
     cut: Cut
 
     def tables(self, changes: Changes) -> list[pa.Table]:

@@ -49,7 +49,7 @@ _PARTITIONS = 10
 
 
 @dataclass(frozen=True)
-class Work:
+class PlanWork:
     """Per second: tuples taken or given, chunks written, and stored tuples that were gone through, searched, made
     anew, sorted (each counted log2 n times), or kept by a window so that it can announce their expiry."""
 
@@ -61,8 +61,8 @@ class Work:
     sorted: float = 0.0
     kept: float = 0.0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(*(one + more for one, more in zip(self.amounts, other.amounts, strict=True)))
+    def __add__(self, other: PlanWork) -> PlanWork:
+        return PlanWork(*(one + more for one, more in zip(self.amounts, other.amounts, strict=True)))
 
     @property
     def amounts(self) -> tuple[float, ...]:
@@ -70,7 +70,7 @@ class Work:
 
 
 # Microseconds each.
-PRICES = Work(tuples=0.49, chunks=28.0, passed=0.022, searched=0.027, remade=0.033, sorted=0.0046, kept=0.031)
+PRICES = PlanWork(tuples=0.49, chunks=28.0, passed=0.022, searched=0.027, remade=0.033, sorted=0.0046, kept=0.031)
 
 
 def cost(plan: Node, statistics: Statistics, strategy: str = UPA) -> float:
@@ -84,38 +84,38 @@ def costs_by_kind(plan: Node, statistics: Statistics, strategy: str) -> dict[str
     return {each.name: getattr(PRICES, each.name) * getattr(done, each.name) for each in fields(done)}
 
 
-def work(plan: Node, statistics: Statistics, strategy: str = UPA) -> Work:
+def work(plan: Node, statistics: Statistics, strategy: str = UPA) -> PlanWork:
     answer, found = _worked(plan, statistics, strategy)
     return sum(_answer_work(answer, statistics, strategy), found)
 
 
-def _worked(node: Node, known: Statistics, strategy: str) -> tuple[Flow, Work]:
+def _worked(node: Node, known: Statistics, strategy: str) -> tuple[Flow, PlanWork]:
     lower = strategy_below(node, strategy)
     below = [_worked(input, known, lower) for input in inputs(node)]
     flows = [each for each, _ in below]
     above = flow(node, flows, known, strategy)
-    spent = sum((each for _, each in below), Work(tuples=sum(each.tuples for each in flows) + above.tuples))
+    spent = sum((each for _, each in below), PlanWork(tuples=sum(each.tuples for each in flows) + above.tuples))
     return above, sum(_state_work(node, flows, above, known, strategy), spent)
 
 
-def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
     """What an operator does to its state."""
     if isinstance(node, BaseWindow):
         if strategy == NT and above.pattern is UpdatePattern.STRICT:
-            yield Work(kept=known.epochs * above.live)
+            yield PlanWork(kept=known.epochs * above.live)
         return
     if isinstance(node, Distinct) and strategy != DIRECT and below[0].pattern is not UpdatePattern.STRICT:
         # Delta-star has what stands for each value and one more, and makes both anew.
         size = 2 * known.epochs * above.live
-        yield Work(passed=size, remade=size, chunks=2 * known.epochs)
+        yield PlanWork(passed=size, remade=size, chunks=2 * known.epochs)
         return
     if isinstance(node, _STORING):
         for each in below:
             yield from _buffer_work(each, known, strategy)
     if isinstance(node, MultiJoin) and not node.is_common:
-        yield Work(passed=partial_combinations(node, below, known))
+        yield PlanWork(passed=partial_combinations(node, below, known))
     if isinstance(node, Sampled):
-        yield Work(passed=known.epochs * above.live)
+        yield PlanWork(passed=known.epochs * above.live)
     if isinstance(node, Negation | Intersection | GroupBy):
         for each in below:
             yield _sorting(each.live, known)
@@ -124,29 +124,29 @@ def _state_work(node: Node, below: list[Flow], above: Flow, known: Statistics, s
         yield from [_sorting(below[0].live, known)] * 2
 
 
-def _buffer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+def _buffer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
     """A stored input: it is gone through once in an epoch, searched where something is taken back."""
-    yield Work(passed=known.epochs * edge.live)
+    yield PlanWork(passed=known.epochs * edge.live)
     yield from _kept_up(edge, known, strategy)
 
 
-def _kept_up(edge: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+def _kept_up(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
     if strategy == DIRECT:
-        yield Work(remade=known.epochs * edge.live, chunks=known.epochs)
+        yield PlanWork(remade=known.epochs * edge.live, chunks=known.epochs)
         return
     spread = _PARTITIONS if edge.pattern >= UpdatePattern.WEAK else 1
-    yield Work(chunks=min(known.epochs * spread, edge.tuples))
+    yield PlanWork(chunks=min(known.epochs * spread, edge.tuples))
     if edge.negative:
-        yield Work(searched=known.epochs * edge.live)
+        yield PlanWork(searched=known.epochs * edge.live)
 
 
-def _answer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[Work]:
+def _answer_work(edge: Flow, known: Statistics, strategy: str) -> Iterator[PlanWork]:
     """Somebody keeps the answer; what is never taken back need not be gone through."""
-    yield Work(tuples=edge.tuples)
+    yield PlanWork(tuples=edge.tuples)
     if edge.negative:
-        yield Work(passed=known.epochs * edge.live)
+        yield PlanWork(passed=known.epochs * edge.live)
     yield from _kept_up(edge, known, strategy)
 
 
-def _sorting(live: float, known: Statistics) -> Work:
-    return Work(sorted=known.epochs * live * math.log2(live + 2))
+def _sorting(live: float, known: Statistics) -> PlanWork:
+    return PlanWork(sorted=known.epochs * live * math.log2(live + 2))

@@ -41,7 +41,7 @@ class JoinInput:
 
 
 @dataclass(frozen=True)
-class Execution:
+class JoinExecution:
     """`interval` is that of re-evaluation where `lazy`, else that of expiry; 0 expires with every arrival."""
 
     lazy: bool = False
@@ -49,7 +49,7 @@ class Execution:
     interval: Number = 0
 
 
-EAGER = Execution()
+EAGER = JoinExecution()
 
 
 def join_size(inputs: Sequence[JoinInput]) -> Number:
@@ -66,17 +66,17 @@ def join_size(inputs: Sequence[JoinInput]) -> Number:
     return found
 
 
-def cost(order: Sequence[int], inputs: Sequence[JoinInput], execution: Execution = EAGER) -> Number:
+def cost(order: Sequence[int], inputs: Sequence[JoinInput], execution: JoinExecution = EAGER) -> Number:
     """Of a global order, for all inputs."""
     return sum(costs(order, inputs, execution))
 
 
-def costs(order: Sequence[int], inputs: Sequence[JoinInput], execution: Execution = EAGER) -> list[Number]:
+def costs(order: Sequence[int], inputs: Sequence[JoinInput], execution: JoinExecution = EAGER) -> list[Number]:
     """The parts of the cost that new tuples of each input cause (X), in the global order."""
     return [_cost_of(place, order, inputs, execution) for place in order]
 
 
-def _cost_of(new: int, order: Sequence[int], inputs: Sequence[JoinInput], execution: Execution) -> Number:
+def _cost_of(new: int, order: Sequence[int], inputs: Sequence[JoinInput], execution: JoinExecution) -> Number:
     arriving = inputs[new]
     matches: Number = 1
     spent: Number = 0
@@ -89,7 +89,7 @@ def _cost_of(new: int, order: Sequence[int], inputs: Sequence[JoinInput], execut
     return _probes(arriving, execution) * spent
 
 
-def _probes(arriving: JoinInput, execution: Execution) -> Number:
+def _probes(arriving: JoinInput, execution: JoinExecution) -> Number:
     """How often its tuples probe the others, per unit of time: each one, or each value of an interval once."""
     if not execution.lazy or not execution.interval:
         return arriving.rate
@@ -98,7 +98,7 @@ def _probes(arriving: JoinInput, execution: Execution) -> Number:
     return float(arriving.values) * (1.0 - missing) / float(execution.interval)
 
 
-def _stored(each: JoinInput, execution: Execution, *, taken: bool) -> Number:
+def _stored(each: JoinInput, execution: JoinExecution, *, taken: bool) -> Number:
     """Tuples of an input when another probes it; `taken`: it has its tuples of this evaluation already."""
     if not execution.interval:
         return each.size

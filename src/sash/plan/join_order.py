@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
 
-from sash.plan.join_costs import EAGER, Execution, JoinInput, cost, join_size
+from sash.plan.join_costs import EAGER, JoinExecution, JoinInput, cost, join_size
 
 # Inputs by their places, the first one probed first.
 Order = tuple[int, ...]
@@ -47,7 +47,9 @@ def by_selectivity(inputs: Sequence[JoinInput]) -> Order:
     return chosen
 
 
-def augmented(inputs: Sequence[JoinInput], fast: Sequence[int] | None = None, execution: Execution = EAGER) -> Order:
+def augmented(
+    inputs: Sequence[JoinInput], fast: Sequence[int] | None = None, execution: JoinExecution = EAGER
+) -> Order:
     """The cheapest of the order by selectivity and those with fast inputs moved up; the first of equal ones."""
     moving = fast_inputs(inputs) if fast is None else fast
     return min(moved_up(by_selectivity(inputs), moving), key=lambda order: cost(order, inputs, execution))

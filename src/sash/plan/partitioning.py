@@ -39,7 +39,7 @@ from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 
 
-class Kept(Enum):
+class Placement(Enum):
     """How tuples are spread where no column of theirs tells."""
 
     SOMEHOW = "by a column that is not among them any more"
@@ -48,7 +48,7 @@ class Kept(Enum):
 
 
 # By what tuples are spread: a column's value, or otherwise.
-Spread = str | Kept
+Spread = str | Placement
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ def spreads(type: pa.DataType) -> bool:
 
 def ways(node: Node) -> list[Way]:
     """All ways, the preferred first; there is always one."""
-    found = [Way(way.inputs, (*way.results, Kept.SOMEHOW)) for way in _keyed(node)]
+    found = [Way(way.inputs, (*way.results, Placement.SOMEHOW)) for way in _keyed(node)]
     number = len(inputs(node))
     if takes_rows_singly(node) and number:
-        found.append(Way((Kept.SOMEHOW,) * number, (Kept.SOMEHOW,)))
+        found.append(Way((Placement.SOMEHOW,) * number, (Placement.SOMEHOW,)))
     if not found or takes_rows_singly(node) or _has_one_row(node):
-        found.append(Way((Kept.TOGETHER,) * number, (Kept.TOGETHER,)))
+        found.append(Way((Placement.TOGETHER,) * number, (Placement.TOGETHER,)))
     if _may_be_copied(node):
-        found.append(Way((Kept.EVERYWHERE,) * number, (Kept.EVERYWHERE,)))
+        found.append(Way((Placement.EVERYWHERE,) * number, (Placement.EVERYWHERE,)))
     return found
 
 
@@ -128,7 +128,7 @@ def _columns(node: Node) -> Iterator[tuple[tuple[Spread, ...], tuple[str, ...]]]
         yield from (((one, other), (one, other)) for one, other in node.keys)
     elif isinstance(node, MultiJoin):
         for key in node.keys:
-            yield tuple(name or Kept.EVERYWHERE for name in key), tuple(name for name in key if name is not None)
+            yield tuple(name or Placement.EVERYWHERE for name in key), tuple(name for name in key if name is not None)
     elif isinstance(node, Map):
         for field in node.input.schema:
             same = Field(field.name, field.type)

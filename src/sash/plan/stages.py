@@ -25,11 +25,11 @@ from functools import reduce
 from itertools import count
 
 from sash.plan.continuous import BaseWindow, Node, inputs, path_below
-from sash.plan.partitioning import Kept, Spread, Way, takes_rows_singly, ways
+from sash.plan.partitioning import Placement, Spread, Way, takes_rows_singly, ways
 
 # The column that decides the bucket; EVERYWHERE where every bucket gets everything; None where there is one bucket.
-Target = str | Kept | None
-EVERYWHERE = Kept.EVERYWHERE
+Target = str | Placement | None
+EVERYWHERE = Placement.EVERYWHERE
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _offer(found: _Parts, way: Way, part: _Part) -> None:
 def _taken(spread: Spread, path: str, parts: _Parts, early: bool) -> _Part | None:
     """What an operator takes of an input that it wants spread in a certain way: as it is, or exchanged."""
     as_it_is = parts.get(spread)
-    if spread is Kept.SOMEHOW:
+    if spread is Placement.SOMEHOW:
         return as_it_is
     below = _cheapest(parts)
     exchanged = _Part(below.cuts + 1, below.early + early, lower={path: _target(spread)}, below=_finished(path, parts))

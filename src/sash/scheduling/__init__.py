@@ -12,21 +12,21 @@ against a virtual clock.
 from sash.scheduling.cost import SubGroupCost, cost_per_time, intervals_scanned, joint_cost, separate_cost
 from sash.scheduling.local import LocalScheduler
 from sash.scheduling.planning import plan_periods
-from sash.scheduling.policies import POLICIES, POLICY_NAMES, Job, Policy, policy, predicted_cost
+from sash.scheduling.policies import POLICIES, POLICY_NAMES, Policy, PredictedQuery, policy, predicted_cost
 from sash.scheduling.shares import SharedTime
-from sash.scheduling.simulate import Run, latencies, simulate, throughput
-from sash.scheduling.task import Due, Execution, Task, TaskKey
+from sash.scheduling.simulate import SimulatedRun, latencies, simulate, throughput
+from sash.scheduling.task import Due, ScheduledTask, Task, TaskKey
 
 __all__ = [
     "POLICIES",
     "POLICY_NAMES",
     "Due",
-    "Execution",
-    "Job",
     "LocalScheduler",
     "Policy",
-    "Run",
+    "PredictedQuery",
+    "ScheduledTask",
     "SharedTime",
+    "SimulatedRun",
     "SubGroupCost",
     "Task",
     "TaskKey",

@@ -11,7 +11,7 @@ from sash.scheduling.subgroup import SubGroup
 from sash.scheduling.task import TaskKey
 
 
-class Group:
+class ScheduleGroup:
     """G(i): its sub-groups, and a queue of their deadlines."""
 
     def __init__(self) -> None:

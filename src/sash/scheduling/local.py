@@ -33,10 +33,10 @@ from typing import Any
 
 from sash.core.time import Micros, multiple_at_or_after
 from sash.scheduling.deadlines import DeadlineQueue
-from sash.scheduling.group import Group
+from sash.scheduling.group import ScheduleGroup
 from sash.scheduling.policies import Policy
 from sash.scheduling.subgroup import Member, SubGroup
-from sash.scheduling.task import Due, Execution, Task, TaskKey
+from sash.scheduling.task import Due, ScheduledTask, Task, TaskKey
 
 
 class LocalScheduler:
@@ -58,7 +58,7 @@ class LocalScheduler:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, ScheduleGroup] = {}
         self._by_query: dict[str, SubGroup] = {}
         self._exactly: dict[TaskKey, SubGroup] = {}
         self._urgent: DeadlineQueue[str] = DeadlineQueue()
@@ -139,7 +139,7 @@ class LocalScheduler:
         top = self._urgent.peek()
         return top[0][0] if top is not None and top[0][0] <= limit else None
 
-    def decide(self, now: Micros, gated: bool = True) -> Execution | None:
+    def decide(self, now: Micros, gated: bool = True) -> ScheduledTask | None:
         """What to execute now that the synopses are as of `now`, or None: lowest d, highest priority, then name.
 
         `gated=False` is the algorithm as printed: it refreshes tasks before their deadlines when nothing is due.
@@ -154,7 +154,7 @@ class LocalScheduler:
         home = self._groups[chosen.key.group]
         return _execution([chosen] if limit is None else home.partners(chosen, limit, now), chosen.as_of(now), now)
 
-    def decide_early(self, now: Micros) -> Execution | None:
+    def decide_early(self, now: Micros) -> ScheduledTask | None:
         """What to refresh in idle time, though it is not due: the lowest d that is not answered as of `now` yet.
 
         If the policy shares, the other stale tasks of its group join it.
@@ -168,7 +168,7 @@ class LocalScheduler:
         home = self._groups[chosen.key.group].subgroups.values()
         return _execution((each for each in home if each.is_stale(now)), now, now)
 
-    def begin(self, execution: Execution) -> None:
+    def begin(self, execution: ScheduledTask) -> None:
         """The tasks are being executed, until they are `done`."""
         self._plan()
         for due in execution.tasks:
@@ -177,7 +177,7 @@ class LocalScheduler:
                 subgroup.under_way = True
                 self._enqueue(subgroup)
 
-    def done(self, execution: Execution) -> None:
+    def done(self, execution: ScheduledTask) -> None:
         """The tasks were executed; one that was removed meanwhile is none any more."""
         self._plan()
         self._repaid = any(due.task.exactly and not due.on_time for due in execution.tasks)
@@ -236,7 +236,7 @@ class LocalScheduler:
         scheduler = cls(policy)
         for saved in snapshot["subgroups"]:
             subgroup = SubGroup.restore(saved)
-            home = scheduler._groups.setdefault(subgroup.key.group, Group())
+            home = scheduler._groups.setdefault(subgroup.key.group, ScheduleGroup())
             home.subgroups[subgroup.key] = subgroup
             if subgroup.key.exactly:
                 scheduler._exactly[subgroup.key] = subgroup
@@ -275,7 +275,7 @@ class LocalScheduler:
     def _subgroup(self, key: TaskKey, now: Micros | None) -> SubGroup:
         """The sub-group of this key, to be changed as of now; its group is planned before the next question."""
         self._unplanned[key.group] = self._unplanned.get(key.group) if now is None else now
-        subgroup = self._groups.setdefault(key.group, Group()).subgroup(key)
+        subgroup = self._groups.setdefault(key.group, ScheduleGroup()).subgroup(key)
         if key.exactly:
             self._exactly[key] = subgroup
         return subgroup
@@ -295,6 +295,6 @@ class LocalScheduler:
             del self._groups[group]
 
 
-def _execution(joint: Iterable[SubGroup], as_of: Micros, now: Micros) -> Execution:
+def _execution(joint: Iterable[SubGroup], as_of: Micros, now: Micros) -> ScheduledTask:
     ordered = sorted(joint, key=SubGroup.urgency)
-    return Execution(as_of, tuple(Due(subgroup.task(as_of), subgroup.deadline, now) for subgroup in ordered))
+    return ScheduledTask(as_of, tuple(Due(subgroup.task(as_of), subgroup.deadline, now) for subgroup in ordered))

@@ -131,7 +131,7 @@ def policy(name: str) -> Policy:
     return POLICIES[name]()
 
 
-class Job(NamedTuple):
+class PredictedQuery(NamedTuple):
     """A query: with whom it shares computation, how often it is asked, and what an execution costs."""
 
     group: str
@@ -141,7 +141,7 @@ class Job(NamedTuple):
     post: float
 
 
-def predicted_cost(jobs: Iterable[Job], policy: Policy) -> float:
+def predicted_cost(jobs: Iterable[PredictedQuery], policy: Policy) -> float:
     """What queries cost per unit of time, by the analytic model (8.4.4). Tasks are thought to be on time: a late
     variant costs what its base policy costs.
 
@@ -150,13 +150,13 @@ def predicted_cost(jobs: Iterable[Job], policy: Policy) -> float:
     [10.75, 8.25]
     """
     shares = policy.joint_until(0, 0) is not None
-    groups: dict[str, dict[tuple[Micros, bool], list[Job]]] = {}
+    groups: dict[str, dict[tuple[Micros, bool], list[PredictedQuery]]] = {}
     for job in jobs:
         groups.setdefault(job.group, {}).setdefault((job.slide, job.exactly), []).append(job)
     return float(sum(_cost(tasks, policy, shares) for tasks in groups.values()))
 
 
-def _cost(tasks: dict[tuple[Micros, bool], list[Job]], policy: Policy, shares: bool) -> Fraction:
+def _cost(tasks: dict[tuple[Micros, bool], list[PredictedQuery]], policy: Policy, shares: bool) -> Fraction:
     """Of one group of similar queries, by SLIDE and EXACTLY; without sharing nobody's scan helps another task."""
     subgroups = [
         SubGroupCost(slide, max(job.access for job in jobs), sum(job.post for job in jobs), exactly)

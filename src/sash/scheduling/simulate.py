@@ -17,32 +17,32 @@ from itertools import pairwise
 from sash.core.time import Micros
 from sash.scheduling.local import LocalScheduler
 from sash.scheduling.shares import SharedTime
-from sash.scheduling.task import Execution
+from sash.scheduling.task import ScheduledTask
 
 # When something happens, and what: a query that comes or goes.
 Event = tuple[Micros, Callable[[], object]]
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """One execution, by one of the local schedulers."""
 
     start: Micros
     end: Micros
     scheduler: str
-    execution: Execution
+    execution: ScheduledTask
 
 
 def simulate(
     schedulers: Mapping[str, LocalScheduler],
-    cost: Callable[[str, Execution], Micros],
+    cost: Callable[[str, ScheduledTask], Micros],
     *,
     s: Micros,
     until: Micros,
     gated: bool = True,
     shares: SharedTime | None = None,
     events: Iterable[Event] = (),
-) -> list[Run]:
+) -> list[SimulatedRun]:
     """All executions that start before `until`, when the synopses are updated every s.
 
     `cost` says how long an execution of a scheduler takes. Without `shares`, the most urgent task of all is next.
@@ -72,14 +72,14 @@ def simulate(
         schedulers[name].done(execution)
         if shares is not None:
             shares.charge(name, took)
-        runs.append(Run(clock, clock + took, name, execution))
+        runs.append(SimulatedRun(clock, clock + took, name, execution))
         clock += took
     return runs
 
 
 def _choose(
     schedulers: Mapping[str, LocalScheduler], now: Micros, gated: bool, shares: SharedTime | None
-) -> tuple[str, Execution] | None:
+) -> tuple[str, ScheduledTask] | None:
     decided = {name: scheduler.decide(now, gated) for name, scheduler in schedulers.items()}
     backlogged = {name: execution for name, execution in decided.items() if execution is not None}
     if not backlogged:
@@ -91,12 +91,12 @@ def _choose(
     return name, backlogged[name]
 
 
-def throughput(runs: Iterable[Run], duration: Micros) -> float:
+def throughput(runs: Iterable[SimulatedRun], duration: Micros) -> float:
     """Re-executions of queries per unit of time."""
     return sum(len(run.execution.members) for run in runs) / duration
 
 
-def latencies(runs: Iterable[Run], slides: Mapping[str, Micros], s: Micros) -> dict[str, list[int]]:
+def latencies(runs: Iterable[SimulatedRun], slides: Mapping[str, Micros], s: Micros) -> dict[str, list[int]]:
     """For each query, how many updates more than its SLIDE there were between each two of its re-executions."""
     answered = defaultdict(list)
     for run in runs:

@@ -77,7 +77,7 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Execution:
+class ScheduledTask:
     """Tasks of one group to execute jointly: one scan of the synopsis as of `as_of` answers all of them."""
 
     as_of: Micros

@@ -36,7 +36,7 @@ _MOST_NUMBERS = 16_000_000
 
 
 @dataclass(frozen=True)
-class Choice:
+class SynopsisChoice:
     kind: str
     reason: str
 
@@ -87,11 +87,11 @@ def _an(kind: str) -> str:
     return f"an {kind}" if kind == "interval" else f"a {kind}"
 
 
-def choose(readings: Sequence[Reading], load: Load) -> Choice:
+def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
     """The kind for the windows of these readings of one pane table, whose users leave the choice open."""
     bounded = [reading for reading in readings if not reading.window.unbounded and not reading.table.partition]
     if not bounded:
-        return Choice("basic", "no other synopsis answers such windows")
+        return SynopsisChoice("basic", "no other synopsis answers such windows")
     partials = {partial for reading in bounded for partial in reading.partials}
     panes = max(reading.window.length // load.pane for reading in bounded)
     windows = {(span.length, span.lag) for reading in bounded for span in reading.spans}
@@ -113,9 +113,9 @@ def choose(readings: Sequence[Reading], load: Load) -> Choice:
         basic, other = _cost("basic", bounded, load), _cost(kind, bounded, load)
         if other * _LEAST_SAVING <= basic:
             per = f"{other:.3g} values per pane and group against {basic:.3g} by scanning {panes} panes"
-            return Choice(kind, f"{asked}: {per}")
+            return SynopsisChoice(kind, f"{asked}: {per}")
         reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")
-    return Choice("basic", "; ".join(dict.fromkeys(reasons)))
+    return SynopsisChoice("basic", "; ".join(dict.fromkeys(reasons)))
 
 
 def _refused(kind: str, partials: set[Partial]) -> str | None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sash.synopses.joins import JOIN_KINDS, Band, WindowPair, join_refusal
-from sash.synopses.joins.pairs import Reading
+from sash.synopses.joins.pairs import PairReading
 from sash.synopses.partials import Partial
 
 # Deadlines that are looked ahead at.
@@ -200,7 +200,7 @@ def _read(part: JoinPart, pairs: set[WindowPair], load: JoinLoad) -> float:
     return sum(_LOOKUP * load.touch + each + reading.next for reading in readings)
 
 
-def _apart(band: Band, reading: Reading, load: JoinLoad) -> float:
+def _apart(band: Band, reading: PairReading, load: JoinLoad) -> float:
     """A copy of what was scanned, and the rows of the leads that reach."""
     most = band.above if reading.side > 0 else band.below
     return 1.0 + sum(max(0, most - reading.least - i + 1) for i in range(reading.next)) * load.density

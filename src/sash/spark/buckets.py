@@ -30,10 +30,10 @@ from sash.plan.stages import stages
 from sash.spark.exchange import marks_of, run_on_executors
 from sash.spark.leaves import Leaves
 from sash.spark.shares import LEAST_RESULTS, Shares
-from sash.spark.steps import Epoch, Job, Report, manifests_of
+from sash.spark.steps import Job, PlanEpoch, Report, manifests_of
 from sash.state.files import Manifest
 
-__all__ = ["BucketedPlan", "Epoch", "Outcome"]
+__all__ = ["BucketedPlan", "EpochOutcome", "PlanEpoch"]
 
 logger = logging.getLogger("sash.spark")
 
@@ -42,7 +42,7 @@ NEAR = 500_000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EpochOutcome:
     """What an epoch gave: changes, the buckets' new manifests, and how many tuples of each window were too late.
 
     `folded` are the tables that changes were put together to, where that was asked for; `rows` is how many the state of
@@ -93,11 +93,11 @@ class BucketedPlan:
         self,
         tuples: DataFrame | pa.Table | None,
         number: int,
-        epoch: Epoch,
+        epoch: PlanEpoch,
         manifests: Mapping[int, Manifest],
         tables: Mapping[str, RowVersions],
         fold: Fold | None = None,
-    ) -> Outcome:
+    ) -> EpochOutcome:
         """One epoch, over about `number` tuples; the state of the epoch before stays as it is.
 
         Tuples that are here already are processed here. With `fold` there are no changes, but what it makes of them.
@@ -122,23 +122,23 @@ class BucketedPlan:
             return self._there(job, tuples) if number > self._near else self._here(job, tuples.toArrow())
         return self._here(job, tuples)
 
-    def _here(self, job: Job, tuples: pa.Table | None) -> Outcome:
+    def _here(self, job: Job, tuples: pa.Table | None) -> EpochOutcome:
         nothing = marks_of(self.leaves.layout, 0)
         arrived = nothing if tuples is None else tuples.cast(nothing.schema)
         changes, reports = job.run(arrived)
         return self._outcome(changes if job.fold is None else job.fold.tables(changes), reports)
 
-    def _there(self, job: Job, tuples: DataFrame) -> Outcome:
+    def _there(self, job: Job, tuples: DataFrame) -> EpochOutcome:
         if job.shares:
             logger.debug("epoch %d: buckets and their shares: %s", job.epoch.number, dict(job.shares))
         return self._outcome(*run_on_executors(self._session, job, tuples))
 
-    def _outcome(self, found: Changes | list[pa.Table], reports: list[Report]) -> Outcome:
+    def _outcome(self, found: Changes | list[pa.Table], reports: list[Report]) -> EpochOutcome:
         self._shares.saw((report["bucket"], report["results"]) for report in reports)
         whole = [report for report in reports if "manifest" in report]
         manifests = manifests_of(reports)
         late = tuple(map(sum, zip(*(report["late"] for report in whole), strict=True)))
         rows = sum(report["rows"] for report in reports)
         if isinstance(found, Changes):
-            return Outcome(found, manifests, late, rows=rows)
-        return Outcome(Changes.none(self._plan.schema), manifests, late, found, rows)
+            return EpochOutcome(found, manifests, late, rows=rows)
+        return EpochOutcome(Changes.none(self._plan.schema), manifests, late, found, rows)

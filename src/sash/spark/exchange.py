@@ -36,7 +36,7 @@ from sash.operators import Stage
 from sash.operators.exchange import ALL, answer, consumers, targets_of
 from sash.spark.folded import FOLDED, packed, unpacked
 from sash.spark.frames import frame_of
-from sash.spark.leaves import Layout
+from sash.spark.leaves import LeafLayout
 from sash.spark.steps import BUCKET, Job, Report
 
 _REPORT, _FROM = "_report", "_from"
@@ -91,7 +91,7 @@ def _copied(frame: DataFrame, shares: list[int]) -> DataFrame:
     return frame.selectExpr(*others, f"explode(sequence({first}, {last})) AS {BUCKET}")
 
 
-def marks_of(layout: Layout, buckets: int) -> pa.Table:
+def marks_of(layout: LeafLayout, buckets: int) -> pa.Table:
     """A row per bucket, so that every bucket's time advances: also of those that get no tuple."""
     columns = {
         "_leaf": pa.array([-1] * buckets, pa.int32()),
@@ -111,7 +111,7 @@ class Wire:
     many ids a row has at most.
     """
 
-    layout: Layout
+    layout: LeafLayout
     leaves: Mapping[str, int]
     ids: int
 
@@ -120,7 +120,7 @@ class Wire:
         stage = job.stage(0)
         lower = [each.path for each in job.stages[:-1]]
         leaves = {path: len(stage.schemas) + place for place, path in enumerate(lower)}
-        layout = Layout.of([schema.types for schema in (*stage.schemas, *map(stage.schema_of, lower))])
+        layout = LeafLayout.of([schema.types for schema in (*stage.schemas, *map(stage.schema_of, lower))])
         return cls(layout, leaves, max(map(stage.width_of, lower), default=0))
 
     @property

@@ -27,7 +27,7 @@ from sash.spark.sources import type_name
 
 
 @dataclass(frozen=True)
-class Reading:
+class LeafReading:
     """What a window reads of its stream's rows, in Spark's SQL."""
 
     predicate: str | None
@@ -37,14 +37,14 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Layout:
+class LeafLayout:
     """Where the columns of each window lie: `slots` are the overlaid columns' types, `places` each window's slots."""
 
     slots: tuple[pa.DataType, ...]
     places: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, types: Sequence[Sequence[pa.DataType]]) -> Layout:
+    def of(cls, types: Sequence[Sequence[pa.DataType]]) -> LeafLayout:
         """For windows with columns of these types."""
         slots: list[pa.DataType] = []
         places = []
@@ -70,7 +70,7 @@ class Leaves:
 
     def __init__(self, plan: Node, stages: Sequence[StagePlan], buckets: int) -> None:
         self._windows = windows(plan)
-        self.layout = Layout.of([window.schema.types for window in self._windows])
+        self.layout = LeafLayout.of([window.schema.types for window in self._windows])
         self.numbers = numbers_of_buckets(stages, buckets)
         self._spread = {
             place: (target, number)
@@ -86,10 +86,10 @@ class Leaves:
         """The tuples of the windows on a stream."""
         return overlaid(timed(batch, stream), self.readings(stream), self.layout)
 
-    def readings(self, stream: Stream) -> dict[int, Reading]:
+    def readings(self, stream: Stream) -> dict[int, LeafReading]:
         """The windows on a stream, by their places."""
         return {
-            place: Reading(
+            place: LeafReading(
                 None if window.predicate is None else window.predicate.sql,
                 tuple(column.expression.sql for column in window.columns),
                 tuple(window.schema.types),
@@ -113,7 +113,7 @@ def timed(batch: DataFrame, stream: Stream) -> DataFrame:
     return batch.selectExpr("*", f"{event_micros(stream)} AS _t", "monotonically_increasing_id() AS _arrival")
 
 
-def overlaid(rows: DataFrame, readings: Mapping[int, Reading], layout: Layout) -> DataFrame:
+def overlaid(rows: DataFrame, readings: Mapping[int, LeafReading], layout: LeafLayout) -> DataFrame:
     """The tuples of some windows of a layout, by their places, out of timed rows."""
     readable = ["_t IS NOT NULL", *([f"{CORRUPT_COLUMN} IS NULL"] if CORRUPT_COLUMN in rows.columns else [])]
     predicates = [f"({reading.predicate})" for reading in readings.values() if reading.predicate is not None]
@@ -133,7 +133,7 @@ def overlaid(rows: DataFrame, readings: Mapping[int, Reading], layout: Layout) -
     return frame.selectExpr("_leaf", "_t", "_arrival", f"{bucket} AS _bucket", *_slots(readings, layout))
 
 
-def _slots(readings: Mapping[int, Reading], layout: Layout) -> list[str]:
+def _slots(readings: Mapping[int, LeafReading], layout: LeafLayout) -> list[str]:
     made = []
     for slot, type in enumerate(layout.slots):
         texts = {}

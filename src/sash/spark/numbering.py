@@ -37,7 +37,7 @@ class Interval:
     high: Micros | None
 
 
-class Numbering:
+class RowNumbering:
     """The tuples of one stream as numbered and pending ones."""
 
     def __init__(self, stream: Stream, session: SparkSession, schema: StructType) -> None:

@@ -29,7 +29,7 @@ from sash.spark.kept import is_local, rows_to_keep
 from sash.spark.lanes import PassProgram, quoted
 from sash.spark.limits import limited
 from sash.spark.neighbours import STREAM, in_pool
-from sash.spark.numbering import Interval, Numbering
+from sash.spark.numbering import Interval, RowNumbering
 from sash.spark.panes import write_panes
 from sash.spark.passes import split
 from sash.spark.shed import scaled
@@ -69,7 +69,7 @@ class Pipeline:
         self._query: StreamingQuery | None = None
         # By whether it is the pass over numbered tuples.
         self._programs: dict[bool, tuple[tuple[PaneTable, ...], PassProgram]] = {}
-        self._numbering = Numbering(stream, frame.sparkSession, frame.schema)
+        self._numbering = RowNumbering(stream, frame.sparkSession, frame.schema)
 
     @property
     def is_streaming(self) -> bool:

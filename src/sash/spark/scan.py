@@ -18,7 +18,7 @@ from pyspark.sql.functions import expr
 
 from sash.catalog import Stream
 from sash.spark.lanes import CORRUPT_COLUMN, NULL_TIMESTAMP_PANE, UNPARSABLE_PANE
-from sash.spark.leaves import Layout, Leaves, overlaid, timed
+from sash.spark.leaves import LeafLayout, Leaves, overlaid, timed
 
 # In files. Tuples of so many bytes fit into the Sash process, whatever their windows select.
 _FEW_BYTES = 32 * 2**20
@@ -51,7 +51,7 @@ class Scan:
         unlike = dict.fromkeys(reading for wanted in self._wanted for reading in wanted.values())
         self._readings = dict(enumerate(unlike))
         self._places = {reading: place for place, reading in self._readings.items()}
-        self._layout = Layout.of([reading.types for reading in unlike])
+        self._layout = LeafLayout.of([reading.types for reading in unlike])
 
     def collect(self, batch: DataFrame) -> Scanned:
         seen = Observation()

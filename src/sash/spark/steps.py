@@ -26,7 +26,7 @@ from sash.operators.join_partials import Fold
 from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Node
 from sash.plan.stages import EVERYWHERE, StagePlan
-from sash.spark.leaves import Layout
+from sash.spark.leaves import LeafLayout
 from sash.state import files
 from sash.state.files import Manifest
 
@@ -38,7 +38,7 @@ Report = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Epoch:
+class PlanEpoch:
     """Instants low <= t < high; `late` are the times before which a window's tuples are too late, by its place.
 
     `begins` as in operators/base.py.
@@ -58,9 +58,9 @@ class Job:
     plan: Node
     stages: tuple[StagePlan, ...]
     buckets: tuple[int, ...]
-    layout: Layout
+    layout: LeafLayout
     directory: str
-    epoch: Epoch
+    epoch: PlanEpoch
     manifests: Mapping[int, Manifest]
     tables: Mapping[str, RowVersions]
     durable: bool

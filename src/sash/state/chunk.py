@@ -18,7 +18,7 @@ _ID = "_id"
 
 
 @dataclass(frozen=True)
-class Place:
+class ChunkPlace:
     """Where a chunk is stored: some bytes of a file, and what they must add up to."""
 
     file: str
@@ -33,7 +33,7 @@ class Chunk:
 
     tuples: Changes
     partition: int = 0
-    place: Place | None = None
+    place: ChunkPlace | None = None
 
     def __len__(self) -> int:
         return len(self.tuples)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sash.core.errors import CheckpointError
 from sash.core.faults import around
-from sash.state.chunk import Chunk, Place, tuples_of
+from sash.state.chunk import Chunk, ChunkPlace, tuples_of
 from sash.state.state import State
 
 Manifest = dict[str, Any]
@@ -29,7 +29,7 @@ Manifest = dict[str, Any]
 Buffers = dict[str, list[list[Any]]]
 # By directory and bucket, the least recently used first: the chunks of its latest state in this process, and what
 # operators remember of it. A worker is not told when a plan ends, so it forgets what it has not used for long.
-_KNOWN: dict[tuple[str, int], tuple[dict[Place, Chunk], dict[str, Any]]] = {}
+_KNOWN: dict[tuple[str, int], tuple[dict[ChunkPlace, Chunk], dict[str, Any]]] = {}
 MOST_KNOWN = 64
 
 
@@ -39,7 +39,7 @@ def load(directory: Path, bucket: int, manifest: Manifest | None) -> State:
         return State()
     known, memory = _KNOWN.get((str(directory), bucket), ({}, {}))
     buffers = {
-        name: tuple(_chunk(directory, Place(*place), partition, known) for *place, partition in chunks)
+        name: tuple(_chunk(directory, ChunkPlace(*place), partition, known) for *place, partition in chunks)
         for name, chunks in manifest["buffers"].items()
     }
     _know(directory, bucket, buffers, memory)
@@ -91,7 +91,7 @@ def _know(directory: Path, bucket: int, buffers: Mapping[str, tuple[Chunk, ...]]
         del _KNOWN[next(iter(_KNOWN))]
 
 
-def _places(buffers: Mapping[str, tuple[Chunk, ...]]) -> dict[Place, Chunk]:
+def _places(buffers: Mapping[str, tuple[Chunk, ...]]) -> dict[ChunkPlace, Chunk]:
     return {chunk.place: chunk for chunks in buffers.values() for chunk in chunks if chunk.place is not None}
 
 
@@ -111,7 +111,7 @@ def _placed(chunk: Chunk, file: str, data: bytearray) -> Chunk:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     written = memoryview(sink.getvalue())
-    place = Place(file, len(data), len(written), zlib.crc32(written))
+    place = ChunkPlace(file, len(data), len(written), zlib.crc32(written))
     data += written
     return replace(chunk, place=place)
 
@@ -138,7 +138,7 @@ def _write(path: Path, data: bytearray, durable: bool) -> None:
         raise CheckpointError(f"the state file {path} cannot be written: {error.strerror or error}") from error
 
 
-def _chunk(directory: Path, place: Place, partition: int, known: dict[Place, Chunk]) -> Chunk:
+def _chunk(directory: Path, place: ChunkPlace, partition: int, known: dict[ChunkPlace, Chunk]) -> Chunk:
     if place in known:
         return known[place]
     path = directory / place.file

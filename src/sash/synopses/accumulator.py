@@ -144,7 +144,7 @@ class Accumulator:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ScanRows:
     """The rows of panes that a scan goes over: codes, components by slot, and where its windows begin.
 
     Window i has the rows from cuts[i + 1] on, up to cuts[0]: the shortest window is the first.
@@ -182,7 +182,7 @@ class Block:
         return [self.slots[partial, i][:windows].ravel() for i in range(len(partial.dtypes))]
 
 
-def scan(needs: Sequence[Sequence[Partial]], rows: Rows) -> Iterator[Accumulator]:
+def scan(needs: Sequence[Sequence[Partial]], rows: ScanRows) -> Iterator[Accumulator]:
     """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants.
 
     Numbers are there for all windows at once, in a block. Sketches are merged along the way, window by window: those
@@ -208,7 +208,7 @@ def scan(needs: Sequence[Sequence[Partial]], rows: Rows) -> Iterator[Accumulator
         yield accumulator
 
 
-def _scan_components(partial: Partial, rows: Rows, cuts: NDArray[np.int64]) -> list[Component]:
+def _scan_components(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
     filled: list[Component] = []
     for i, dtype in enumerate(partial.dtypes):
         values = rows.column((partial, i))
@@ -221,7 +221,7 @@ def _scan_components(partial: Partial, rows: Rows, cuts: NDArray[np.int64]) -> l
     return filled
 
 
-def _scan_moments(partial: Partial, rows: Rows, cuts: NDArray[np.int64]) -> list[Component]:
+def _scan_moments(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
     """Moments are rarer than sums: window by window, each on a copy of the one before."""
     accumulator = Accumulator(rows.groups, (partial,), rows.ranked)
     copies = []

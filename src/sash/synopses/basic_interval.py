@@ -35,7 +35,7 @@ from sash.core.window import Window
 from sash.storage.keys import Codes, KeyDictionary
 from sash.storage.ring import Pane, PaneRing
 from sash.synopses.accelerator import Accelerator
-from sash.synopses.accumulator import Accumulator, RankedValues, Rows, counted, scan
+from sash.synopses.accumulator import Accumulator, RankedValues, ScanRows, counted, scan
 from sash.synopses.ahead import ReadAhead
 from sash.synopses.answers import Finisher
 from sash.synopses.covered import Covered
@@ -450,7 +450,7 @@ class BasicIntervalSynopsis(PaneStore):
         firsts = [youngest, *(self._first_whole(newest - window.length, youngest) for window, _ in windows)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
-        return scan(needs, Rows(len(self._keys), cuts, codes, column, self._ranked))
+        return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self._ranked))
 
     def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
         """The partials that are whole since a time, over the panes that start at or after it."""

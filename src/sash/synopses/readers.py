@@ -31,7 +31,7 @@ from sash.synopses.window_view import WindowView
 
 
 @dataclass(frozen=True)
-class Groups:
+class PredicateGroups:
     """Which groups have tuples under one predicate (`places` None: all of them), with their key values."""
 
     count: int
@@ -40,7 +40,7 @@ class Groups:
 
 
 # Groups by what tells of their presence: queries that read the same view under the same predicate share them.
-Found = dict[Partial, Groups]
+Found = dict[Partial, PredicateGroups]
 
 
 @dataclass(frozen=True)
@@ -189,17 +189,17 @@ def shared_column(lowering: Lowering, accumulator: Accumulator, all_windows: boo
     return column if all_windows else column.slice(first, block.groups)
 
 
-def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> Groups:
+def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> PredicateGroups:
     if not grouped:
-        return Groups(1, None, [])
+        return PredicateGroups(1, None, [])
     block = accumulator.block
     if block is not None and block.is_full(presence, accumulator.window):
-        return Groups(block.groups, None, keys.decode_all())
+        return PredicateGroups(block.groups, None, keys.decode_all())
     there = accumulator.slots[presence, 0] > 0
     if there.all():
-        return Groups(len(there), None, keys.decode_all())
+        return PredicateGroups(len(there), None, keys.decode_all())
     places = np.flatnonzero(there)
-    return Groups(len(places), places, keys.decode(places))
+    return PredicateGroups(len(places), places, keys.decode(places))
 
 
 @dataclass(frozen=True)

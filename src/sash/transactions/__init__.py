@@ -13,11 +13,10 @@ from sash.transactions.optimistic import Optimistic
 from sash.transactions.recorder import Recorder
 from sash.transactions.serial import Serial
 from sash.transactions.taken import Taken
-from sash.transactions.window import Answer, SharedWindow
+from sash.transactions.window import SharedWindow, WindowRead
 
 __all__ = [
     "ISOLATION_LEVELS",
-    "Answer",
     "History",
     "Isolation",
     "Optimistic",
@@ -26,6 +25,7 @@ __all__ = [
     "SharedWindow",
     "Taken",
     "Verdict",
+    "WindowRead",
     "classify",
     "isolation",
 ]

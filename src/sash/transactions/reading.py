@@ -32,14 +32,14 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SubWindow:
+class SlotSubWindow:
     """What a slot holds: never changed, only replaced."""
 
     version: Version
     content: Any
 
 
-class Step(NamedTuple):
+class ReadStep(NamedTuple):
     """What a reader has to do before it comes back: outside of all locks."""
 
     undo: list[int]
@@ -47,10 +47,10 @@ class Step(NamedTuple):
     is_last: bool
 
 
-class Reading:
+class SlotReading:
     """Card. Time: O(log n) per read, O(1) per slide and change. Space: O(n). Algorithms 7 and 8 of the thesis."""
 
-    def __init__(self, name: str, window: Iterable[SubWindow], rank: Callable[[int], int], undoes: bool) -> None:
+    def __init__(self, name: str, window: Iterable[SlotSubWindow], rank: Callable[[int], int], undoes: bool) -> None:
         self.name = name
         self.is_aborted = False
         self._undoes = undoes
@@ -61,7 +61,7 @@ class Reading:
         self.begun = numbers[-1]
         self._to_do = [(rank(number), number) for number in numbers]
         heapq.heapify(self._to_do)
-        self.read: dict[int, SubWindow] = {}
+        self.read: dict[int, SlotSubWindow] = {}
         self._undo: list[int] = []
         self._handed: list[tuple[int, Any]] = []
 
@@ -78,7 +78,7 @@ class Reading:
         heapq.heappush(self._to_do, (self._rank(number), number))
         return self._conflict(number)
 
-    def inserted(self, new: SubWindow, part: Any) -> bool:
+    def inserted(self, new: SlotSubWindow, part: Any) -> bool:
         """Whether the part is handed over, because its sub-window has been read before (section 7.4.3)."""
         number = new.version.number
         if number not in self.read:
@@ -94,14 +94,14 @@ class Reading:
             if number >= self._oldest:
                 return number
 
-    def take(self, chosen: SubWindow) -> Step:
+    def take(self, chosen: SlotSubWindow) -> ReadStep:
         """Read what `next_number` has chosen: from here on it is the reader's, whatever happens to the window."""
         number = chosen.version.number
         self.read[number] = chosen
         # The lists go to the reader's thread: what writers add from now on belongs to the next step.
         undo, self._undo = self._undo, []
         handed, self._handed = self._handed, []
-        return Step(undo, [*handed, (number, chosen.content)], len(self.read) == self.count)
+        return ReadStep(undo, [*handed, (number, chosen.content)], len(self.read) == self.count)
 
     def _conflict(self, number: int) -> bool:
         del self.read[number]

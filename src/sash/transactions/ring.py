@@ -19,7 +19,7 @@ from typing import Any
 
 from sash.core.errors import SashError
 from sash.transactions.history import Kind
-from sash.transactions.reading import Reading, Step, SubWindow, Version
+from sash.transactions.reading import ReadStep, SlotReading, SlotSubWindow, Version
 from sash.transactions.recorder import Recorder
 
 
@@ -33,7 +33,7 @@ class Ring:
         insert: Callable[[Any, Any], Any] | None,
         recorder: Recorder | None,
     ) -> None:
-        self._slots = [SubWindow(Version(number, 0), each) for number, each in enumerate(contents)]
+        self._slots = [SlotSubWindow(Version(number, 0), each) for number, each in enumerate(contents)]
         if not self._slots:
             raise SashError("a window has at least one sub-window")
         self.size = len(self._slots)
@@ -46,7 +46,7 @@ class Ring:
         # Guards everything here; held for a few steps, never over a scan.
         self._guard = threading.Lock()
         self._preference_ends = threading.Condition(self._guard)
-        self._readings: set[Reading] = set()
+        self._readings: set[SlotReading] = set()
         # Reads that writers wait for, each with its thread.
         self._preferred: dict[object, int] = {}
         # One writer prepares a change at a time; readers never wait for it.
@@ -64,7 +64,7 @@ class Ring:
             changes = self._changed_by(inserts)
             with self._guard:
                 old, self.youngest = self._slots[number % self.size], number
-                self._put(str(number), [SubWindow(Version(number, 0), content), *changes])
+                self._put(str(number), [SlotSubWindow(Version(number, 0), content), *changes])
                 for reading in list(self._readings):
                     if reading.slid(number):
                         self._has_conflict(reading, number - reading.count)
@@ -75,7 +75,7 @@ class Ring:
         with self._turn():
             revision = self._at(number).version.revision + 1
             with self._guard:
-                self._put(f"R{next(self._revisions)}", [SubWindow(Version(number, revision), content)])
+                self._put(f"R{next(self._revisions)}", [SlotSubWindow(Version(number, revision), content)])
                 for reading in list(self._readings):
                     if reading.revised(number):
                         self._has_conflict(reading, number)
@@ -97,35 +97,35 @@ class Ring:
         with self._writing:
             yield
 
-    def _at(self, number: int) -> SubWindow:
+    def _at(self, number: int) -> SlotSubWindow:
         oldest = self.youngest - self.size + 1
         if not oldest <= number <= self.youngest:
             raise SashError(f"no sub-window {number}: the window has {oldest} to {self.youngest}")
         return self._slots[number % self.size]
 
-    def _changed_by(self, parts: Mapping[int, Any]) -> list[SubWindow]:
+    def _changed_by(self, parts: Mapping[int, Any]) -> list[SlotSubWindow]:
         if parts and self._insert is None:
             raise SashError("this window takes no insertions: it was made without insert=")
         return [self._with_part(self._at(number), part) for number, part in parts.items()]
 
-    def _with_part(self, old: SubWindow, part: Any) -> SubWindow:
+    def _with_part(self, old: SlotSubWindow, part: Any) -> SlotSubWindow:
         assert self._insert is not None
-        return SubWindow(Version(old.version.number, old.version.revision + 1), self._insert(old.content, part))
+        return SlotSubWindow(Version(old.version.number, old.version.revision + 1), self._insert(old.content, part))
 
-    def _put(self, transaction: str, new: list[SubWindow]) -> None:
+    def _put(self, transaction: str, new: list[SlotSubWindow]) -> None:
         slots = [each.version.number % self.size for each in new]
         for slot, each in zip(slots, new, strict=True):
             self._slots[slot] = each
         if self._recorder is not None:
             self._recorder.wrote(transaction, slots)
 
-    def _hand_over(self, changes: list[SubWindow], parts: Mapping[int, Any]) -> None:
+    def _hand_over(self, changes: list[SlotSubWindow], parts: Mapping[int, Any]) -> None:
         for reading in self._readings:
             for each in changes:
                 if reading.inserted(each, parts[each.version.number]):
                     self._record("r", reading, each.version.number)
 
-    def _has_conflict(self, reading: Reading, number: int) -> None:
+    def _has_conflict(self, reading: SlotReading, number: int) -> None:
         if reading.is_aborted:
             self._readings.discard(reading)
             self._record("a", reading)
@@ -134,7 +134,7 @@ class Ring:
 
     # --- reads ------------------------------------------------------------------------------------------------------
 
-    def snapshot(self, count: int) -> tuple[Reading, list[SubWindow]]:
+    def snapshot(self, count: int) -> tuple[SlotReading, list[SlotSubWindow]]:
         """All references at once, the oldest first; writes do not matter to this reading any more."""
         with self._guard:
             taken = self._window(count)
@@ -143,17 +143,17 @@ class Ring:
                 self._record("r", reading, each.version.number)
             return reading, taken
 
-    def commit(self, snapshot: Reading) -> None:
+    def commit(self, snapshot: SlotReading) -> None:
         with self._guard:
             self._record("c", snapshot)
 
-    def begin(self, count: int, undoes: bool) -> Reading:
+    def begin(self, count: int, undoes: bool) -> SlotReading:
         with self._guard:
             reading = self._new_reading(self._window(count), undoes)
             self._readings.add(reading)
             return reading
 
-    def step(self, reading: Reading) -> Step | None:
+    def step(self, reading: SlotReading) -> ReadStep | None:
         """Take the next sub-window, and commit with the last one; None if the reading has been aborted."""
         with self._guard:
             if reading.is_aborted:
@@ -168,7 +168,7 @@ class Ring:
                 self._readings.discard(reading)
             return step
 
-    def end(self, reading: Reading) -> None:
+    def end(self, reading: SlotReading) -> None:
         """Whatever happened to it: one that has neither committed nor been aborted is given up."""
         with self._guard:
             if reading in self._readings:
@@ -188,17 +188,17 @@ class Ring:
     def is_preferred(self, read: object) -> bool:
         return read in self._preferred
 
-    def _window(self, count: int) -> list[SubWindow]:
+    def _window(self, count: int) -> list[SlotSubWindow]:
         return [self._slots[number % self.size] for number in range(self.youngest - count + 1, self.youngest + 1)]
 
-    def _new_reading(self, window: list[SubWindow], undoes: bool) -> Reading:
+    def _new_reading(self, window: list[SlotSubWindow], undoes: bool) -> SlotReading:
         rank = self._slot_of if self._in_slot_order else _youngest_first
-        return Reading(f"Q{next(self._names)}", window, rank, undoes)
+        return SlotReading(f"Q{next(self._names)}", window, rank, undoes)
 
     def _slot_of(self, number: int) -> int:
         return number % self.size
 
-    def _record(self, kind: Kind, reading: Reading, number: int | None = None) -> None:
+    def _record(self, kind: Kind, reading: SlotReading, number: int | None = None) -> None:
         if self._recorder is not None:
             self._recorder.did(kind, reading.name, None if number is None else number % self.size)
 

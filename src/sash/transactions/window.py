@@ -46,7 +46,7 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Part]):
+class WindowRead(Generic[Part]):
     """What a read has found: a part for each sub-window, the oldest first, and parts inserted later behind theirs.
 
     `state` has the versions that were read, the oldest first. `attempts` is 1 if nothing was aborted, `undone` is the
@@ -122,7 +122,7 @@ class SharedWindow(Generic[Content]):
         undo: Callable[[Part], None] | None = None,
         restart: Callable[[], None] | None = None,
         priority: int = 0,
-    ) -> Answer[Part]:
+    ) -> WindowRead[Part]:
         """Scan the youngest `count` sub-windows; `scan` is called without a lock, and all over after an abort.
 
         With `undo` nothing is aborted: it is called for the parts that have left the window. `restart` is called after
@@ -143,14 +143,14 @@ class SharedWindow(Generic[Content]):
     def _writer(self) -> AbstractContextManager[None]:
         return self._serial.slide() if self.level == "serial" else nullcontext()
 
-    def _read_snapshot(self, count: int, scan: Callable[[Content], Part], stop: Callable[[], None]) -> Answer[Part]:
+    def _read_snapshot(self, count: int, scan: Callable[[Content], Part], stop: Callable[[], None]) -> WindowRead[Part]:
         reading, taken = self._ring.snapshot(count)
         parts = []
         for each in taken:
             stop()
             parts.append(scan(each.content))
         self._ring.commit(reading)
-        return Answer(parts, [each.version for each in taken])
+        return WindowRead(parts, [each.version for each in taken])
 
     def _read_latest(
         self,
@@ -159,9 +159,9 @@ class SharedWindow(Generic[Content]):
         undo: Callable[[Part], None] | None,
         restart: Callable[[], None],
         priority: int,
-    ) -> Answer[Part]:
+    ) -> WindowRead[Part]:
         read, attempts = object(), 0
-        answer: Answer[Part] | None = None
+        answer: WindowRead[Part] | None = None
         try:
             while answer is None:
                 attempts += 1
@@ -180,7 +180,7 @@ class SharedWindow(Generic[Content]):
         scan: Callable[[Content], Part],
         undo: Callable[[Part], None] | None,
         stop: Callable[[], None],
-    ) -> Answer[Part] | None:
+    ) -> WindowRead[Part] | None:
         """The answer, or None if the attempt has been aborted."""
         found: dict[int, list[Part]] = {}
         undone = inserted = 0
@@ -202,7 +202,7 @@ class SharedWindow(Generic[Content]):
                 if step.is_last:
                     parts = [part for number in sorted(found) for part in found[number]]
                     state = [reading.read[number].version for number in sorted(found)]
-                    return Answer(parts, state, undone=undone, inserted=inserted)
+                    return WindowRead(parts, state, undone=undone, inserted=inserted)
         finally:
             self._ring.end(reading)
 

@@ -21,7 +21,7 @@ from sash.spark.pcap import capture
 from sash.spark.pcap.capture import read_capture
 from sash.spark.pcap.packets import packets_of
 from sash.spark.pcap.schema import SCHEMA
-from sash.spark.pcap.source import CaptureStreamReader, Part, ReadAllAvailable, ReadMaxFiles, read_part
+from sash.spark.pcap.source import CaptureStreamReader, PcapPart, ReadAllAvailable, ReadMaxFiles, read_part
 from tests.support.captures import (
     ETHERNET,
     LOOP,
@@ -50,7 +50,7 @@ PACKET = ipv4("10.0.0.1", "10.0.0.2", 6, tcp(1234, 443))
 
 def read(path: Path, after: int = 0, until: int | None = None) -> list[dict[str, Any]]:
     rows = []
-    for batch in read_part(Part(str(path), after, until), SCHEMA.names):
+    for batch in read_part(PcapPart(str(path), after, until), SCHEMA.names):
         times = batch.column("ts").cast("int64").to_pylist()
         rows += [row | {"ts": time} for row, time in zip(batch.to_pylist(), times, strict=True)]
     return rows
@@ -266,7 +266,7 @@ def test_only_the_columns_that_are_asked_for(tmp_path: Path) -> None:
 
 def parts(reader: CaptureStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[str, int, int | None]]:
     found = reader.partitions(start, end)
-    return [(Path(part.path).name, part.after, part.until) for part in found if isinstance(part, Part)]
+    return [(Path(part.path).name, part.after, part.until) for part in found if isinstance(part, PcapPart)]
 
 
 def test_new_and_grown_files_are_taken_once(tmp_path: Path) -> None:

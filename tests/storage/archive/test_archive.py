@@ -12,7 +12,14 @@ import pytest
 
 from sash.core.errors import ArchiveError
 from sash.storage.archive import STRATEGIES, Archive, with_times
-from sash.storage.archive.choose import HYSTERESIS, LARGE_FROM_BYTES, MANY_FROM_QUERIES, Choice, choose, rechoose
+from sash.storage.archive.choose import (
+    HYSTERESIS,
+    LARGE_FROM_BYTES,
+    MANY_FROM_QUERIES,
+    PartitionChoice,
+    choose,
+    rechoose,
+)
 from tests.storage.archive.model import KINDS, Record, make, table
 
 SCHEMA = pa.schema({"customer": pa.int64(), "minutes": pa.int64()})
@@ -188,22 +195,22 @@ def test_a_note_is_kept_with_the_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "queries", "choice"),
     [
-        (500e6, 2, Choice(4, 4, "no_rebuild")),
-        (500e6, 1000, Choice(2, 2, "rebuild")),
-        (5e9, 2, Choice(3, 3, "no_rebuild")),
-        (5e9, 1000, Choice(2, 2, "no_rebuild")),
+        (500e6, 2, PartitionChoice(4, 4, "no_rebuild")),
+        (500e6, 1000, PartitionChoice(2, 2, "rebuild")),
+        (5e9, 2, PartitionChoice(3, 3, "no_rebuild")),
+        (5e9, 1000, PartitionChoice(2, 2, "no_rebuild")),
     ],
 )
-def test_the_guidelines(size: float, queries: float, choice: Choice) -> None:
-    assert choose(size, queries, 36) == choice == rechoose(Choice(9, 9, "rebuild"), size, queries, 36)
+def test_the_guidelines(size: float, queries: float, choice: PartitionChoice) -> None:
+    assert choose(size, queries, 36) == choice == rechoose(PartitionChoice(9, 9, "rebuild"), size, queries, 36)
 
 
 def test_a_choice_stays_near_a_limit_and_fits_the_slots() -> None:
-    current = Choice(4, 4, "no_rebuild")
+    current = PartitionChoice(4, 4, "no_rebuild")
     assert rechoose(current, LARGE_FROM_BYTES * 1.5, 1, 36) == current
-    assert rechoose(current, LARGE_FROM_BYTES * HYSTERESIS * 1.1, 1, 36) == Choice(3, 3, "no_rebuild")
+    assert rechoose(current, LARGE_FROM_BYTES * HYSTERESIS * 1.1, 1, 36) == PartitionChoice(3, 3, "no_rebuild")
     assert rechoose(current, 0, MANY_FROM_QUERIES / 1.5, 36) == current
-    assert choose(0, 0, 3) == Choice(3, 3, "no_rebuild")
+    assert choose(0, 0, 3) == PartitionChoice(3, 3, "no_rebuild")
 
 
 def test_partition_auto_follows_the_queries(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from papers.archive.sizes import (
     simulated_variance,
     sizes_after,
 )
-from sash.storage.archive import LAYOUTS, Archive, Layout, with_times
+from sash.storage.archive import LAYOUTS, Archive, ArchiveLayout, with_times
 
 EXAMPLES = {
     each["id"].removeprefix("double_index."): each
@@ -28,7 +28,7 @@ def example(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return EXAMPLES[name]["inputs"], EXAMPLES[name]["expected"]
 
 
-def layout_of(name: str, inputs: dict[str, Any]) -> Layout:
+def layout_of(name: str, inputs: dict[str, Any]) -> ArchiveLayout:
     return LAYOUTS[name](inputs["S"], inputs["D"], inputs["G"], inputs["E"])
 
 
@@ -36,7 +36,7 @@ def named(numbers: list[int]) -> list[str]:
     return [f"I{number + 1}" for number in numbers]
 
 
-def ranges_at(layout: Layout, now: int) -> dict[str, Any]:
+def ranges_at(layout: ArchiveLayout, now: int) -> dict[str, Any]:
     pairs = zip(layout.insertion_ranges(now), layout.expiry_ranges(now), strict=True)
     return {
         f"I{number + 1}": {"ins": [list(each) for each in ins], "exp": [list(each) for each in exp]}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sash.plan.expressions import RowExpression
 from sash.synopses.sketches import SKETCHES
 from sash.synopses.sketches.base import as_number, as_text, require_value
-from sash.synopses.sketches.count_min import EPSILON, CountMin, names
+from sash.synopses.sketches.count_min import EPSILON, CountMinSketch, names
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.items import FrequentStrings, decode, top_of
 from sash.synopses.sketches.kll import Kll
@@ -87,7 +87,7 @@ def test_frequent_items(name: str) -> None:
 def test_count_min(name: str) -> None:
     true = Counter(DATA[name])
     items, counts = pa.array(list(true)), np.array(list(true.values()))
-    sketch = CountMin.of_counts(items, counts)
+    sketch = CountMinSketch.of_counts(items, counts)
     off = 0
     for item in [*list(true)[:200], -1, 10**9]:
         lower, upper = sketch.bounds(item)
@@ -140,10 +140,10 @@ def test_bytes_come_back(kind: str) -> None:
 
 
 def test_count_min_merges() -> None:
-    left, right = (CountMin.of_counts(pa.array(items), np.array([2, 3])) for items in (["a", "b"], ["b", "c"]))
+    left, right = (CountMinSketch.of_counts(pa.array(items), np.array([2, 3])) for items in (["a", "b"], ["b", "c"]))
     left.merge(right.to_bytes())
-    assert [CountMin.from_bytes(left.to_bytes()).estimate(item) for item in "abc"] == [2, 5, 3]
-    assert CountMin.of_counts(pa.array([], pa.string()), np.array([], dtype=np.int64)).empty
+    assert [CountMinSketch.from_bytes(left.to_bytes()).estimate(item) for item in "abc"] == [2, 5, 3]
+    assert CountMinSketch.of_counts(pa.array([], pa.string()), np.array([], dtype=np.int64)).empty
 
 
 def test_kll_is_exact_for_few_values_and_has_no_nan() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.window import TimeWindow
-from sash.synopses.accumulator import Accumulator, Rows, scan
+from sash.synopses.accumulator import Accumulator, ScanRows, scan
 from sash.synopses.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynopsis
 from sash.synopses.pane_rows import PaneRows
 from sash.synopses.partials import Combine, Partial
@@ -162,7 +162,7 @@ def test_windows_share_the_sketches_of_groups_without_news() -> None:
     hll = SKETCHED[0]
     codes = np.array([0, 0, 0, 1], dtype=np.int32)
     sketches = np.array([hll_of([1]), hll_of([2]), hll_of([3]), hll_of([9])], dtype=object)
-    rows = Rows(2, np.array([4, 2, 1, 0]), codes, {(hll, 0): sketches}.__getitem__, {})
+    rows = ScanRows(2, np.array([4, 2, 1, 0]), codes, {(hll, 0): sketches}.__getitem__, {})
     first, second, third = scan([[hll], [], [hll]], rows)
     assert (hll, 0) not in second.slots, "not asked for"
     (short,), (long,) = first.merged(hll, None), third.merged(hll, None)
@@ -179,7 +179,7 @@ def test_each_row_is_merged_once_however_many_windows(monkeypatch: pytest.Monkey
     panes = 10
     sketches = np.array([hll_of([n]) for n in range(panes)], dtype=object)
     cuts = np.arange(panes, -1, -1)
-    rows = Rows(1, cuts, np.zeros(panes, dtype=np.int32), {(hll, 0): sketches}.__getitem__, {})
+    rows = ScanRows(1, cuts, np.zeros(panes, dtype=np.int32), {(hll, 0): sketches}.__getitem__, {})
     assert len(list(scan([[hll]] * panes, rows))) == panes
     assert len(merges) == panes - 1
 

@@ -65,7 +65,7 @@ class Writes(Protocol):
         """Answers of one query or several, those of each in order."""
 
 
-class Waiting:
+class AnswerLine:
     """Answers in line, also as files where there is a `directory`: a restart finds those that were not written."""
 
     def __init__(self, query: str, directory: Path | None) -> None:
@@ -151,7 +151,7 @@ class Outlet:
         self.query = query
         self.writer = sink
         self._why = why
-        self.line = Waiting(query, directory)
+        self.line = AnswerLine(query, directory)
         self._written = 0
         self._error: str | None = None
         self._closed = False

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sash.catalog import Stream
 from sash.core.time import Micros
-from sash.engine.stored.kept import Stored
+from sash.engine.stored.kept import StoredRows
 from sash.engine.stored.stored_windows import by_then, is_complete
 from sash.engine.stored.sub_windows import TIME, sub_window_length
 from sash.language import StoredReading
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def all_rows(spark: SparkSession, files: WindowFiles, stream: Stream, stored: Stored, reach: int | None) -> DataFrame:
+def all_rows(
+    spark: SparkSession, files: WindowFiles, stream: Stream, stored: StoredRows, reach: int | None
+) -> DataFrame:
     """The rows of the last `reach` microseconds; None: of all files, in the order of time."""
     rows = _rows(spark, files, stream, stored.rows)
     if reach is None:
@@ -42,7 +44,7 @@ def youngest(found: pa.Table, needed: int) -> pa.Table:
 
 
 def window_frame(
-    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: Stored, as_of: Micros
+    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: StoredRows, as_of: Micros
 ) -> tuple[DataFrame, bool]:
     """The rows of a window as of a time, and whether these are all that it may hold."""
     stream = reading.stream
@@ -57,7 +59,7 @@ def window_frame(
 
 
 def _in_time(
-    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: Stored, as_of: Micros
+    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: StoredRows, as_of: Micros
 ) -> DataFrame:
     stream, end = reading.stream, as_of - reading.window.lag
     start = end - reading.window.length
@@ -68,7 +70,7 @@ def _in_time(
 
 
 def _of_now(
-    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: Stored, as_of: Micros
+    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: StoredRows, as_of: Micros
 ) -> DataFrame:
     stream, end = reading.stream, as_of - reading.window.lag
     found, whole = _begun_and_whole(reading, stored.rows, end)
@@ -81,7 +83,7 @@ def _of_now(
 
 
 def _by_rows(
-    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: Stored, as_of: Micros
+    spark: SparkSession, files: WindowFiles, reading: StoredReading, stored: StoredRows, as_of: Micros
 ) -> tuple[DataFrame, bool]:
     stream, window = reading.stream, reading.window
     found, whole = _begun_and_whole(reading, stored.rows, as_of)

@@ -26,7 +26,7 @@ from sash.engine.periodic.stream import StreamRuntime
 from sash.engine.settings import Settings
 from sash.engine.stored.archive_feed import ArchiveFeed
 from sash.engine.stored.folded import answer_folded, why_not_folded
-from sash.engine.stored.kept import KeptWindow, Stored
+from sash.engine.stored.kept import KeptWindow, StoredRows
 from sash.engine.stored.kept_indexes import MOST_TEXT, IndexGoneError
 from sash.engine.stored.stored_windows import in_places, is_complete, window_rows, without_places
 from sash.engine.stored.sub_windows import TIME
@@ -200,7 +200,7 @@ def _kept(running: RunningStream) -> KeptWindow:
     return running.kept
 
 
-def _all_rows(spark: SparkSession, running: RunningStream, stored: Stored, reach: int | None) -> DataFrame:
+def _all_rows(spark: SparkSession, running: RunningStream, stored: StoredRows, reach: int | None) -> DataFrame:
     """All rows that were found; in the order of time where they are counted (`reach` is None)."""
     files = _kept(running).files
     return _frame(spark, stored.rows) if files is None else all_rows(spark, files, running.stream, stored, reach)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from sash.core.errors import SashError
 from sash.core.time import Micros
-from sash.engine.stored.kept import KeptWindow, Stored
+from sash.engine.stored.kept import KeptWindow, StoredRows
 from sash.engine.stored.kept_indexes import IndexedWindow, IndexGoneError, KeptIndexes
 from sash.engine.stored.stored_access import Access, ByOrder, ByPlace, ByProbe, ByValue, by_stream, choose_access
 from sash.engine.stored.stored_windows import window_rows
@@ -23,14 +23,14 @@ from sash.engine.streams.running import RunningStream
 from sash.language import Link, Sought, StoredQuestion
 
 
-def common_time(stored: Iterable[Stored]) -> Micros | None:
+def common_time(stored: Iterable[StoredRows]) -> Micros | None:
     """The least time of the streams that go on; when all have ended, the greatest."""
     every = list(stored)
     going = [each.as_of for each in every if not each.has_ended]
     return min(going) if going else max((each.as_of for each in every), default=None)
 
 
-def read_question(question: StoredQuestion, streams: Mapping[str, RunningStream]) -> dict[str, Stored]:
+def read_question(question: StoredQuestion, streams: Mapping[str, RunningStream]) -> dict[str, StoredRows]:
     """What each window is cut out of, by view. A stream that is read twice is read once, as of one time."""
     kept = {running.stream.name: running.kept for running in streams.values()}
     indexes = {name: each.indexes if each is not None and each.has_begun else None for name, each in kept.items()}
@@ -43,7 +43,7 @@ def read_question(question: StoredQuestion, streams: Mapping[str, RunningStream]
 
 def read_stored(
     running: RunningStream, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None
-) -> Stored:
+) -> StoredRows:
     stored = None if running.kept is None else running.kept.read(reach, wanted)
     if stored is None:
         raise SashError(f"no pane of stream '{running.stream.name}' is closed yet: there is nothing to ask")
@@ -64,7 +64,7 @@ class _Reader:
     question: StoredQuestion
     access: Mapping[str, Access | None]
     several: bool
-    found: dict[str, Stored] = field(default_factory=dict)
+    found: dict[str, StoredRows] = field(default_factory=dict)
 
     def read(self, running: RunningStream, indexes: KeptIndexes | None, views: Sequence[str]) -> None:
         needed = [access.index for view in views if (access := self.access[view]) is not None]
@@ -76,7 +76,7 @@ class _Reader:
                 pass
         self.found |= self._by_scan(running, views)
 
-    def _by_scan(self, running: RunningStream, views: Sequence[str]) -> dict[str, Stored]:
+    def _by_scan(self, running: RunningStream, views: Sequence[str]) -> dict[str, StoredRows]:
         reaches = [self.question.windows[view].reach for view in views]
         known = [reach for reach in reaches if reach is not None]
         reach = None if self.several or len(known) < len(reaches) else max(known)
@@ -88,17 +88,17 @@ class _Reader:
 
     # -- one state of a stream, which may be read again ----------------------------------------------
 
-    def _by_indexes(self, kept: KeptWindow, views: Sequence[str], state: IndexedWindow) -> dict[str, Stored]:
-        found: dict[str, Stored] = {}
+    def _by_indexes(self, kept: KeptWindow, views: Sequence[str], state: IndexedWindow) -> dict[str, StoredRows]:
+        found: dict[str, StoredRows] = {}
         for view in views:
             rows = self._rows(view, kept, state, {**self.found, **found})
             found[view] = self._stored(view, kept, state, rows)
         return found
 
-    def _stored(self, view: str, kept: KeptWindow, state: IndexedWindow, rows: pa.Table) -> Stored:
+    def _stored(self, view: str, kept: KeptWindow, state: IndexedWindow, rows: pa.Table) -> StoredRows:
         return kept.stored(rows, state.now, None if self.several else self.question.windows[view].reach)
 
-    def _rows(self, view: str, kept: KeptWindow, state: IndexedWindow, before: Mapping[str, Stored]) -> pa.Table:
+    def _rows(self, view: str, kept: KeptWindow, state: IndexedWindow, before: Mapping[str, StoredRows]) -> pa.Table:
         match self.access[view]:
             case ByValue(index, sought):
                 return state.find(index, sought.values)
@@ -111,7 +111,7 @@ class _Reader:
                 return state.placed(index, sorting, reach)
         return state.rows()
 
-    def _values(self, link: Link, stored: Stored) -> pa.Array:
+    def _values(self, link: Link, stored: StoredRows) -> pa.Array:
         """What a window is probed with: of rows that are in the other window, as far as that is known."""
         reading = self.question.windows[link.other]
         rows = stored.rows if self.several else window_rows(reading, stored, stored.as_of)[0]

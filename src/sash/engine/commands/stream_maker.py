@@ -11,7 +11,7 @@ from sash.catalog import CLUSTER, Stream
 from sash.core.clock import Clock
 from sash.engine.commands.query_commands import QueryCommands
 from sash.engine.continuous.plans import Plans, StreamPlans
-from sash.engine.periodic.cluster_tables import Place
+from sash.engine.periodic.cluster_tables import ClusterDirectories
 from sash.engine.records.checkpoint import Checkpoint
 from sash.engine.records.tables import Tables
 from sash.engine.settings import Settings
@@ -65,9 +65,9 @@ class StreamMaker:
             return self.checkpoint.window_files(stream)
         return WindowFiles(self.runner.scratch_for_rows(stream, local))
 
-    def _panes_for(self, stream: Stream, local: bool) -> Place | None:
+    def _panes_for(self, stream: Stream, local: bool) -> ClusterDirectories | None:
         """Where the panes are that do not come to the driver; None without a place that executors see."""
         if self.checkpoint is not None:
-            return Place(partial(self.checkpoint.pane_directory, stream), durable=True, by_size=local)
+            return ClusterDirectories(partial(self.checkpoint.pane_directory, stream), durable=True, by_size=local)
         place = partial(self.runner.scratch_for_panes, stream)
-        return Place(place, durable=False, by_size=True) if local else None
+        return ClusterDirectories(place, durable=False, by_size=True) if local else None

@@ -24,7 +24,7 @@ import pyarrow as pa
 from sash.core.changes import Changes
 from sash.core.errors import QueryFailedError
 from sash.core.time import Micros, multiple_at_or_after, to_datetime
-from sash.engine.continuous.join_layout import JoinLayout, Place
+from sash.engine.continuous.join_layout import JoinLayout, JoinPlace
 from sash.engine.overfull import too_many_results
 from sash.engine.records.journal import SavedJoinGroup
 from sash.engine.settings import DEFAULT_MAX_GROUPS
@@ -33,7 +33,7 @@ from sash.operators.join_partials import Fold
 from sash.plan.continuous import Node
 from sash.plan.reach import Reach
 from sash.plan.shared_joins import JoinedAggregate
-from sash.scheduling import Execution, Job, LocalScheduler, Policy, predicted_cost
+from sash.scheduling import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
 from sash.scheduling.policies import Conservative
 from sash.sharing.choose import Load
 from sash.sharing.choose_join import JoinChoice, JoinLoad, read_cost
@@ -62,7 +62,7 @@ class _Asked:
 
     name: str
     query: JoinedAggregate
-    place: Place
+    place: JoinPlace
     finisher: Finisher
     # Its last answer was empty; it may have something to say without new results.
     rests: bool = False
@@ -263,17 +263,17 @@ class JoinGroup:
         """What these queries would cost per microsecond under a policy, by the analytic model."""
         return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
 
-    def _job(self, each: _Asked) -> Job:
+    def _job(self, each: _Asked) -> PredictedQuery:
         """With whom it is executed, the rules say: all of a scan (CS5), or equal windows (CS4)."""
         place, load = each.place, self.layout.load
         part = self.layout.tables[place.table].choice.parts[place.part]
         together = together_key(Kind.BIJ if part.kind == "basic" else Kind.RJ, place.pair)
         post = post_cost([each.query.query], Load(self.cut.length, load.groups))
         group = " ".join(map(str, (place.table.label, place.part, *together)))
-        return Job(group, each.query.slide, each.query.exactly, read_cost(part, place.pair, load), post)
+        return PredictedQuery(group, each.query.slide, each.query.exactly, read_cost(part, place.pair, load), post)
 
     def _answers(self, end: Micros) -> Iterator[JoinAnswer]:
-        executions = list[Execution]()
+        executions = list[ScheduledTask]()
         while (execution := self._scheduler.decide(end)) is not None:
             self._scheduler.done(execution)
             executions.append(execution)

@@ -11,13 +11,13 @@ from pathlib import Path
 from sash.core.errors import CheckpointError
 from sash.engine.continuous.join_layout import JoinLayout
 from sash.engine.continuous.join_runtime import JoinRuntime, Surroundings, layout_of
-from sash.engine.records.journal import Member
+from sash.engine.records.journal import GroupMember
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import JoinLoad
 from sash.storage.files import damaged, make_directory, read_facts, write_facts
 
 # Opens the runtime of a layout in a directory: founders, layout, directory.
-Open = Callable[[Sequence[Member], JoinLayout, Path], JoinRuntime]
+Open = Callable[[Sequence[GroupMember], JoinLayout, Path], JoinRuntime]
 
 
 class JoinGroups:
@@ -27,7 +27,7 @@ class JoinGroups:
         self.around = around
         self._open = open_
 
-    def opened(self, directory: Path, first: Member | None) -> JoinRuntime:
+    def opened(self, directory: Path, first: GroupMember | None) -> JoinRuntime:
         """As it was left; where nobody has founded it yet, `first` does."""
         path = directory / "group.json"
         if not path.exists() and first is not None and not (directory / "log" / "manifest.json").exists():
@@ -41,7 +41,9 @@ class JoinGroups:
         gone = [each.serial for each in founders if self.around.handle(each.name, each.serial) is None]
         return self.without(runtime, directory, gone)
 
-    def with_founder(self, runtime: JoinRuntime, directory: Path, member: Member, layout: JoinLayout) -> JoinRuntime:
+    def with_founder(
+        self, runtime: JoinRuntime, directory: Path, member: GroupMember, layout: JoinLayout
+    ) -> JoinRuntime:
         """An open group with one more founder, which would keep this then."""
         return self._founded_anew(runtime, directory, [*runtime.founders, member], layout)
 
@@ -55,13 +57,13 @@ class JoinGroups:
         return self._founded_anew(runtime, directory, list(left), layout)
 
     def _founded_anew(
-        self, runtime: JoinRuntime, directory: Path, founders: Sequence[Member], layout: JoinLayout
+        self, runtime: JoinRuntime, directory: Path, founders: Sequence[GroupMember], layout: JoinLayout
     ) -> JoinRuntime:
         found = self._founded(directory, founders, layout)
         found.succeed(runtime)
         return found
 
-    def _founded(self, directory: Path, founders: Sequence[Member], layout: JoinLayout) -> JoinRuntime:
+    def _founded(self, directory: Path, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
         make_directory(directory)
         write_facts(directory / "group.json", {"founders": founders, "layout": layout.signature})
         return self._open(founders, layout, directory)
@@ -91,15 +93,15 @@ class JoinGroups:
             raise _other_layout(runtime.founders)
 
 
-def _read(path: Path) -> tuple[list[Member], str]:
+def _read(path: Path) -> tuple[list[GroupMember], str]:
     try:
         value = read_facts(path)
-        return [Member(*founder) for founder in value["founders"]], str(value["layout"])
+        return [GroupMember(*founder) for founder in value["founders"]], str(value["layout"])
     except (KeyError, TypeError) as error:
         raise damaged(path, error) from None
 
 
-def _other_layout(founders: Sequence[Member]) -> CheckpointError:
+def _other_layout(founders: Sequence[GroupMember]) -> CheckpointError:
     names = ", ".join(founder.name for founder in founders)
     return CheckpointError(
         f"what is stored for the aggregates over a join that {names} began is of another plan than this version of "

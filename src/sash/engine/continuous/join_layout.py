@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sash.core.time import format_duration
-from sash.operators.join_partials import Cut, Fold, Kept
+from sash.operators.join_partials import Cut, Fold, ResultSummary
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, JoinPart, choose_join
@@ -35,7 +35,7 @@ class JoinTable:
 
 
 @dataclass(frozen=True)
-class Place:
+class JoinPlace:
     """Where a query is answered: the windows in panes, the table, and which of its synopses."""
 
     pair: WindowPair
@@ -61,7 +61,7 @@ class JoinLayout:
         for query in founders:
             asked.setdefault(_table_of(query), []).append(query)
         self.tables = {name: self._table(name, queries) for name, queries in asked.items()}
-        self.fold = Fold(tuple(Kept(table.keys, table.partials) for table in self.tables.values()), self.cut)
+        self.fold = Fold(tuple(ResultSummary(table.keys, table.partials) for table in self.tables.values()), self.cut)
 
     def _table(self, name: TableName, readers: Iterable[JoinedAggregate]) -> JoinTable:
         partials = dict.fromkeys(partial for query in readers for partial in Finisher(query.query).partials)
@@ -91,13 +91,13 @@ class JoinLayout:
         ]
         return hashlib.sha256(f"{self.plan!r} {self.cut} {kept}".encode()).hexdigest()[:24]
 
-    def place_of(self, query: JoinedAggregate) -> Place | None:
+    def place_of(self, query: JoinedAggregate) -> JoinPlace | None:
         """Where a query would be answered; None if it does not belong to the group, or wants what is not kept."""
         if self.why_not(query) is not None:
             return None
         name, pair = _table_of(query), self._pair(query)
         parts = self.tables[name].choice.parts
-        return Place(pair, name, next(number for number, part in enumerate(parts) if _answers(part, pair)))
+        return JoinPlace(pair, name, next(number for number, part in enumerate(parts) if _answers(part, pair)))
 
     def why_not(self, query: JoinedAggregate) -> str | None:
         """What of a query the group does not keep, or None if it answers it."""

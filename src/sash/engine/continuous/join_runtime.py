@@ -26,16 +26,16 @@ from sash.engine.answers.query import Delivery, Query, deliver
 from sash.engine.continuous.beginnings import PlanPanes
 from sash.engine.continuous.join_group import JoinAnswer, JoinGroup
 from sash.engine.continuous.join_layout import JoinLayout
-from sash.engine.continuous.plan_runtime import Instants, PlanRuntime, Reader
+from sash.engine.continuous.plan_runtime import ChangeListener, EpochInstants, PlanRuntime
 from sash.engine.overfull import USUAL, Most
-from sash.engine.records.journal import JOIN, JoinEntry, JoinSnapshot, Member, PlanProgress
+from sash.engine.records.journal import JOIN, GroupMember, JoinEntry, JoinSnapshot, PlanProgress
 from sash.engine.timeline import Executed
 from sash.operators.join_partials import Fold
 from sash.plan.shared_joins import JoinedAggregate
 from sash.scheduling import Policy
 from sash.scheduling import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
-from sash.spark.buckets import BucketedPlan, Outcome
+from sash.spark.buckets import BucketedPlan, EpochOutcome
 from sash.storage.epochs import EpochLog
 
 
@@ -48,7 +48,7 @@ class Surroundings:
     policy: Callable[[], str]
 
 
-def layout_of(founders: Sequence[Member], bind: Callable[[str], JoinedAggregate]) -> JoinLayout:
+def layout_of(founders: Sequence[GroupMember], bind: Callable[[str], JoinedAggregate]) -> JoinLayout:
     groups = max(founder.groups for founder in founders)
     return JoinLayout([bind(founder.text) for founder in founders], JoinLoad(groups=groups))
 
@@ -58,7 +58,7 @@ class JoinRuntime(PlanRuntime):
 
     def __init__(
         self,
-        founders: Sequence[Member],
+        founders: Sequence[GroupMember],
         layout: JoinLayout,
         streams: list[Stream],
         bucketed: BucketedPlan,
@@ -75,7 +75,7 @@ class JoinRuntime(PlanRuntime):
         self._is_formed = False
         # Who is registered for the group; of these, who is in it; who has come and gone since the last commit.
         self._members = {founder.serial: founder for founder in founders}
-        self._entered: list[Member] = []
+        self._entered: list[GroupMember] = []
         self._left: list[int] = []
         # The last answer of each query.
         self._last: dict[int, pa.Table] = {}
@@ -108,7 +108,7 @@ class JoinRuntime(PlanRuntime):
         self._readers.update(before._readers)
         self._progress.ended = before._progress.ended
 
-    def join_as(self, member: Member, reader: Reader) -> None:
+    def join_as(self, member: GroupMember, reader: ChangeListener) -> None:
         with self._state:
             self._members.setdefault(member.serial, member)
         self.join(member.serial, reader)
@@ -116,7 +116,7 @@ class JoinRuntime(PlanRuntime):
         if why is not None:
             reader.fail(str(why), reported=True)
 
-    def _handle_of(self, member: Member) -> Query | None:
+    def _handle_of(self, member: GroupMember) -> Query | None:
         return self._around.handle(member.name, member.serial)
 
     def _synchronise(self) -> None:
@@ -133,7 +133,7 @@ class JoinRuntime(PlanRuntime):
                 self._leave(serial)
                 self._left.append(serial)
 
-    def _enter(self, member: Member) -> None:
+    def _enter(self, member: GroupMember) -> None:
         self._group.enter(str(member.serial), self._around.bind(member.text))
 
     def _leave(self, serial: int) -> None:
@@ -167,7 +167,7 @@ class JoinRuntime(PlanRuntime):
         self._synchronise()
         return self._group.fold
 
-    def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
+    def _tell_and_commit(self, outcome: EpochOutcome, instants: EpochInstants, after: PlanProgress) -> None:
         self._is_whole = False
         tables = outcome.folded if any(map(len, outcome.folded)) else []
         self._give(self._answers(tables, after), after, delivered=False)
@@ -273,7 +273,7 @@ class JoinRuntime(PlanRuntime):
         self._group.load(snapshot.group)
         self._last = dict(snapshot.last)
 
-    def _enter_all(self, members: Iterable[Member]) -> None:
+    def _enter_all(self, members: Iterable[GroupMember]) -> None:
         for member in members:
             self._members.setdefault(member.serial, member)
             self._enter(member)

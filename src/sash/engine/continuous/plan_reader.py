@@ -13,7 +13,7 @@ from sash.core.events import report
 from sash.core.time import Micros, to_datetime
 from sash.engine.answers.answer import Answer
 from sash.engine.answers.query import Delivery, Query
-from sash.engine.continuous.plan_runtime import Instants
+from sash.engine.continuous.plan_runtime import EpochInstants
 from sash.engine.continuous.sampling import Sampler
 from sash.plan.continuous import Node
 from sash.plan.streams import sampling_of
@@ -29,7 +29,7 @@ class PlanReader:
         self._handle = handle
         self._sampler = None if sampling_of(plan) is None else Sampler(plan)
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Delivery]:
+    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Delivery]:
         """What is to be delivered. `delivered`: subscribers were told before, or have not come yet."""
         known, told = instants.complete_from, list[Delivery]()
         for as_of, table in self._answers(changes, instants):
@@ -47,7 +47,7 @@ class PlanReader:
         handle._remember(answer)
         return [] if delivered else [(handle, answer)]
 
-    def _answers(self, changes: Changes, instants: Instants) -> Iterator[tuple[Micros, pa.Table]]:
+    def _answers(self, changes: Changes, instants: EpochInstants) -> Iterator[tuple[Micros, pa.Table]]:
         """An epoch's changes as one table, or an answer at each multiple of SLIDE."""
         if self._sampler is None:
             if len(changes):

@@ -41,7 +41,7 @@ from sash.core.time import BEGINNING, Micros
 from sash.core.versions import RowVersions
 from sash.engine.answers.query import Delivery, deliver
 from sash.engine.continuous.beginnings import PlanPanes, Seen
-from sash.engine.continuous.view import Passing, View
+from sash.engine.continuous.view import ChangeView, Passing
 from sash.engine.observed import Observed
 from sash.engine.overfull import USUAL, Most, too_many_rows
 from sash.engine.records.journal import PLAN, Journal, PlanEntry, PlanProgress, PlanSnapshot
@@ -50,7 +50,7 @@ from sash.plan.continuous import Node, windows
 from sash.plan.outputs import Sampled
 from sash.plan.reach import pane_of, reaches
 from sash.plan.streams import is_stream, sampling_of
-from sash.spark.buckets import BucketedPlan, Epoch, Outcome
+from sash.spark.buckets import BucketedPlan, EpochOutcome, PlanEpoch
 from sash.spark.leaves import Leaves
 from sash.state import files
 from sash.state.chunk import Chunk, tuples_of
@@ -79,7 +79,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Instants:
+class EpochInstants:
     """Which instants some changes are of, the last one included; `low` is None for rows that stand already.
 
     Answers are complete from `complete_from` on, if that is known. The first tuple comes after `begins`.
@@ -91,10 +91,10 @@ class Instants:
     begins: Micros | None = None
 
 
-class Reader(Protocol):
+class ChangeListener(Protocol):
     """A query that has the plan."""
 
-    def take(self, changes: Changes, instants: Instants, *, delivered: bool) -> list[Delivery]: ...
+    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Delivery]: ...
 
     def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Delivery]: ...
 
@@ -128,7 +128,7 @@ class PlanRuntime:
     ) -> None:
         self.plan = plan
         self.streams = {stream.name.lower(): stream for stream in streams}
-        self.view = Passing(plan.schema) if is_stream(plan) else View(plan.schema)
+        self.view = Passing(plan.schema) if is_stream(plan) else ChangeView(plan.schema)
         self._sampling = sampling_of(plan)
         self._panes = PlanPanes() if self._sampling is None else _panes(plan, self._sampling)
         self._reaches = () if self._sampling is None else reaches(plan)
@@ -140,7 +140,7 @@ class PlanRuntime:
         self._progress = PlanProgress()
         self._turn = threading.Lock()
         self._state = threading.Lock()
-        self._readers: dict[int, Reader] = {}
+        self._readers: dict[int, ChangeListener] = {}
         # While a stream's thread is in its turn, files are its own; what is to be done when it leaves.
         self._worker: int | None = None
         self._afterwards: Callable[[], None] | None = None
@@ -192,12 +192,12 @@ class PlanRuntime:
         with self._state:
             return self.view.count(self.now)
 
-    def _present(self) -> dict[int, Reader]:
+    def _present(self) -> dict[int, ChangeListener]:
         """Who reads at this moment."""
         with self._state:
             return dict(self._readers)
 
-    def join(self, serial: int, reader: Reader) -> None:
+    def join(self, serial: int, reader: ChangeListener) -> None:
         """A query comes: it gets the rows that stand, and every change after them."""
         with self._state:
             self._readers[serial] = reader
@@ -331,7 +331,7 @@ class PlanRuntime:
         manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
         tables = self._tables(before.low, high)
         begins = None if self._sampling is None else after.begins
-        epoch = Epoch(after.number, before.low, high, late, begins)
+        epoch = PlanEpoch(after.number, before.low, high, late, begins)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
         self._check_size(outcome, high - 1)
         after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
@@ -344,7 +344,7 @@ class PlanRuntime:
         self._tell_and_commit(outcome, self._instants(before.low, after), after)
         self._remove_files(before, after)
 
-    def _check_size(self, outcome: Outcome, now: Micros) -> None:
+    def _check_size(self, outcome: EpochOutcome, now: Micros) -> None:
         """Before anybody is told of the epoch; the answer is added up only where it may matter."""
         if outcome.rows + len(self.view) + len(outcome.changes) <= self._most.rows:
             return
@@ -367,15 +367,15 @@ class PlanRuntime:
         p = self._progress
         return tuple(max(p.low, p.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows)
 
-    def _instants(self, low: Micros, progress: PlanProgress) -> Instants:
+    def _instants(self, low: Micros, progress: PlanProgress) -> EpochInstants:
         """From an instant up to where time has gone."""
-        return Instants(low, progress.low - 1, progress.complete_from(self._reaches), progress.begins)
+        return EpochInstants(low, progress.low - 1, progress.complete_from(self._reaches), progress.begins)
 
     def _fold(self) -> Fold | None:
         """How changes are put together before they leave their buckets; asked for before each epoch."""
         return None
 
-    def _tell_and_commit(self, outcome: Outcome, instants: Instants, after: PlanProgress) -> None:
+    def _tell_and_commit(self, outcome: EpochOutcome, instants: EpochInstants, after: PlanProgress) -> None:
         """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
         told, changes = set[int](), outcome.changes
         while True:
@@ -438,7 +438,7 @@ class PlanRuntime:
     def _load_view(self, snapshot: PlanSnapshot) -> None:
         self._progress, rows = snapshot.progress, _read(snapshot.rows)
         self.view.add(rows, self.now)
-        self._remind(self._told(self._progress), rows, Instants(None, self.now, begins=self._progress.begins))
+        self._remind(self._told(self._progress), rows, EpochInstants(None, self.now, begins=self._progress.begins))
 
     def _repeat(self, entry: PlanEntry) -> None:
         before, after = self._progress, entry.progress
@@ -458,9 +458,9 @@ class PlanRuntime:
         """Some queries come: they get the rows that stand."""
         rows = self.view.rows(self.now)
         if len(rows):
-            self._remind(serials, rows, Instants(None, self.now))
+            self._remind(serials, rows, EpochInstants(None, self.now))
 
-    def _remind(self, serials: Iterable[int], changes: Changes, instants: Instants) -> None:
+    def _remind(self, serials: Iterable[int], changes: Changes, instants: EpochInstants) -> None:
         for serial in serials:
             if serial in self._readers:
                 self._readers[serial].take(changes, instants, delivered=True)

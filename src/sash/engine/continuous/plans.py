@@ -36,7 +36,7 @@ from sash.engine.continuous.plan_runtime import Batch, PlanRuntime, no_tables
 from sash.engine.continuous.set_runtime import SetRuntime
 from sash.engine.observed import Observed
 from sash.engine.overfull import USUAL, Most
-from sash.engine.records.journal import Member
+from sash.engine.records.journal import GroupMember
 from sash.engine.records.stream_queries import StreamQueries
 from sash.engine.records.tables import Tables
 from sash.plan.continuous import Node, streams_of, table_joins
@@ -62,7 +62,7 @@ _SET = "set-"
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinGroupQuery:
     """What a group needs of its query: `groups` is how many it is expected to have."""
 
     query: JoinedAggregate
@@ -80,7 +80,7 @@ class ContinuousQuery:
     execution: str = "upa"
     state: str = ""
     # Of an aggregate over a join, which is answered from the synopses of a group.
-    joined: Joined | None = None
+    joined: JoinGroupQuery | None = None
     # Of a set operation that an index answers.
     indexed: WindowedSet | None = None
 
@@ -179,25 +179,25 @@ class Plans:
 
     # -- groups of aggregates over a join ----------------------------------------------------------------
 
-    def _attached_to_group(self, query: ContinuousQuery, joined: Joined) -> JoinRuntime:
+    def _attached_to_group(self, query: ContinuousQuery, joined: JoinGroupQuery) -> JoinRuntime:
         runtime = self._group(query.state, _member(query))
         self._groups.check(runtime, joined.query)
         runtime.join_as(_member(query), self._reader(query))
         return runtime
 
-    def _group(self, state: str, first: Member | None = None) -> JoinRuntime:
+    def _group(self, state: str, first: GroupMember | None = None) -> JoinRuntime:
         runtime = self._running.get(state)
         if runtime is None:
             runtime = self._running[state] = self._groups.opened(self._directory(state), first)
         assert isinstance(runtime, JoinRuntime)
         return runtime
 
-    def layout_with(self, state: str, joined: Joined) -> JoinLayout | None:
+    def layout_with(self, state: str, joined: JoinGroupQuery) -> JoinLayout | None:
         """What a group would keep with one query more; None if it cannot be one of it."""
         with self._lock:
             return self._groups.layout_with(self._group(state), joined.query, joined.groups)
 
-    def why_not(self, state: str, joined: Joined) -> str:
+    def why_not(self, state: str, joined: JoinGroupQuery) -> str:
         """Why a query cannot be one of a group."""
         with self._lock:
             return self._groups.why_not(self._group(state), joined.query)
@@ -327,7 +327,7 @@ class Plans:
         read = partial(self._tables.read, columns_of_tables(query.plan))
         return PlanRuntime(query.plan, streams, bucketed, directory / "state", log, read, self._most)
 
-    def _open_group(self, founders: Sequence[Member], layout: JoinLayout, directory: Path) -> JoinRuntime:
+    def _open_group(self, founders: Sequence[GroupMember], layout: JoinLayout, directory: Path) -> JoinRuntime:
         bucketed, log = self._opened(layout.plan, directory, UPA)
         streams = [self._stream(name) for name in streams_of(layout.plan)]
         around = self._groups.around
@@ -417,9 +417,9 @@ def columns_of_tables(plan: Node) -> dict[str, list[str]]:
     return found
 
 
-def _member(query: ContinuousQuery) -> Member:
+def _member(query: ContinuousQuery) -> GroupMember:
     assert query.joined is not None
-    return Member(query.serial, query.name, query.joined.text, query.joined.groups)
+    return GroupMember(query.serial, query.name, query.joined.text, query.joined.groups)
 
 
 def _remove(directory: Path) -> None:

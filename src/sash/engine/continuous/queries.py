@@ -22,7 +22,7 @@ from sash.engine.answers.query import Query
 from sash.engine.compiler import as_select
 from sash.engine.continuous.join_layout import JoinLayout
 from sash.engine.continuous.plan_runtime import PlanRuntime
-from sash.engine.continuous.plans import ContinuousQuery, Joined, Plans
+from sash.engine.continuous.plans import ContinuousQuery, JoinGroupQuery, Plans
 from sash.engine.route import route
 from sash.language import Select, bind_continuous
 from sash.plan.choice import Choice, best_plans, choose, considered
@@ -37,7 +37,7 @@ from sash.sharing.choose_join import JoinLoad
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlanDecision:
     """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already.
 
     `current` is what is known by now.
@@ -51,7 +51,7 @@ class Decision:
     route: Route
     like: str | None = None
     # Of an aggregate over a join: what its group keeps, who else is in it, or who is in another one and why.
-    joined: Joined | None = None
+    joined: JoinGroupQuery | None = None
     group: JoinLayout | None = None
     mates: tuple[str, ...] = ()
     apart: str | None = None
@@ -59,17 +59,17 @@ class Decision:
     indexed: WindowedSet | None = None
 
 
-def unmeasured(select: Select, catalog: Catalog, execution: str) -> Decision:
+def unmeasured(select: Select, catalog: Catalog, execution: str) -> PlanDecision:
     """What would be decided before any tuple has come."""
     written, known = bind_continuous(select, catalog), Statistics()
     way = route(written, execution)
     if way is Route.SETS:
-        return Decision(written, _only(written), known, execution, known, way, indexed=windowed_set(written))
+        return PlanDecision(written, _only(written), known, execution, known, way, indexed=windowed_set(written))
     if way is Route.CHANGES:
-        return Decision(written, choose(written, known, execution), known, execution, known, way)
+        return PlanDecision(written, choose(written, known, execution), known, execution, known, way)
     joined = _joined(written)
     layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
-    return Decision(written, choose(written, known, UPA), known, execution, known, way, group=layout)
+    return PlanDecision(written, choose(written, known, UPA), known, execution, known, way, group=layout)
 
 
 def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
@@ -214,7 +214,7 @@ class ContinuousQueries:
         """The directories of other queries' plans that a query might share."""
         return list(self._by_digest.get(query.digest, ()))
 
-    def decide(self, select: Select, execution: str) -> Decision:
+    def decide(self, select: Select, execution: str) -> PlanDecision:
         """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
         decided = self._decide(select, execution)
         if decided.indexed is not None:
@@ -235,7 +235,7 @@ class ContinuousQueries:
     def _those_of(self, state: str) -> tuple[str, ...]:
         return tuple(other.name for other in self._by_state.get(state, {}).values())
 
-    def _why_apart(self, query: ContinuousQuery, joined: Joined) -> str | None:
+    def _why_apart(self, query: ContinuousQuery, joined: JoinGroupQuery) -> str | None:
         """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
         for state in self._states(query):
             return f"{', '.join(self._those_of(state))}: {self._plans.why_not(state, joined)}"
@@ -244,7 +244,7 @@ class ContinuousQueries:
                 return f"{other.name}: other columns of it are computed, and what is computed may fail"
         return None
 
-    def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> Decision:
+    def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> PlanDecision:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
         written = bind_continuous(select, self._catalog)
         twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
@@ -253,16 +253,18 @@ class ContinuousQueries:
         way = route(written, execution) if twin is None else twin.route
         if way is Route.JOINED_PANES:
             joined, known = _joined(written), current if before is None else Statistics.of(before.measurements)
-            asked = Joined(joined, select.text, _groups(joined, known))
-            return Decision(written, self._choose(written, known, UPA), known, execution, current, way, joined=asked)
+            asked = JoinGroupQuery(joined, select.text, _groups(joined, known))
+            return PlanDecision(
+                written, self._choose(written, known, UPA), known, execution, current, way, joined=asked
+            )
         if way is Route.SETS:
             indexed = windowed_set(written)
-            return Decision(written, _only(written), current, execution, current, way, indexed=indexed)
+            return PlanDecision(written, _only(written), current, execution, current, way, indexed=indexed)
         if twin is None:
-            return Decision(written, self._choose(written, current, execution), current, execution, current, way)
+            return PlanDecision(written, self._choose(written, current, execution), current, execution, current, way)
         known = Statistics.of(twin.measurements)
         choice = self._choose(written, known, twin.execution)
-        return Decision(written, choice, known, execution, current, way, twin.name)
+        return PlanDecision(written, choice, known, execution, current, way, twin.name)
 
     def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
         """A registered query with the same plan as it was written, and a strategy that would do."""
@@ -309,7 +311,7 @@ class ContinuousQueries:
             plan = written if indexed is not None else optimise(written, known, query.execution)
             if query.route is Route.JOINED_PANES:
                 asked = _joined(written)
-                joined = Joined(asked, query.text, _groups(asked, known))
+                joined = JoinGroupQuery(asked, query.text, _groups(asked, known))
             found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, joined, indexed)
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(

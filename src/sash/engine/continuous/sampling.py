@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sash.core.changes import Changes
 from sash.core.time import Micros
-from sash.engine.continuous.view import View
+from sash.engine.continuous.view import ChangeView
 from sash.plan.continuous import Node
 from sash.plan.outputs import Deltas, Sampled
 from sash.plan.streams import is_stream, sampling_of
@@ -32,7 +32,7 @@ class Sampler:
         assert sampling is not None
         self._sampling: Sampled = sampling
         self._is_stream = isinstance(plan, Deltas) or is_stream(plan)
-        self._view = View(plan.schema)
+        self._view = ChangeView(plan.schema)
         # Nothing is to be said until rows come: the last answer was empty.
         self._rests = False
 

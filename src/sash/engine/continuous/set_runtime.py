@@ -21,7 +21,7 @@ from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.engine.answers.query import Delivery, deliver
-from sash.engine.continuous.plan_runtime import PlanRuntime, Reader, no_tables
+from sash.engine.continuous.plan_runtime import ChangeListener, PlanRuntime, no_tables
 from sash.engine.overfull import USUAL, Most, too_many_values
 from sash.engine.records.journal import SET, PlanProgress, SetEntry, SetSnapshot
 from sash.operators.set_windows import SetWindows
@@ -118,7 +118,7 @@ class SetRuntime(PlanRuntime):
         self,
         counts: pa.Table | None,
         progress: PlanProgress,
-        readers: Mapping[int, Reader],
+        readers: Mapping[int, ChangeListener],
         new: Set[int],
         *,
         delivered: bool,

@@ -10,7 +10,7 @@ from sash.operators.keys import dense_codes
 from sash.operators.lifetimes import in_sequence
 
 
-class View:
+class ChangeView:
     """Changes are collected and added up when somebody looks, or when they have become many."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -44,7 +44,7 @@ class View:
         return len(_standing(every.where(every.exp > now)))
 
 
-class Passing(View):
+class Passing(ChangeView):
     """Of a stream: its results never end, and nobody keeps them all."""
 
     def add(self, changes: Changes, now: int) -> None:

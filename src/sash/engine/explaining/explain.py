@@ -20,7 +20,7 @@ from sash.engine.stored.sub_windows import COLLECTED
 from sash.language import Select, has_slide
 from sash.plan.nodes import tree
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
-from sash.sharing.choose import Choice, Load, choose
+from sash.sharing.choose import Load, SynopsisChoice, choose
 from sash.sharing.relevant import Relevant, StoredPartials, relevant_set
 from sash.sharing.rules import Decision
 from sash.sharing.similar import families
@@ -142,13 +142,13 @@ class _Site:
         return max((window.reach // self.pane for window in windows if not window.unbounded), default=0)
 
     @cached_property
-    def choice(self) -> Choice:
+    def choice(self) -> SynopsisChoice:
         if self.query.synopsis is not None and (self.name.keys or self.query.synopsis != CLUSTER_PANES):
-            return Choice(self.query.synopsis, "the query insists on it")
+            return SynopsisChoice(self.query.synopsis, "the query insists on it")
         if self.load.in_cluster:
-            return Choice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
+            return SynopsisChoice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
         if insisting := [mate.name for mate in self.mates if mate.synopsis == CLUSTER_PANES and self.name.keys]:
-            return Choice(CLUSTER_PANES, f"{names(insisting)} says STORED IN CLUSTER")
+            return SynopsisChoice(CLUSTER_PANES, f"{names(insisting)} says STORED IN CLUSTER")
         if all(reading.window.unbounded for reading in self.own):
             return choose(self.own, self.load)
         free = [other for mate, other in self.others if mate.synopsis is None]

@@ -9,7 +9,7 @@ from sash.core.errors import CqlError
 from sash.core.pattern import UpdatePattern
 from sash.core.time import format_duration
 from sash.engine.continuous.join_layout import JoinLayout
-from sash.engine.continuous.queries import Decision
+from sash.engine.continuous.queries import PlanDecision
 from sash.engine.explaining.explain_joins import explain_joins
 from sash.engine.explaining.explain_sets import explain_sets
 from sash.plan.continuous import Node, inputs, path_below, streams_of, windows
@@ -48,7 +48,7 @@ def either(asked: Callable[[], str], registered: Callable[[], str]) -> str:
         return f"{question}\n\nIt cannot be registered without SLIDE: {str(error).splitlines()[0]}"
 
 
-def explain_continuous(decision: Decision) -> str:
+def explain_continuous(decision: PlanDecision) -> str:
     plan, strategy = decision.choice.plan, decision.choice.strategy
     if decision.group is not None:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
@@ -89,7 +89,7 @@ def _growth(plan: Node) -> list[str]:
 # -- aggregates over a join ----------------------------------------------------------------------------------
 
 
-def _from_synopses(decision: Decision, layout: JoinLayout) -> Iterator[str]:
+def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
     """What answers, why, and with whom the join and the synopses are shared."""
     joined = joined_aggregate(decision.written)
     place = None if joined is None else layout.place_of(joined)
@@ -105,7 +105,7 @@ def _from_synopses(decision: Decision, layout: JoinLayout) -> Iterator[str]:
     yield f"One join over {windows}: {shared}"
 
 
-def _own_join(decision: Decision) -> list[str]:
+def _own_join(decision: PlanDecision) -> list[str]:
     """Why an aggregate over a join does not share it."""
     if decision.execution in (AUTO, UPA) or joined_aggregate(decision.written) is None:
         return []
@@ -115,7 +115,7 @@ def _own_join(decision: Decision) -> list[str]:
 # -- what was chosen, and why -----------------------------------------------------------------------------
 
 
-def _rewriting(decision: Decision) -> list[str]:
+def _rewriting(decision: PlanDecision) -> list[str]:
     """What the optimiser has gained, where it has changed the plan."""
     chosen = decision.choice
     if chosen.plan == decision.written:
@@ -124,7 +124,7 @@ def _rewriting(decision: Decision) -> list[str]:
     return [f"Rewritten: {_ms(chosen.prices[chosen.strategy])} per second expected, {_ms(before)} as written"]
 
 
-def _execution(decision: Decision) -> list[str]:
+def _execution(decision: PlanDecision) -> list[str]:
     chosen = decision.choice
     prices = ", ".join(f"{strategy} {_ms(price)}" for strategy, price in chosen.prices.items())
     return [
@@ -134,7 +134,7 @@ def _execution(decision: Decision) -> list[str]:
     ]
 
 
-def _why(decision: Decision) -> str:
+def _why(decision: PlanDecision) -> str:
     if decision.like is not None:
         return f"as query '{decision.like}', which asks the same"
     if decision.execution != AUTO:
@@ -144,7 +144,7 @@ def _why(decision: Decision) -> str:
     return f"the cheaper of upa and nt: {_difference(decision)}"
 
 
-def _difference(decision: Decision) -> str:
+def _difference(decision: PlanDecision) -> str:
     """The kinds of work that speak most for negative tuples, and most against them."""
     plan, known = decision.choice.plan, decision.statistics
     upa, nt = (costs_by_kind(plan, known, strategy) for strategy in (UPA, NT))
@@ -154,7 +154,7 @@ def _difference(decision: Decision) -> str:
     return against if more[spared] >= 0 else f"{against} and {_ms(-more[spared])} less for {_KINDS[spared]}"
 
 
-def _known(decision: Decision) -> list[str]:
+def _known(decision: PlanDecision) -> list[str]:
     """The numbers behind the prices, and where they are from."""
     known, plan = decision.statistics, decision.choice.plan
     rates = [

@@ -11,7 +11,7 @@ from sash.engine.compiler import CompiledQuery
 from sash.engine.periodic.outputs import identity_of
 from sash.engine.settings import Settings
 from sash.scheduling import SubGroupCost, cost_per_time, joint_cost, separate_cost
-from sash.sharing.choose import Choice, Load, lookup_cost
+from sash.sharing.choose import Load, SynopsisChoice, lookup_cost
 from sash.sharing.prices import access_cost, post_cost
 from sash.sharing.similar import similar
 from sash.synopses.readings import Reading, TableName
@@ -32,7 +32,7 @@ class Site(Protocol):
     def pane(self) -> int: ...
 
     @property
-    def choice(self) -> Choice: ...
+    def choice(self) -> SynopsisChoice: ...
 
     def extent(self, length: int) -> str: ...
 

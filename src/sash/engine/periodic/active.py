@@ -85,7 +85,7 @@ class ActiveQuery:
 
 
 @dataclass
-class Outcome:
+class AdvanceOutcome:
     """What advancing a stream produced besides answers."""
 
     failed: dict[str, str] = field(default_factory=dict)

@@ -29,10 +29,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from sash.engine.answers.answer import Answer
-from sash.engine.periodic.active import ActiveQuery, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import UNHURRIED, Pace, Unhurried
-from sash.engine.records.journal import Service
+from sash.engine.records.journal import GroupService
 from sash.scheduling import SharedTime
 
 
@@ -41,7 +41,7 @@ class Served:
     """What came of one service, and the seconds that its executions took."""
 
     answers: list[Answer] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
     seconds: float = 0.0
 
 
@@ -52,11 +52,11 @@ Execute = Callable[[list[ActiveQuery], int, Served], float]
 class Repeated(Unhurried):
     """The pace of a hurried advance that is done once more."""
 
-    def __init__(self, services: Sequence[Sequence[Service]]) -> None:
+    def __init__(self, services: Sequence[Sequence[GroupService]]) -> None:
         self.services = services
 
 
-def repeated(services: Sequence[Sequence[Service]] | None) -> Pace:
+def repeated(services: Sequence[Sequence[GroupService]] | None) -> Pace:
     """The pace of an advance as the journal has it: one that was hurried is applied as it was then."""
     return UNHURRIED if services is None else Repeated(services)
 
@@ -69,7 +69,7 @@ class Advance:
         groups: Sequence[PaneGroup],
         targets: Sequence[int],
         execute: Execute,
-        outcome: Outcome,
+        outcome: AdvanceOutcome,
         pause: Callable[[], None],
         workers: int = 1,
     ) -> None:
@@ -82,7 +82,7 @@ class Advance:
         self._pool: ThreadPoolExecutor | None = None
         # When each group that has something to execute is due; serving one group changes only its own.
         self._dues: dict[int, int] = {}
-        self.services: list[Service] = []
+        self.services: list[GroupService] = []
         self.answers: list[Answer] = []
         # The clock has had a say: these are not the services of an unhurried advance.
         self.hurried = False
@@ -106,7 +106,7 @@ class Advance:
                 self.hurried = True
                 break
             places = self._served_next(frontier, pace, shares)
-            services = [Service(place, self._position(place, frontier)) for place in places]
+            services = [GroupService(place, self._position(place, frontier)) for place in places]
             for place, seconds in zip(places, self._serve(services, one_by_one=pace.hurries), strict=True):
                 shares.charge(self._groups[place].label, seconds)
 
@@ -119,10 +119,10 @@ class Advance:
             self.hurried = True
             (place,) = self._chosen(stale, shares, 1)
             group = self._groups[place]
-            for seconds in self._serve([Service(place, group.clock.position, early=True)], one_by_one=True):
+            for seconds in self._serve([GroupService(place, group.clock.position, early=True)], one_by_one=True):
                 shares.charge(group.label, seconds)
 
-    def repeat(self, services: Iterable[Service]) -> None:
+    def repeat(self, services: Iterable[GroupService]) -> None:
         """What a hurried advance did, once more."""
         for service in services:
             if service.early:
@@ -156,7 +156,7 @@ class Advance:
 
     # -- serving ---------------------------------------------------------------------------------------
 
-    def _serve(self, services: list[Service], one_by_one: bool) -> Iterator[float]:
+    def _serve(self, services: list[GroupService], one_by_one: bool) -> Iterator[float]:
         """Serve some groups, and conclude them in their order; the seconds that each took."""
         for some in self._rounds(services):
             serve = functools.partial(self._served, one_by_one=one_by_one)
@@ -166,9 +166,9 @@ class Advance:
                 self._conclude(service, served)
                 yield served.seconds
 
-    def _rounds(self, services: list[Service]) -> Iterator[list[Service]]:
+    def _rounds(self, services: list[GroupService]) -> Iterator[list[GroupService]]:
         """As many as there are workers at a time, in order; who looks into other groups is alone."""
-        some: list[Service] = []
+        some: list[GroupService] = []
         for service in services:
             if some and (len(some) == self._workers or self._groups[service.place].links):
                 yield some
@@ -180,7 +180,7 @@ class Advance:
         if some:
             yield some
 
-    def _served(self, service: Service, one_by_one: bool) -> Served:
+    def _served(self, service: GroupService, one_by_one: bool) -> Served:
         """Execute what a group's scheduler decides: one joint execution, or all that are due as of one time."""
         group, served = self._groups[service.place], Served()
         group.move_to(service.position, served.outcome)
@@ -200,7 +200,7 @@ class Advance:
         group.expire()
         return served
 
-    def _conclude(self, service: Service, served: Served) -> None:
+    def _conclude(self, service: GroupService, served: Served) -> None:
         self.services.append(service)
         self.answers += served.answers
         self._outcome.failed |= served.outcome.failed

@@ -34,13 +34,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from sash.engine.answers.answer import Answer
-from sash.engine.periodic.active import Outcome
+from sash.engine.periodic.active import AdvanceOutcome
 from sash.engine.periodic.advance import Advance, Execute
 from sash.engine.periodic.flight import Flight
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.pace import Pace
 from sash.engine.periodic.pane_history import PaneHistory
-from sash.engine.records.journal import Service, ServiceStep
+from sash.engine.records.journal import GroupService, ServiceStep
 from sash.scheduling import SharedTime
 
 
@@ -52,7 +52,7 @@ class Beside(Advance):
         groups: Sequence[PaneGroup],
         targets: Sequence[int],
         execute: Execute,
-        outcome: Outcome,
+        outcome: AdvanceOutcome,
         pause: Callable[[], None],
         workers: int,
         level: str,
@@ -100,7 +100,7 @@ class Beside(Advance):
         for place in self._places_in_flight():
             position = self._position(place, frontier)
             if position > self._groups[place].clock.position:
-                self._slide(Service(place, position, step=ServiceStep.SLIDE))
+                self._slide(GroupService(place, position, step=ServiceStep.SLIDE))
                 self._look_again(place)
 
     def _places_in_flight(self) -> list[int]:
@@ -108,7 +108,7 @@ class Beside(Advance):
         preferred = {flight.place for flight in self._doing.values() if flight.is_preferred}
         return [place for place in {flight.place: None for flight in self._doing.values()} if place not in preferred]
 
-    def _slide(self, service: Service) -> None:
+    def _slide(self, service: GroupService) -> None:
         group = self._groups[service.place]
         for flight in self._doing.values():
             flight.slid |= flight.group is group and service.position > group.clock.position
@@ -132,7 +132,7 @@ class Beside(Advance):
         if not behind or len(self._doing) >= self._workers:
             return False
         (place,) = self._chosen(behind, shares, 1)
-        service = Service(place, self._position(place, frontier))
+        service = GroupService(place, self._position(place, frontier))
         if self._groups[place].choices.filters:
             # Collective indexes are changed by whoever asks them: nothing goes on beside that.
             self._serve_whole(service, pace.hurries, shares)
@@ -142,7 +142,7 @@ class Beside(Advance):
             self._look_again(place)
         return True
 
-    def _begin(self, service: Service) -> list[Flight]:
+    def _begin(self, service: GroupService) -> list[Flight]:
         self._slide(service._replace(step=ServiceStep.BEGIN))
         group, first = self._groups[service.place], self._flights
         begun = group.schedule.begin(group.clock.position)
@@ -200,7 +200,7 @@ class Beside(Advance):
         flight.group.expire()
         self._told.append(flight)
         self.services.append(
-            Service(flight.place, flight.group.clock.position, step=ServiceStep.COMMIT, number=flight.number)
+            GroupService(flight.place, flight.group.clock.position, step=ServiceStep.COMMIT, number=flight.number)
         )
         self._look_again(flight.place)
 
@@ -210,7 +210,7 @@ class Beside(Advance):
         flight.group.calibration.observe(flight.group.schedule.expected(flight.queries), flight.joint.seconds)
         self._note("committed", flight)
 
-    def _serve_whole(self, service: Service, hurries: bool, shares: SharedTime) -> None:
+    def _serve_whole(self, service: GroupService, hurries: bool, shares: SharedTime) -> None:
         before = len(self.answers)
         for seconds in self._serve([service], one_by_one=hurries):
             shares.charge(self._groups[service.place].label, seconds)
@@ -247,7 +247,7 @@ class Beside(Advance):
 
     # -- recovery --------------------------------------------------------------------------------------
 
-    def repeat(self, services: Iterable[Service]) -> None:
+    def repeat(self, services: Iterable[GroupService]) -> None:
         under_way: dict[int, Flight] = {}
         for service in services:
             match service.step:
@@ -268,7 +268,7 @@ class Beside(Advance):
         if joint is not None:
             flight.land(joint.compute())
 
-    def _repeat_whole(self, service: Service) -> None:
+    def _repeat_whole(self, service: GroupService) -> None:
         if service.early:
             self._gather()
             self._catch_up()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sash.engine.periodic.active import ActiveQuery, BoundReading
 from sash.engine.periodic.filters import Filters
-from sash.sharing.choose import CLUSTER, Choice, Load, choose
+from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, choose
 from sash.sharing.prices import access_cost
 from sash.sharing.similar import families, similar
 from sash.synopses.accelerator import Accelerator
@@ -31,7 +31,7 @@ class Choices:
     def __init__(self, name: TableName, length: int, filter_precision: int) -> None:
         self._name = name
         # What answers the readings that insist on nothing.
-        self.choice = Choice("basic", "")
+        self.choice = SynopsisChoice("basic", "")
         self.filters = Filters(filter_precision)
         # Predicates that are answered from each other's synopses, each with the first of its family.
         self._families: dict[str, str] = {}
@@ -65,7 +65,7 @@ class Choices:
     ) -> list[Accelerator]:
         """All that is wanted over panes of a length."""
         if self.load.in_cluster:
-            self.choice = Choice(CLUSTER, "")
+            self.choice = SynopsisChoice(CLUSTER, "")
             return []
         by_kind: dict[str, list[Reading]] = {}
         for bound in readings:

@@ -70,7 +70,7 @@ class _Cluster:
 
 
 @dataclass(frozen=True)
-class Place:
+class ClusterDirectories:
     """Where the directories of the tables are. `by_size`: tables that have become too large go there by themselves.
 
     Not so on a cluster: whether its executors see the directory, only its user knows.
@@ -88,7 +88,7 @@ class ClusterTables:
         self,
         runtime: StreamRuntime,
         pipeline: Callable[[], SparkPipeline],
-        place: Place | None,
+        place: ClusterDirectories | None,
         away: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._stream = runtime.stream.name

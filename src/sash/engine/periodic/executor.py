@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sash.engine.periodic.active import ActiveQuery, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.engine.periodic.group import PaneGroup
 from sash.synopses.ahead import ReadAhead
 from sash.synopses.answers import Finisher
@@ -42,7 +42,7 @@ class Execution:
     Or in two steps: `read_ahead` in any thread, then `follow` to a time that may be a pane later, then `tables`.
     """
 
-    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> None:
+    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
         self._queries = queries
         self._as_of = as_of
         self._outcome = outcome

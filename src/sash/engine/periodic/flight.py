@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sash.engine.answers.answer import Answer
-from sash.engine.periodic.active import ActiveQuery, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.engine.periodic.group import PaneGroup
 from sash.engine.periodic.joint import JointAnswers
-from sash.scheduling import Execution
+from sash.scheduling import ScheduledTask
 
 # Begun so often in vain, it is waited for: its group does not slide before it is committed.
 RESTARTS = 8
@@ -27,7 +27,7 @@ RESTARTS = 8
 class Flight:
     """`execution` is what the scheduler has begun in the group: SLIDE EXACTLY tasks alone, or none of them."""
 
-    def __init__(self, number: int, place: int, group: PaneGroup, execution: Execution) -> None:
+    def __init__(self, number: int, place: int, group: PaneGroup, execution: ScheduledTask) -> None:
         self.number = number
         self.place = place
         self.group = group
@@ -65,7 +65,7 @@ class Flight:
         """The panes of now; None if there is nothing to compute with them."""
         queries = self.queries
         rest = all(active.resting and self.group.is_silent(active, self.as_of) for active in queries)
-        self.joint = None if rest else JointAnswers(queries, self.as_of, Outcome())
+        self.joint = None if rest else JointAnswers(queries, self.as_of, AdvanceOutcome())
         if self.joint is not None:
             self.joint.freeze()
         return self.joint

@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.window import Window
-from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.engine.periodic.calibration import Calibration
 from sash.engine.periodic.choices import Choices, synopsis_for
 from sash.engine.periodic.membership import Membership
 from sash.engine.periodic.pane_clock import PaneClock
-from sash.engine.periodic.schedule import Place, Schedule
+from sash.engine.periodic.schedule import Schedule, SchedulePlace
 from sash.engine.settings import Settings
 from sash.engine.statistics import GroupStatistics
 from sash.engine.timeline import Timeline
-from sash.scheduling import Execution
+from sash.scheduling import ScheduledTask
 from sash.sharing.choose import CLUSTER
 from sash.sharing.pane_tables import PaneTable, pane_table
 from sash.sharing.prices import Prices, post_cost
@@ -228,12 +228,12 @@ class PaneGroup:
     def unschedule(self, name: str) -> bool:
         return self.schedule.remove(name, None if self.clock.origin is None else self.clock.position)
 
-    def _place(self, active: ActiveQuery) -> Place:
+    def _place(self, active: ActiveQuery) -> SchedulePlace:
         """With whom a query shares computation, and what it costs, as the synopses are now."""
         mine = next(bound for bound in active.readings if bound.group is self)
         access = sum(bound.group.choices.access(bound.stored, bound.group.panes) for bound in active.readings)
         similar = self.choices.similar(mine.stored, self.panes)
-        return Place(similar, access, post_cost(active.compiled.leaves, self.choices.load))
+        return SchedulePlace(similar, access, post_cost(active.compiled.leaves, self.choices.load))
 
     def reprice(self, prices: Prices) -> None:
         """Other prices, other plan."""
@@ -291,7 +291,7 @@ class PaneGroup:
         due = max(self.clock.position, self.clock.end_from(due))
         return due if due <= max(target, self.clock.position) else None
 
-    def move_to(self, position: int, outcome: Outcome) -> None:
+    def move_to(self, position: int, outcome: AdvanceOutcome) -> None:
         """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
 
         Only then: where a micro-batch ends must make no difference to the schedule.
@@ -300,7 +300,7 @@ class PaneGroup:
         if not self.under_way and self.choices.are_outdated(self.panes):
             self.choose()
 
-    def take(self, early: bool, one_by_one: bool) -> list[Execution]:
+    def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:
         """What is to be executed at this position."""
         return self.schedule.take(self.clock.position, early, one_by_one)
 
@@ -309,7 +309,7 @@ class PaneGroup:
         """Panes have come since some query was answered that may be answered before it is due."""
         return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
 
-    def catch_up(self, target: int, outcome: Outcome) -> None:
+    def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
         """Close panes up to a time, whatever is due."""
         if self.clock.now is not None and target <= self.clock.now:
             return
@@ -318,7 +318,7 @@ class PaneGroup:
             return
         self._close(target, outcome)
 
-    def _close(self, position: int, outcome: Outcome) -> None:
+    def _close(self, position: int, outcome: AdvanceOutcome) -> None:
         self.panes.close(position)
         if self.clock.now is None or position > self.clock.now:
             self.clock.now = position
@@ -344,12 +344,12 @@ class PaneGroup:
         late = self.schedule.local.late_exactly(self.clock.position)
         return self.clock.position if late is None else late
 
-    def _end_lifetimes(self, outcome: Outcome) -> None:
+    def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
         for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
             if self.unschedule(name):
                 outcome.ended.append(name)
 
-    def awake(self, execution: Execution) -> list[ActiveQuery]:
+    def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
         """The queries of an execution that have something to say: a window that stays empty is told once."""
         awake = []
         for active in self.schedule.members(execution):
@@ -366,7 +366,7 @@ class PaneGroup:
         """All its windows are empty."""
         return all(bound.is_empty(as_of) for bound in active.readings)
 
-    def rest(self, execution: Execution, target: int) -> None:
+    def rest(self, execution: ScheduledTask, target: int) -> None:
         """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""
         for due in execution.tasks:
             bound = [b for name in due.task.members if name in self.queries for b in self.queries[name].readings]

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from sash.engine.answers.answer import Answer
-from sash.engine.periodic.active import ActiveQuery, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.engine.periodic.executor import Execution
 
 
 class JointAnswers:
     """Queries of one home, as of one time; followers get the tables of their leaders."""
 
-    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> None:
+    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
         self._home = queries[0].home
         self._queries = queries
         self.outcome = outcome

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from sash.core.clock import Clock
 
 if TYPE_CHECKING:
-    from sash.engine.records.journal import Service
+    from sash.engine.records.journal import GroupService
 
 
 class Pace(Protocol):
@@ -29,7 +29,7 @@ class Pace(Protocol):
         """Time passes while queries are executed: decisions are made one by one, and costs are measured."""
 
     @property
-    def services(self) -> Sequence[Sequence[Service]] | None:
+    def services(self) -> Sequence[Sequence[GroupService]] | None:
         """What is to be served, over time and over tuples, as it was before; None: that is decided now."""
 
     def passed(self) -> float:
@@ -41,7 +41,7 @@ class Pace(Protocol):
 
 class Unhurried:
     hurries = False
-    services: Sequence[Sequence[Service]] | None = None
+    services: Sequence[Sequence[GroupService]] | None = None
 
     def passed(self) -> float:
         return 0.0

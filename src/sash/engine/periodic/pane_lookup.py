@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from sash.core.errors import QueryFailedError
 from sash.engine.answers.answer import Answer
-from sash.engine.periodic.active import ActiveQuery, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome
 from sash.engine.periodic.executor import Execution
 
 
@@ -27,7 +27,7 @@ class PaneLookup:
         self._as_of = as_of
         self._moment = home.clock.moment(as_of)
         self._complete = all(bound.is_complete(as_of) for bound in active.readings)
-        self._outcome = Outcome()
+        self._outcome = AdvanceOutcome()
         self._execution = Execution([active], as_of, self._outcome)
         self._execution.freeze()
         self._seen = self._state()

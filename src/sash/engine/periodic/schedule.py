@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from sash.engine.periodic.active import ActiveQuery
 from sash.engine.periodic.outputs import Outputs
-from sash.scheduling import Execution, Job, LocalScheduler, Policy, predicted_cost
+from sash.scheduling import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
 from sash.scheduling.policies import Conservative
 from sash.sharing.prices import Prices
 
 
-class Place(NamedTuple):
+class SchedulePlace(NamedTuple):
     """Where a query is scheduled: with whom it shares computation (rules CS1 to CS7), and what it costs."""
 
     group: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 class Schedule:
     """`place` tells a query's place as its group's synopses are now; `offset` is where the multiples count from."""
 
-    def __init__(self, policy: Policy, offset: int, place: Callable[[ActiveQuery], Place]) -> None:
+    def __init__(self, policy: Policy, offset: int, place: Callable[[ActiveQuery], SchedulePlace]) -> None:
         self._policy = policy
         # Plain: everybody at its own SLIDE, nobody reads another's output.
         self.is_plain = False
@@ -37,7 +37,7 @@ class Schedule:
         self._place = place
         self._outputs = Outputs()
         self._mortal: dict[str, ActiveQuery] = {}
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, SchedulePlace] = {}
         self.prices = Prices()
         self.queries: dict[str, ActiveQuery] = {}
         # What the queries weigh together; None when some have come or gone.
@@ -132,7 +132,7 @@ class Schedule:
         del self._places[active.name]
         self.local.remove(active.name, now)
 
-    def _priced(self, place: Place) -> tuple[float, float]:
+    def _priced(self, place: SchedulePlace) -> tuple[float, float]:
         return self.prices.access * place.access, self.prices.post * place.post
 
     def expected(self, queries: Iterable[ActiveQuery]) -> tuple[float, float]:
@@ -149,10 +149,10 @@ class Schedule:
         jobs = {sharing: [self._job(active) for active in self._leading(sharing)] for sharing in set(shares)}
         return [predicted_cost(jobs[sharing], policy) for sharing, policy in zip(shares, policies, strict=True)]
 
-    def _job(self, active: ActiveQuery) -> Job:
+    def _job(self, active: ActiveQuery) -> PredictedQuery:
         place, compiled = self._place(active), active.compiled
         assert compiled.slide is not None
-        return Job(place.group, compiled.slide, compiled.exactly, *self._priced(place))
+        return PredictedQuery(place.group, compiled.slide, compiled.exactly, *self._priced(place))
 
     def _leading(self, shares: bool) -> list[ActiveQuery]:
         """Those that would be scheduled if output were shared, or not, whatever it is now."""
@@ -249,9 +249,9 @@ class Schedule:
 
     # -- what is due -----------------------------------------------------------------------------------
 
-    def take(self, now: int, early: bool, one_by_one: bool) -> list[Execution]:
+    def take(self, now: int, early: bool, one_by_one: bool) -> list[ScheduledTask]:
         """What to execute now: one joint execution, or everything that is due as of one time. Their d starts anew."""
-        taken: list[Execution] = []
+        taken: list[ScheduledTask] = []
         while True:
             execution = self.local.decide_early(now) if early else self.local.decide(now)
             if execution is None or (taken and execution.as_of != taken[0].as_of):
@@ -262,7 +262,7 @@ class Schedule:
             if one_by_one or early or not self.shares:
                 return taken
 
-    def begin(self, now: int) -> list[Execution]:
+    def begin(self, now: int) -> list[ScheduledTask]:
         """What to execute now, where it may take its time; the tasks are done when it says so.
 
         SLIDE EXACTLY tasks are apart from the others: those may end up as of a later time.
@@ -274,7 +274,7 @@ class Schedule:
         parts = [tuple(due for due in decided.tasks if due.task.exactly == exactly) for exactly in (True, False)]
         return [replace(decided, tasks=tasks) for tasks in parts if tasks]
 
-    def members(self, execution: Execution) -> list[ActiveQuery]:
+    def members(self, execution: ScheduledTask) -> list[ActiveQuery]:
         """The queries that an execution answers, without those that have ended since it was decided."""
         alive = [name for name in execution.members if name in self.queries]
         return [self.queries[name] for name in self.answered_by(alive)]

@@ -25,7 +25,7 @@ from sash.core.window import pane_length
 from sash.engine.answers.answer import Answer
 from sash.engine.compiler import CompiledQuery
 from sash.engine.observed import RateMeter
-from sash.engine.periodic.active import ActiveQuery, BoundReading, Outcome
+from sash.engine.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.engine.periodic.advance import Advance, Execute, Served
 from sash.engine.periodic.beside import Beside
 from sash.engine.periodic.group import PaneGroup
@@ -33,7 +33,7 @@ from sash.engine.periodic.joint import JointAnswers
 from sash.engine.periodic.jumped import NOTHING, warn_of_jumps
 from sash.engine.periodic.pace import UNHURRIED, Pace
 from sash.engine.periodic.pane_history import PaneHistory
-from sash.engine.records.journal import Jumped, Service
+from sash.engine.records.journal import GroupService, Jumped
 from sash.engine.settings import Settings
 from sash.engine.statistics import StreamStatistics
 from sash.scheduling import SharedTime
@@ -58,9 +58,9 @@ class Progress:
 
     serials: dict[str, int] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
     # How a hurried advance went, over time and over tuples; None: as an unhurried one goes.
-    services: list[list[Service]] | None = None
+    services: list[list[GroupService]] | None = None
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class StreamRuntime:
             bound.group.require(bound, None)
         self._absorb(facts(self.tables(by_rows)), by_rows)
         for group in active.groups:
-            group.catch_up(now, Outcome())
+            group.catch_up(now, AdvanceOutcome())
         answer = self.probe(active)
         assert answer is not None
         return answer.table
@@ -320,7 +320,7 @@ class StreamRuntime:
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
         elif numbered is None:
-            return Progress(outcome=Outcome(failed))
+            return Progress(outcome=AdvanceOutcome(failed))
         targets = {
             group.name: group.clock.closed_by(self.counted if group.name.by_rows else self.watermark)
             for group in self.groups.values()
@@ -352,7 +352,7 @@ class StreamRuntime:
 
     def _advance(self, targets: dict[TableName, int], pace: Pace, failed: dict[str, str]) -> Progress:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
-        progress, self._advancing = Progress(outcome=Outcome(failed)), True
+        progress, self._advancing = Progress(outcome=AdvanceOutcome(failed)), True
         try:
             advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
         finally:
@@ -380,7 +380,7 @@ class StreamRuntime:
         return advance
 
     def _advance_of(
-        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: Outcome
+        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: AdvanceOutcome
     ) -> Advance:
         """Live, executions may run beside slides; and what they did then is repeated in the same way."""
         workers, level = self.settings.workers, self._level
@@ -414,7 +414,7 @@ class StreamRuntime:
             if group.label in prices:
                 group.reprice(prices[group.label])
 
-    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: Outcome) -> Iterator[Answer]:
+    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> Iterator[Answer]:
         home = queries[0].home
         home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
         return JointAnswers(queries, as_of, outcome).answers()
@@ -426,7 +426,7 @@ class StreamRuntime:
             return None
         for bound in active.readings:
             bound.valid_from = bound.group.valid_from(bound)
-        outcome = Outcome()
+        outcome = AdvanceOutcome()
         for answer in self._answers([active], as_of, outcome):
             return answer
         raise QueryFailedError(next(iter(outcome.failed.values())))

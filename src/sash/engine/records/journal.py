@@ -223,7 +223,7 @@ class ServiceStep(StrEnum):
     COMMIT = "commit"
 
 
-class Service(NamedTuple):
+class GroupService(NamedTuple):
     """The group of panes at `place` was brought to a position and served there, `early` if before its deadline.
 
     `number`: which execution beside slides was committed.
@@ -292,7 +292,7 @@ class BatchEntry(StreamEntry):
     missed: int
     one_in: int
     jumped: Jumped
-    services: list[list[Service]] | None = None
+    services: list[list[GroupService]] | None = None
     kept: pa.Table | None = field(default=None, metadata=_table(LASTING))
     lasts: Micros | None = None
     input: tuple[int, float] | None = None
@@ -531,7 +531,7 @@ class SetSnapshot:
         return _read(cls, found.state, stored=found.tables[:-1], last=found.tables[-1])
 
 
-class Member(NamedTuple):
+class GroupMember(NamedTuple):
     """A query of a group as it is written down; `groups` is how many groups it was expected to have."""
 
     serial: int
@@ -548,7 +548,7 @@ class JoinEntry:
     """
 
     progress: PlanProgress
-    entered: list[Member]
+    entered: list[GroupMember]
     left: list[int]
     policy: str
     most_groups: int
@@ -587,7 +587,7 @@ class JoinSnapshot:
 
     progress: PlanProgress
     group: SavedJoinGroup
-    members: list[Member]
+    members: list[GroupMember]
     policy: str
     last: dict[int, pa.Table] = field(metadata=_PLACED)
 

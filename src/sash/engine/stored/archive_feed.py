@@ -29,7 +29,7 @@ from sash.core.events import report
 from sash.core.time import Micros, format_duration, to_datetime, to_micros
 from sash.spark.faults import first_line
 from sash.storage.archive import EXPIRES, Archive, with_times
-from sash.storage.archive.inbox import Inbox, Waiting
+from sash.storage.archive.inbox import Inbox, InboxFiles
 from sash.storage.archive.keys import as_keys, equals_any
 from sash.storage.archive.reading import expires_after
 
@@ -218,7 +218,7 @@ class ArchiveFeed:
         by_spark = size >= SPARK_FROM_BYTES or not is_local(self._spark())
         return SparkWriter(self._session) if by_spark else nullcontext()
 
-    def _frame(self, waiting: Waiting) -> DataFrame:
+    def _frame(self, waiting: InboxFiles) -> DataFrame:
         from sash.spark.archive import inserted_between, read_files
 
         rows = read_files(self._session, waiting.paths, self.archive.spec)

@@ -45,7 +45,7 @@ from sash.engine.records.journal import SavedWindow
 from sash.engine.settings import DEFAULT_MAX_ROWS
 from sash.engine.statistics import ReadStatistics
 from sash.engine.stored.kept_indexes import KeptIndexes
-from sash.engine.stored.sub_windows import TIME, SubWindow, sub_window_length
+from sash.engine.stored.sub_windows import TIME, RowSubWindow, sub_window_length
 from sash.storage.window_files import SEAL, WindowFiles
 from sash.transactions import Recorder, SharedWindow
 
@@ -62,7 +62,7 @@ _FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredRows:
     """The rows of a window as of a time, or the files that have them; `since`: what happened before it is not there.
 
     `has_ended`: nothing more was expected.
@@ -115,7 +115,7 @@ class KeptWindow:
         self.files = files
         self.length = sub_window_length(stream)
         self._most = -(-stream.keep // self.length)
-        nothing = SubWindow(_NEVER, self.empty())
+        nothing = RowSubWindow(_NEVER, self.empty())
         self._window = SharedWindow([nothing] * self._most, level, self._with_late, recorder)
         self._oldest_before: Micros = _NEVER
         self.reads = ReadStatistics()
@@ -192,7 +192,7 @@ class KeptWindow:
         self._buffer, self._since = [], None
         for place, sub in enumerate(reversed(self._stored())):
             if len(sub.rows):
-                self._window.revise(self._window.youngest - place, SubWindow(sub.end, self.empty()))
+                self._window.revise(self._window.youngest - place, RowSubWindow(sub.end, self.empty()))
         if self.indexes is not None:
             self.indexes.fill(self._stored())
         name, why = self.stream.name, self.why_not
@@ -244,7 +244,7 @@ class KeptWindow:
         oldest = until - (self._most - 1) * self.length
         is_next = next_end is not None and next_end >= oldest
         for end in range(next_end if next_end is not None and is_next else oldest, until + 1, self.length):
-            new = due.get(end) or SubWindow(end, self.empty())
+            new = due.get(end) or RowSubWindow(end, self.empty())
             self._window.slide(new)
             if self.indexes is not None and is_next:
                 self.indexes.slide(new)
@@ -252,13 +252,13 @@ class KeptWindow:
         if self.indexes is not None and not is_next:
             self.indexes.fill(self._stored())
 
-    def _cut(self, rows: pa.Table) -> Iterator[SubWindow]:
+    def _cut(self, rows: pa.Table) -> Iterator[RowSubWindow]:
         order = np.argsort(np.asarray(rows[TIME]), kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()
         ends, starts = np.unique(self._ends(rows), return_index=True)
         stops = [*starts.tolist(), len(rows)][1:]
         for end, start, stop in zip(ends.tolist(), starts.tolist(), stops, strict=True):
-            yield SubWindow(end, rows.slice(start, stop - start))
+            yield RowSubWindow(end, rows.slice(start, stop - start))
 
     def _revise(self, rows: pa.Table) -> None:
         """Late tuples come into all their sub-windows in one step, and abort no question."""
@@ -270,12 +270,12 @@ class KeptWindow:
         if self.indexes is not None:
             self.indexes.fill(self._stored())
 
-    def _with_late(self, sub: SubWindow, late: SubWindow) -> SubWindow:
+    def _with_late(self, sub: RowSubWindow, late: RowSubWindow) -> RowSubWindow:
         """A sub-window when late tuples have come into it."""
         (merged,) = self._cut(pa.concat_tables([sub.rows, late.rows]))
         return merged
 
-    def _stored(self) -> list[SubWindow]:
+    def _stored(self) -> list[RowSubWindow]:
         """All sub-windows that are attached, the oldest first. For the writer, who stops for no question."""
         parts = self._window.read(self._most, lambda sub: sub, priority=_WRITER).parts
         return [sub for sub in parts if sub.end != _NEVER]
@@ -316,7 +316,7 @@ class KeptWindow:
         if why is not None:
             raise SashError(why)
 
-    def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> Stored | None:
+    def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> StoredRows | None:
         """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
 
         `wanted` picks rows out of those of a sub-window.
@@ -326,9 +326,9 @@ class KeptWindow:
             return None
         count = self._most if reach is None else self._sub_windows(reach)
 
-        def scan(sub: SubWindow) -> SubWindow:
+        def scan(sub: RowSubWindow) -> RowSubWindow:
             check_question()
-            return sub if wanted is None else SubWindow(sub.end, wanted(sub.rows))
+            return sub if wanted is None else RowSubWindow(sub.end, wanted(sub.rows))
 
         answer = self._window.read(count, scan, undo=_forget, priority=_asked())
         self.reads.count(answer)
@@ -342,12 +342,12 @@ class KeptWindow:
         """Sub-window by sub-window, what the last `reach` microseconds hold; as of when. Something must be stored."""
         self.check()
 
-        def scan(sub: SubWindow) -> SubWindow:
+        def scan(sub: RowSubWindow) -> RowSubWindow:
             check_question()
             folding.add(sub.rows)
             return sub
 
-        def undo(sub: SubWindow) -> None:
+        def undo(sub: RowSubWindow) -> None:
             folding.take_back(sub.rows)
 
         answer = self._window.read(
@@ -364,7 +364,7 @@ class KeptWindow:
     def _sub_windows(self, reach: int) -> int:
         return min(self._most, -(-reach // self.length))
 
-    def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> Stored:
+    def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> StoredRows:
         """Rows that were found as of a time, without those before the window."""
         begun = self._since
         # Whoever has seen what was let go in the middle of a question is told.
@@ -373,7 +373,7 @@ class KeptWindow:
         oldest = as_of - (self.extent if reach is None else reach)
         low = pc.greater_equal if self.stream.closed_left else pc.greater
         since = max(begun, as_of - self.extent)
-        return Stored(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
+        return StoredRows(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
 
     def empty(self) -> pa.Table:
         if self.files is not None:
@@ -435,8 +435,8 @@ class KeptWindow:
             return
         stored = {sub.end: sub for sub in self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest))))}
         for end in range(self.oldest + self.length, self.now + 1, self.length):
-            self._window.slide(stored.get(end) or SubWindow(end, self.empty()))
+            self._window.slide(stored.get(end) or RowSubWindow(end, self.empty()))
 
 
-def _forget(sub: SubWindow) -> None:
+def _forget(sub: RowSubWindow) -> None:
     """Rows that were collected are not there any more when their sub-window is not."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sash.catalog import StoredIndex
 from sash.core.errors import SashError
 from sash.core.time import Micros
-from sash.engine.stored.sub_windows import SubWindow
+from sash.engine.stored.sub_windows import RowSubWindow
 from sash.language import ROW_KINDS, Leading, Sorting, Sought
 from sash.storage.window import Further, RowIndex, SetIndex, SlidingWindow, break_ties
 
@@ -159,7 +159,7 @@ class KeptIndexes:
     def _made(self, base: Micros) -> IndexedWindow:
         return IndexedWindow(SlidingWindow(self._slots, self._schema), base, self._length)
 
-    def fill(self, stored: Sequence[SubWindow]) -> None:
+    def fill(self, stored: Sequence[RowSubWindow]) -> None:
         """Anew, from the sub-windows that are there, the oldest first. Readers have the old ones until it is done."""
         made = self._made(stored[0].end if stored else 0)
         for sub in stored:
@@ -168,7 +168,7 @@ class KeptIndexes:
             made.create(index)
         self._state = made
 
-    def slide(self, sub: SubWindow) -> None:
+    def slide(self, sub: RowSubWindow) -> None:
         """The sub-window that follows the youngest one."""
         self._state.slide(sub.rows)
 

@@ -7,13 +7,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
-from sash.engine.stored.kept import Stored
+from sash.engine.stored.kept import StoredRows
 from sash.engine.stored.sub_windows import TIME
 from sash.language import StoredReading
 from sash.operators.keys import dense_codes
 
 
-def window_rows(reading: StoredReading, stored: Stored, as_of: Micros) -> tuple[pa.Table, bool]:
+def window_rows(reading: StoredReading, stored: StoredRows, as_of: Micros) -> tuple[pa.Table, bool]:
     """The rows of a window as of a time, in the order of time, and whether these are all that it may hold."""
     times, window = np.asarray(stored.rows[TIME]), reading.window
     if not reading.by_rows:
@@ -47,7 +47,7 @@ def without_places(found: pa.Table, place: str) -> pa.Table:
     return found.select([number for number, name in enumerate(found.schema.names) if name != place])
 
 
-def is_complete(stored: Stored, reach: int, as_of: Micros) -> bool:
+def is_complete(stored: StoredRows, reach: int, as_of: Micros) -> bool:
     return as_of - reach >= stored.since
 
 

@@ -18,7 +18,7 @@ _MOST_SUB_WINDOWS = 600
 
 
 @dataclass(frozen=True)
-class SubWindow:
+class RowSubWindow:
     """The rows of (end - length, end], in order of event time."""
 
     end: Micros

@@ -25,7 +25,7 @@ IN_A_ROW = 3
 REST_SECONDS = 10.0
 
 
-class Load:
+class LiveLoad:
     """`begin` and `take` are told of every live micro-batch; `is_over` says how things stand."""
 
     def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1) -> None:

@@ -36,7 +36,7 @@ from sash.engine.continuous.plan_runtime import Batch, PlanRuntime
 from sash.engine.continuous.plans import StreamPlans
 from sash.engine.periodic import state
 from sash.engine.periodic.advance import repeated
-from sash.engine.periodic.cluster_tables import ClusterTables, Place
+from sash.engine.periodic.cluster_tables import ClusterDirectories, ClusterTables
 from sash.engine.periodic.jumped import without_jumps
 from sash.engine.periodic.onetime import is_cut
 from sash.engine.periodic.pace import UNHURRIED, Pace, UntilNext
@@ -61,7 +61,7 @@ from sash.engine.stored.keep_batch import Brought, rows_of_batch
 from sash.engine.stored.kept import KeptWindow
 from sash.engine.streams.input_limit import InputLimit
 from sash.engine.streams.input_meter import InputMeter
-from sash.engine.streams.load import Load, report_recovery, report_snapshot
+from sash.engine.streams.load import LiveLoad, report_recovery, report_snapshot
 from sash.engine.streams.passes import Passed, Passes
 from sash.engine.streams.roster import Deliver, Roster
 from sash.plan.nodes import Lookup
@@ -93,7 +93,7 @@ class RunningStream:
         tables: Tables | None = None,
         level: str = "ttu",
         files: WindowFiles | None = None,
-        panes: Place | None = None,
+        panes: ClusterDirectories | None = None,
     ) -> None:
         """`panes` is where the panes are that do not come to this process; None where executors would not see them."""
         self.stream = stream
@@ -132,8 +132,8 @@ class RunningStream:
         self._broken = False
         self._batch_thread: int | None = None
 
-    def _new_load(self) -> Load:
-        return Load(self.stream.name, self.runtime.statistics, self.stream.shed or 1)
+    def _new_load(self) -> LiveLoad:
+        return LiveLoad(self.stream.name, self.runtime.statistics, self.stream.shed or 1)
 
     def redeclare(self, stream: Stream, pipeline: SparkPipeline) -> None:
         """The same stream with other options of its source, or another IDLE AFTER, after a restart."""

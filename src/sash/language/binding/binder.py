@@ -17,7 +17,7 @@ from sash.catalog import Catalog
 from sash.core.errors import CqlError, NotSupportedError
 from sash.language.binding import select_list
 from sash.language.binding.bounds import with_bounds
-from sash.language.binding.groups import Groups, row_expression
+from sash.language.binding.groups import GroupingColumns, row_expression
 from sash.language.binding.item_rows import asks_for_items, bind_items
 from sash.language.binding.joins import Sources, bind_sources
 from sash.language.binding.lookups import LookedUpColumns, Use, found_terms, take_tables
@@ -99,7 +99,7 @@ class _Binder:
         written = select_list.entries(tree, scope)
         columns = with_bounds(tree, written, scope)
         source = _filter(tree, scope, windowed, uses)
-        groups = Groups(scope)
+        groups = GroupingColumns(scope)
         for key in select_list.group_keys(tree, scope, written):
             groups.add_key(key)
         having = select_list.having(tree, scope, columns, {key.name.lower() for key in groups.keys})

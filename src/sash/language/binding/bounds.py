@@ -8,14 +8,14 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.language.binding.select_list import Entry, distinct
+from sash.language.binding.select_list import SelectEntry, distinct
 from sash.language.binding.shedding import SCALED, sheds
 from sash.language.expressions.aggregates import APPROXIMATE
 from sash.language.expressions.scope import Scope
 from sash.language.reading.places import bounds_at
 
 
-def with_bounds(tree: exp.Select, columns: list[Entry], scope: Scope) -> list[Entry]:
+def with_bounds(tree: exp.Select, columns: list[SelectEntry], scope: Scope) -> list[SelectEntry]:
     """The columns, with `<name>_lower` and `<name>_upper` behind each estimate."""
     at = bounds_at(tree)
     if at is None:
@@ -29,12 +29,12 @@ def with_bounds(tree: exp.Select, columns: list[Entry], scope: Scope) -> list[En
     return distinct(found, scope)
 
 
-def _bounds(column: Entry, estimates: Sequence[str]) -> list[Entry]:
+def _bounds(column: SelectEntry, estimates: Sequence[str]) -> list[SelectEntry]:
     term = column.term
     if term.op != "aggregate" or term.value not in estimates:
         return []
     type = pa.float64() if term.value == "sum" else term.type
     return [
-        Entry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}", type=type), column.span)
+        SelectEntry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}", type=type), column.span)
         for side in ("lower", "upper")
     ]

@@ -12,7 +12,7 @@ from sash.plan.expressions import Expression, Field, RowExpression
 from sash.plan.nodes import AggregateCall, Key
 
 
-class Groups:
+class GroupingColumns:
     """Equal keys and equal calls stand once; `reserved` are names that nodes above give to columns of their own."""
 
     def __init__(self, scope: Scope, reserved: Iterable[str] = ()) -> None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.core.errors import CqlError
-from sash.language.binding.groups import Groups
-from sash.language.binding.select_list import Entry, distinct, entry, group_keys, output_name
+from sash.language.binding.groups import GroupingColumns
+from sash.language.binding.select_list import SelectEntry, distinct, entry, group_keys, output_name
 from sash.language.binding.shape import word_in
 from sash.language.expressions.item_calls import ESTIMATES, ItemCall, is_item_call, type_item_call
 from sash.language.expressions.scope import Scope
@@ -38,7 +38,7 @@ def bind_items(select: Select, tree: exp.Select, scope: Scope, source: Filter | 
     bounds = _bounds(tree, call, title, scope)
     beside = scope.without_aggregates(f"cannot stand beside {title}, only GROUP BY keys; JOIN two sub-queries in FROM")
     columns = [_item_entry(node, call) if part is node else entry(part, beside) for part in tree.expressions]
-    groups = Groups(scope, reserved=_BOUNDS if bounds else ())
+    groups = GroupingColumns(scope, reserved=_BOUNDS if bounds else ())
     for key in group_keys(tree, scope, columns):
         groups.add_key(key)
     if groups.has_key(call.item):
@@ -49,7 +49,9 @@ def bind_items(select: Select, tree: exp.Select, scope: Scope, source: Filter | 
     return Project(items, outputs)
 
 
-def _outputs(columns: list[Entry], call: ItemCall, groups: Groups, bounds: bool, scope: Scope) -> tuple[Output, ...]:
+def _outputs(
+    columns: list[SelectEntry], call: ItemCall, groups: GroupingColumns, bounds: bool, scope: Scope
+) -> tuple[Output, ...]:
     """The keys as they are; for the call the item, its count or weight, and their bounds."""
     item = next(column for column in columns if column.term is call.weight)
     keys = {column.name: Output(column.name, groups.translate(column.term)) for column in columns if column is not item}
@@ -82,14 +84,14 @@ def _bounds(tree: exp.Select, call: ItemCall, title: str, scope: Scope) -> bool:
     return at is not None
 
 
-def _item_entry(node: exp.Expr, call: ItemCall) -> Entry:
+def _item_entry(node: exp.Expr, call: ItemCall) -> SelectEntry:
     """The entry's term is the weight: an aggregate, which GROUP BY refuses."""
     if isinstance(node, exp.Alias):
-        return Entry(node.alias, call.weight, span_of(node.args["alias"]))
-    return Entry(output_name(call.item_node, call.item), call.weight, span_of(node))
+        return SelectEntry(node.alias, call.weight, span_of(node.args["alias"]))
+    return SelectEntry(output_name(call.item_node, call.item), call.weight, span_of(node))
 
 
-def _check_names(columns: list[Entry], item: Entry, own: list[str], scope: Scope) -> None:
+def _check_names(columns: list[SelectEntry], item: SelectEntry, own: list[str], scope: Scope) -> None:
     if item.name.lower() in own[1:]:
         reason = f"the item's column would be named '{item.name}' like the one beside it: give it an alias with AS"
         raise scope.error(reason, item.span)

@@ -21,7 +21,7 @@ from sash.language.types import spark_name
 
 
 @dataclass(frozen=True)
-class Entry:
+class SelectEntry:
     """One column of the answer: its name, what it means, and where it was asked for."""
 
     name: str
@@ -42,12 +42,12 @@ class Order:
 class Starred:
     """A column that `*` or `a.*` stands for; `alias` is that of its table, None for a column of USING."""
 
-    entry: Entry
+    entry: SelectEntry
     alias: str | None
 
 
-def entries(tree: exp.Select, scope: Scope) -> list[Entry]:
-    found: list[Entry | Starred] = []
+def entries(tree: exp.Select, scope: Scope) -> list[SelectEntry]:
+    found: list[SelectEntry | Starred] = []
     for node in tree.expressions:
         if _is_star(node) and isinstance(scope.columns, AnswerColumns):
             found.extend(_expanded(node, scope.columns, scope))
@@ -56,11 +56,11 @@ def entries(tree: exp.Select, scope: Scope) -> list[Entry]:
     return distinct(_prefixed(found), scope)
 
 
-def _prefixed(found: Sequence[Entry | Starred]) -> Iterator[Entry]:
+def _prefixed(found: Sequence[SelectEntry | Starred]) -> Iterator[SelectEntry]:
     """The entries; columns of one name that stars stand for get the aliases of their tables as prefixes."""
     names = Counter(each.entry.name.lower() for each in found if isinstance(each, Starred))
     for each in found:
-        if isinstance(each, Entry):
+        if isinstance(each, SelectEntry):
             yield each
         elif each.alias is None or names[each.entry.name.lower()] == 1:
             yield each.entry
@@ -68,9 +68,9 @@ def _prefixed(found: Sequence[Entry | Starred]) -> Iterator[Entry]:
             yield replace(each.entry, name=f"{each.alias}_{each.entry.name}")
 
 
-def distinct(found: Iterable[Entry], scope: Scope) -> list[Entry]:
+def distinct(found: Iterable[SelectEntry], scope: Scope) -> list[SelectEntry]:
     """The entries, if no two of them have one name."""
-    by_name: dict[str, Entry] = {}
+    by_name: dict[str, SelectEntry] = {}
     for column in found:
         other = by_name.get(column.name.lower())
         if other is not None:
@@ -80,7 +80,7 @@ def distinct(found: Iterable[Entry], scope: Scope) -> list[Entry]:
     return list(by_name.values())
 
 
-def entry(node: exp.Expr, scope: Scope) -> Entry:
+def entry(node: exp.Expr, scope: Scope) -> SelectEntry:
     if _is_star(node):
         raise scope.error("SELECT * has no meaning over groups: name keys and aggregates", span_of(node))
     inner = node.this if isinstance(node, exp.Alias) else node
@@ -88,8 +88,8 @@ def entry(node: exp.Expr, scope: Scope) -> Entry:
     if is_interval(term.type):
         raise scope.unsupported("intervals in an answer", term.span)
     if isinstance(node, exp.Alias):
-        return Entry(node.alias, term, span_of(node.args["alias"]))
-    return Entry(output_name(inner, term), term, span_of(inner))
+        return SelectEntry(node.alias, term, span_of(node.args["alias"]))
+    return SelectEntry(output_name(inner, term), term, span_of(inner))
 
 
 def output_name(node: exp.Expr, term: Term) -> str:
@@ -111,14 +111,14 @@ def _expanded(node: exp.Expr, columns: AnswerColumns, scope: Scope) -> list[Star
     if qualifier is not None:
         check_qualifier(node, scope)
     expanded = columns.starred(qualifier.name if qualifier is not None else None)
-    return [Starred(Entry(name, replace(term, span=span), span), alias) for name, alias, term in expanded]
+    return [Starred(SelectEntry(name, replace(term, span=span), span), alias) for name, alias, term in expanded]
 
 
-def aliases(columns: Iterable[Entry]) -> dict[str, Term]:
+def aliases(columns: Iterable[SelectEntry]) -> dict[str, Term]:
     return {column.name.lower(): column.term for column in columns}
 
 
-def ordinal(node: exp.Expr, scope: Scope, columns: list[Entry], clause: str) -> Term | None:
+def ordinal(node: exp.Expr, scope: Scope, columns: list[SelectEntry], clause: str) -> Term | None:
     """`GROUP BY 1` and `ORDER BY 2` mean a place in the SELECT list."""
     if not (isinstance(node, exp.Literal) and node.is_int):
         return None
@@ -128,7 +128,7 @@ def ordinal(node: exp.Expr, scope: Scope, columns: list[Entry], clause: str) -> 
     return columns[place - 1].term
 
 
-def group_keys(tree: exp.Select, scope: Scope, columns: list[Entry]) -> list[Term]:
+def group_keys(tree: exp.Select, scope: Scope, columns: list[SelectEntry]) -> list[Term]:
     group = tree.args.get("group")
     if group is None:
         return []
@@ -140,7 +140,7 @@ def group_keys(tree: exp.Select, scope: Scope, columns: list[Entry]) -> list[Ter
     return keys
 
 
-def having(tree: exp.Select, scope: Scope, columns: list[Entry], keys: set[str]) -> Term | None:
+def having(tree: exp.Select, scope: Scope, columns: list[SelectEntry], keys: set[str]) -> Term | None:
     """In HAVING an alias hides a column that is not grouped, as in Spark."""
     clause = tree.args.get("having")
     if clause is None:
@@ -158,7 +158,7 @@ def _checked_key(term: Term, at: Span, scope: Scope) -> Term:
     return term
 
 
-def order(tree: exp.Select, scope: Scope, columns: list[Entry], named: dict[str, Term]) -> list[Order]:
+def order(tree: exp.Select, scope: Scope, columns: list[SelectEntry], named: dict[str, Term]) -> list[Order]:
     """The keys of ORDER BY; `columns` are counted by places, `named` are the aliases."""
     clause = tree.args.get("order")
     if clause is None:

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.language.continuous.from_clause import Query
+from sash.language.continuous.from_clause import QueryScope
 from sash.language.reading.places import approx_at, groups_of, span_of
 from sash.language.reading.statements import Select
 from sash.language.types import spark_name
@@ -26,7 +26,7 @@ MOST_GROUPS = 100_000
 _MOST_DIGITS = 18
 
 
-def bind_approx(tree: exp.Expr, left: Node, query: Query) -> int | None:
+def bind_approx(tree: exp.Expr, left: Node, query: QueryScope) -> int | None:
     """How many groups a set operation may have if it is approximate; None if it is exact."""
     at, groups = approx_at(tree), groups_of(tree)
     if at is None:

@@ -19,12 +19,12 @@ from sqlglot import exp
 
 from sash.catalog import Catalog
 from sash.language.binding import select_list
-from sash.language.binding.select_list import Entry
+from sash.language.binding.select_list import SelectEntry
 from sash.language.binding.shape import word_in
 from sash.language.binding.shedding import check_shed_continuous
 from sash.language.continuous.approx import check_approx
 from sash.language.continuous.body import Body
-from sash.language.continuous.from_clause import Query, read_by
+from sash.language.continuous.from_clause import QueryScope, read_by
 from sash.language.continuous.groups import ContinuousGroups
 from sash.language.continuous.nested import aggregate_of_results, is_aggregate_of_results
 from sash.language.continuous.outputs import refuse_output, windowed_results, with_output, with_sampling
@@ -53,7 +53,7 @@ def bind_continuous(select: Select, catalog: Catalog) -> Node:
         return node if window is None else windowed_results(node, window, query)
 
     with within_stack(select.script, select.word):
-        query = Query(catalog, select.script, bind, slide=common_slide(select, catalog))
+        query = QueryScope(catalog, select.script, bind, slide=common_slide(select, catalog))
         # Without the operator around it, if there is one: places are counted from the word SELECT.
         inner = select if select.output is None else Select(select.tree, select.script, extent(select.tree))
         node, clause = _bind(inner, query), _output(select)
@@ -70,7 +70,7 @@ def _output(select: Select) -> OutputClause | None:
     return None if clause is None or clause.around is not None else clause
 
 
-def _bind(select: Select, query: Query) -> Node:
+def _bind(select: Select, query: QueryScope) -> Node:
     tree = unwrapped(select.tree)
     if tree is not select.tree:
         return _bind(Select(tree, select.script, extent(tree)), query)
@@ -80,7 +80,7 @@ def _bind(select: Select, query: Query) -> Node:
     return bind_set(select, query) if isinstance(tree, exp.SetOperation) else _bind_select(select, query)
 
 
-def _bind_select(select: Select, query: Query) -> Node:
+def _bind_select(select: Select, query: QueryScope) -> Node:
     tree = check_select(select)
     body = Body(tree, query)
     columns = select_list.entries(tree, body.scope)
@@ -97,7 +97,7 @@ def _bind_select(select: Select, query: Query) -> Node:
     return distinct_rows(rows, query, clause.distinct) if clause is not None and clause.distinct is not None else rows
 
 
-def _plain(body: Body, columns: list[Entry]) -> Node:
+def _plain(body: Body, columns: list[SelectEntry]) -> Node:
     outputs = tuple((column.name, body.rows.expression(column.term)) for column in columns)
     node, stamps = body.node(), tuple(body.rows.stamps)
     if not body.rows.is_internal:
@@ -105,7 +105,7 @@ def _plain(body: Body, columns: list[Entry]) -> Node:
     return Outliving(Map(node, (*outputs, *((stamp, Field(stamp, pa.int64())) for stamp in stamps))), stamps)
 
 
-def _groups(body: Body, columns: list[Entry], keys: list[Term], having: Term | None, query: Query) -> Node:
+def _groups(body: Body, columns: list[SelectEntry], keys: list[Term], having: Term | None, query: QueryScope) -> Node:
     groups = ContinuousGroups(body.scope, body.rows)
     for key in keys:
         groups.add_key(key)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.language.binding import select_list
-from sash.language.continuous.from_clause import Query, bind_from, read_by
+from sash.language.continuous.from_clause import QueryScope, bind_from, read_by
 from sash.language.continuous.internal import refuse_internal
-from sash.language.continuous.joins import Rows
+from sash.language.continuous.joins import BoundRows
 from sash.language.continuous.outputs import refuse_output
 from sash.language.continuous.shape import check_select
 from sash.language.continuous.sources import aliases_in, cast_to
@@ -55,13 +55,13 @@ class Body:
     """What FROM and WHERE leave of one SELECT, while it is bound. `ties` are a sub-query's equalities with the query
     around it: a term out there, and one in here."""
 
-    def __init__(self, tree: exp.Select, query: Query, outer: WindowColumns | None = None) -> None:
+    def __init__(self, tree: exp.Select, query: QueryScope, outer: WindowColumns | None = None) -> None:
         found = bind_from(tree, query, outer)
         # `correlated` has the names of the query around it, too.
         self.correlated = scope = Scope(query.script, found.columns)
         conditions, tests = split_where(tree, scope)
         self.scope = own_scope(scope)
-        self.rows = Rows(found, query)
+        self.rows = BoundRows(found, query)
         self.ties = list[tuple[Term, Term]]()
         for condition in conditions:
             if aliases_in(condition) <= set(found.sources):
@@ -125,7 +125,7 @@ def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Ter
     raise scope.error(_TIED, condition.span)
 
 
-def _bind_test(test: Test, scope: Scope, query: Query) -> Match:
+def _bind_test(test: Test, scope: Scope, query: QueryScope) -> Match:
     tree = test.query
     refuse_output(output_of(tree), query.script, f"the sub-query of {test.title}")
     if not isinstance(tree, exp.Select) or _is_grouped(tree):

@@ -33,7 +33,7 @@ from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 
 
 @dataclass(frozen=True)
-class Query:
+class QueryScope:
     """What all SELECTs of one continuous query share. `windows` has every alias, and where its window was written.
 
     `slide` is the SLIDE of all windows, and from where its multiples count, if they slide.
@@ -100,7 +100,7 @@ class From:
     conditions: tuple[Term, ...] = ()
 
 
-def bind_from(tree: exp.Select, query: Query, outer: WindowColumns | None) -> From:
+def bind_from(tree: exp.Select, query: QueryScope, outer: WindowColumns | None) -> From:
     first, joins = tree.args["from_"].this, tree.args.get("joins") or []
     tables = [first, *(join.this for join in joins)]
     names = [query.name(_alias(table, query), _window_place(table)) for table in tables]
@@ -110,7 +110,7 @@ def bind_from(tree: exp.Select, query: Query, outer: WindowColumns | None) -> Fr
     return replace(found, columns=replace(found.columns, outer=outer))
 
 
-def _alias(table: exp.Expr, query: Query) -> str:
+def _alias(table: exp.Expr, query: QueryScope) -> str:
     alias = table.args.get("alias")
     if alias is None and isinstance(table, exp.Subquery):
         raise CqlError("a sub-query needs an alias: (SELECT ..) a", query.script, word_of(table))
@@ -131,7 +131,7 @@ def _window_place(table: exp.Expr) -> Span:
     return clause.span if clause is not None else span_of(table)
 
 
-def _joined(left: From, name: str, node: exp.Expr, join: exp.Expr | None, query: Query) -> From:
+def _joined(left: From, name: str, node: exp.Expr, join: exp.Expr | None, query: QueryScope) -> From:
     source, table = _source(name, node, query)
     if left.columns.has(table.alias):
         at = span_of(node.args["alias"] if node.args.get("alias") is not None else node.this)
@@ -143,7 +143,7 @@ def _joined(left: From, name: str, node: exp.Expr, join: exp.Expr | None, query:
     return both if join is None else _with_condition(left, both, table, join, query.script)
 
 
-def _source(name: str, node: exp.Expr, query: Query) -> tuple[Source, AnswerTable]:
+def _source(name: str, node: exp.Expr, query: QueryScope) -> tuple[Source, AnswerTable]:
     if isinstance(node, exp.Subquery):
         plan = query.sub_query(node.this, window_clause(node))
         columns = tuple((column.name, column.type) for column in plan.schema)
@@ -164,7 +164,7 @@ def _source(name: str, node: exp.Expr, query: Query) -> tuple[Source, AnswerTabl
     )
 
 
-def _refuse_window(node: exp.Expr, query: Query) -> None:
+def _refuse_window(node: exp.Expr, query: QueryScope) -> None:
     clause = window_clause(node)
     if clause is not None:
         reason = f"'{node.name}' is a table, and only streams have windows: leave out the window"

@@ -8,7 +8,7 @@ are computed by a Map between.
 
 from __future__ import annotations
 
-from sash.language.continuous.joins import Computed, Rows
+from sash.language.continuous.joins import BoundRows, Computed
 from sash.language.continuous.sources import OVER, column_of, unused
 from sash.language.expressions.aggregates import ALGEBRAIC
 from sash.language.expressions.answers import Translator
@@ -21,7 +21,7 @@ from sash.plan.expressions import Expression, Field
 class ContinuousGroups:
     """Equal keys and equal aggregates stand once."""
 
-    def __init__(self, scope: Scope, rows: Rows) -> None:
+    def __init__(self, scope: Scope, rows: BoundRows) -> None:
         self._scope, self._rows = scope, rows
         self._inputs: dict[str, Computed] = {}
         self._keys: dict[str, str] = {}

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sash.core.errors import CqlError
-from sash.language.continuous.from_clause import Query
+from sash.language.continuous.from_clause import QueryScope
 from sash.plan.continuous import BaseWindow, Node, inputs
 from sash.plan.outputs import ResultWindow
 
 
-def refuse_internal(node: Node, query: Query, what: str, why: str) -> None:
+def refuse_internal(node: Node, query: QueryScope, what: str, why: str) -> None:
     """Operators that take results back by their nature would be wrong over results that stay."""
     for window in internal_windows(node):
         reason = f"{what} over an INTERNAL window is refused: {why}; leave out INTERNAL"

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from sash.core.errors import CqlError, NotSupportedError
 from sash.core.pattern import UpdatePattern
-from sash.language.continuous.from_clause import From, Query
+from sash.language.continuous.from_clause import From, QueryScope
 from sash.language.continuous.slides import without_panes
 from sash.language.continuous.sources import OVER, Source, TableSource, WindowSource, aliases_in
-from sash.language.continuous.tables import Step, check_input, order_tables, sides
+from sash.language.continuous.tables import JoinStep, check_input, order_tables, sides
 from sash.language.expressions.answers import Translator
 from sash.language.expressions.coercion import is_interval
 from sash.language.expressions.predicates import joined
@@ -32,13 +32,13 @@ _CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")
 Computed = tuple[str, Expression]
 
 
-class Rows:
+class BoundRows:
     """The rows that FROM and WHERE leave, while a SELECT is bound: first everything is asked of it, then it is built.
 
     A term over one window becomes a column that Spark computes; others are computed from such columns above.
     """
 
-    def __init__(self, found: From, query: Query) -> None:
+    def __init__(self, found: From, query: QueryScope) -> None:
         self._sources, self._places, self._query = found.sources, found.places, query
         self._tables = {name: each for name, each in found.sources.items() if isinstance(each, TableSource)}
         self.is_internal = any(source.internal for source in found.sources.values())
@@ -126,7 +126,7 @@ class Rows:
         assert not isinstance(source, TableSource)
         return source.node()
 
-    def _order(self) -> tuple[str, list[Step]]:
+    def _order(self) -> tuple[str, list[JoinStep]]:
         """A source to begin with, and the others; the first of FROM unless an equality needs several sources."""
         windows = [name for name in self._sources if name not in self._tables]
         if not windows:
@@ -143,8 +143,8 @@ class Rows:
         reason = "a join of windows needs an equality between them: JOIN .. ON a.k = b.k, or WHERE a.k = b.k"
         raise CqlError(reason, self._query.script, self._places[alone])
 
-    def _steps(self, first: str) -> list[Step]:
-        done, steps = {first}, list[Step]()
+    def _steps(self, first: str) -> list[JoinStep]:
+        done, steps = {first}, list[JoinStep]()
         while True:
             names = (name for name in self._sources if name not in done and name not in self._tables)
             waiting = (self._step(name, done) for name in names)
@@ -154,11 +154,11 @@ class Rows:
             steps.append(step)
             done.add(step.source)
 
-    def _step(self, source: str, done: set[str]) -> Step:
+    def _step(self, source: str, done: set[str]) -> JoinStep:
         found = [(term, pair) for term in self._equalities if (pair := sides(term, source, done)) is not None]
-        return Step(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
+        return JoinStep(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
 
-    def _keys(self, step: Step) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
+    def _keys(self, step: JoinStep) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
         """The names of a step's keys, and those that must be computed on the rows joined before."""
         computed: dict[str, Computed] = {}
         source = self._sources[step.source]

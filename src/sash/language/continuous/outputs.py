@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from sash.core.errors import CqlError, NotSupportedError, nearest
 from sash.core.pattern import UpdatePattern
-from sash.language.continuous.from_clause import Query
+from sash.language.continuous.from_clause import QueryScope
 from sash.language.reading.cursor import Name
 from sash.language.reading.output_clause import OutputClause
 from sash.language.reading.window_clause import WindowClause
@@ -36,7 +36,7 @@ _ENDING = (
 )
 
 
-def with_output(node: Node, clause: OutputClause | None, query: Query) -> Node:
+def with_output(node: Node, clause: OutputClause | None, query: QueryScope) -> Node:
     """The plan of a query from the plan of its relation."""
     if clause is None or clause.kind == "rstream":
         _refuse_restore(clause, query)
@@ -47,7 +47,7 @@ def with_output(node: Node, clause: OutputClause | None, query: Query) -> Node:
     return _deltas(node, clause, query)
 
 
-def with_sampling(node: Node, clause: OutputClause | None, query: Query) -> Node:
+def with_sampling(node: Node, clause: OutputClause | None, query: QueryScope) -> Node:
     """The same at the multiples of SLIDE."""
     assert query.slide is not None
     slide, offset = query.slide
@@ -61,14 +61,14 @@ def with_sampling(node: Node, clause: OutputClause | None, query: Query) -> Node
     return _deltas(Sampled(node, slide, offset), clause, query)
 
 
-def _refuse_restore(clause: OutputClause | None, query: Query) -> None:
+def _refuse_restore(clause: OutputClause | None, query: QueryScope) -> None:
     if clause is not None and clause.restore:
         reason = "without SLIDE nothing is lost that could be restored"
         way_out = f"write {clause.kind.capitalize()}, or add SLIDE to all windows"
         raise CqlError(f"{reason}: {way_out}", query.script, clause.at)
 
 
-def _deltas(node: Node, clause: OutputClause, query: Query) -> Node:
+def _deltas(node: Node, clause: OutputClause, query: QueryScope) -> Node:
     nested = next((column for column in node.schema if pt.is_nested(column.type)), None)
     if nested is not None:
         what = f"{clause.title} of {spark_name(nested.type)} (column '{nested.name}')"
@@ -79,7 +79,7 @@ def _deltas(node: Node, clause: OutputClause, query: Query) -> Node:
     return Deltas(node, ISTREAM if clause.kind == "istream" else DSTREAM)
 
 
-def _windowed_output(node: Node, clause: OutputClause, query: Query) -> Node:
+def _windowed_output(node: Node, clause: OutputClause, query: QueryScope) -> Node:
     assert clause.window is not None
     if clause.window.window.unbounded:
         raise CqlError("an output window has an end: Istream(*) gives every result", query.script, clause.window.span)
@@ -100,7 +100,7 @@ def _unwindowable(node: Node) -> Iterator[tuple[str, str]]:
             yield word, f"rows that have {'got a' if negated else 'lost their'} match meanwhile"
 
 
-def windowed_results(node: Node, clause: WindowClause, query: Query) -> Node:
+def windowed_results(node: Node, clause: WindowClause, query: QueryScope) -> Node:
     """A window behind a sub-query: over the stream of its results, which must not end by themselves (thesis 3.4)."""
     if node.pattern is not _MONOTONIC:
         grouped = any(isinstance(part, GroupBy) for _, part in edges(node))
@@ -108,7 +108,7 @@ def windowed_results(node: Node, clause: WindowClause, query: Query) -> Node:
     return node if clause.window.unbounded else _over(node, clause, query)
 
 
-def _over(node: Node, clause: WindowClause, query: Query) -> ResultWindow:
+def _over(node: Node, clause: WindowClause, query: QueryScope) -> ResultWindow:
     at = clause.slide_at or clause.lag_at
     if at is not None:
         word = "SLIDE" if clause.slide_at is not None else "LAG"
@@ -119,7 +119,7 @@ def _over(node: Node, clause: WindowClause, query: Query) -> ResultWindow:
     return ResultWindow(node, clause.window, tuple(columns))
 
 
-def _column(node: Node, name: Name, query: Query) -> str:
+def _column(node: Node, name: Name, query: QueryScope) -> str:
     found = next((column for column in node.schema if column.name.lower() == name.text.lower()), None)
     if found is None:
         raise CqlError(f"unknown column '{name.text}'{nearest(name.text, node.schema.names)}", query.script, name.span)

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.language.continuous.approx import bind_approx
-from sash.language.continuous.from_clause import Query
+from sash.language.continuous.from_clause import QueryScope
 from sash.language.continuous.internal import refuse_internal
 from sash.language.continuous.shape import check_unordered, unwrapped
 from sash.language.expressions.coercion import common_type
@@ -32,7 +32,7 @@ _WORDS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", e
 _UNDERSTOOD = ("this", "expression", "distinct", "order", "limit")
 
 
-def bind_set(select: Select, query: Query) -> Node:
+def bind_set(select: Select, query: QueryScope) -> Node:
     tree = select.tree
     word, distinct = _WORDS[type(tree)], bool(tree.args.get("distinct"))
     _check_clauses(select, word)
@@ -54,7 +54,7 @@ def bind_set(select: Select, query: Query) -> Node:
     return kind(first, right, keys, whole=distinct, null_safe=True)
 
 
-def distinct_rows(node: Node, query: Query, at: Span) -> Distinct:
+def distinct_rows(node: Node, query: QueryScope, at: Span) -> Distinct:
     nested = next((column for column in node.schema if pt.is_nested(column.type)), None)
     if nested is not None:
         what = f"DISTINCT of {spark_name(nested.type)} (column '{nested.name}')"
@@ -79,7 +79,7 @@ def _check_clauses(select: Select, word: str) -> None:
         raise CqlError(f"ON (..) belongs to EXCEPT ALL, not to {word}", select.script, span_of(keys[0]))
 
 
-def _sides(tree: exp.Expr, query: Query) -> tuple[Node, Node]:
+def _sides(tree: exp.Expr, query: QueryScope) -> tuple[Node, Node]:
     """Both queries, with columns of the same types."""
     left, right = (query.sub_query(unwrapped(side)) for side in (tree.this, tree.expression))
     head = Span(extent(unwrapped(tree.expression)).start, extent(unwrapped(tree.expression)).start + len("SELECT"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sash.core.errors import CqlError, NotSupportedError
-from sash.language.binding.select_list import Entry
+from sash.language.binding.select_list import SelectEntry
 from sash.language.binding.shape import check_shape, word_in
 from sash.language.binding.windows import has_slide
 from sash.language.continuous.slides import without_panes
@@ -59,7 +59,7 @@ def _check_exact(select: Select, tree: exp.Select) -> None:
         raise NotSupportedError(what, select.script, word_in(select, "APPROX"))
 
 
-def check_names(columns: list[Entry], scope: Scope) -> None:
+def check_names(columns: list[SelectEntry], scope: Scope) -> None:
     for column in columns:
         if column.name.lower() in _RESERVED:
             reason = f"'{column.name}' is a column that every change has: give this one another name (AS ..)"

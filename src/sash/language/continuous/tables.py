@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sash.core.errors import CqlError, Span
 from sash.core.pattern import UpdatePattern
-from sash.language.continuous.from_clause import Query
+from sash.language.continuous.from_clause import QueryScope
 from sash.language.continuous.sources import TableSource, aliases_in, cast_to, column_of
 from sash.language.expressions.terms import Term
 from sash.language.types import spark_name
@@ -22,7 +22,7 @@ from sash.plan.continuous import Node
 
 
 @dataclass(frozen=True)
-class Step:
+class JoinStep:
     """The next source to be joined, and the equalities that tie it to those before: they and their two sides."""
 
     source: str
@@ -31,11 +31,11 @@ class Step:
 
 
 def order_tables(
-    tables: Mapping[str, TableSource], joined: set[str], equalities: Sequence[Term], query: Query,
+    tables: Mapping[str, TableSource], joined: set[str], equalities: Sequence[Term], query: QueryScope,
     places: Mapping[str, Span],
-) -> list[Step]:  # fmt: skip
+) -> list[JoinStep]:  # fmt: skip
     """The tables in the order in which they can be looked up, each with the equalities that fix its key."""
-    done, steps = set(joined), list[Step]()
+    done, steps = set(joined), list[JoinStep]()
     waiting = sorted(tables, key=lambda name: tables[name].table.retroactive)
     while waiting:
         found = (_lookup(name, tables[name], done, equalities) for name in waiting)
@@ -48,7 +48,7 @@ def order_tables(
     return steps
 
 
-def check_input(node: Node, source: TableSource, query: Query, at: Span) -> None:
+def check_input(node: Node, source: TableSource, query: QueryScope, at: Span) -> None:
     """Whether what is joined with a table may be: no negative tuples, and with a relation nothing unbounded."""
     if node.pattern is UpdatePattern.STRICT:
         reason = (
@@ -70,7 +70,7 @@ def sides(equality: Term, source: str, done: set[str]) -> tuple[Term, Term] | No
     return None
 
 
-def _lookup(name: str, source: TableSource, done: set[str], equalities: Sequence[Term]) -> Step | None:
+def _lookup(name: str, source: TableSource, done: set[str], equalities: Sequence[Term]) -> JoinStep | None:
     """An equality for each column of the key; what else equals them is tested above the join."""
     found: dict[str, tuple[Term, tuple[Term, Term]]] = {}
     for equality in equalities:
@@ -80,11 +80,11 @@ def _lookup(name: str, source: TableSource, done: set[str], equalities: Sequence
     if not all(key in found for key in source.table.key):
         return None
     chosen = [found[key] for key in source.table.key]
-    return Step(name, tuple(equality for equality, _ in chosen), tuple(pair for _, pair in chosen))
+    return JoinStep(name, tuple(equality for equality, _ in chosen), tuple(pair for _, pair in chosen))
 
 
 def _untied(
-    source: TableSource, done: set[str], equalities: Sequence[Term], query: Query, at: Span
+    source: TableSource, done: set[str], equalities: Sequence[Term], query: QueryScope, at: Span
 ) -> CqlError:  # fmt: skip
     """Why a table's row cannot be found."""
     for equality in equalities:

@@ -32,7 +32,7 @@ _FRACTION, _VALUE = "fraction", "value"
 
 
 @dataclass(frozen=True)
-class Rule:
+class AggregateRule:
     """Whether it wants numbers, its answer's type (None: that of its argument), and the kind of its constant."""
 
     numbers: bool = False
@@ -45,15 +45,15 @@ class Rule:
         return 2 if self.parameter else 1
 
 
-_RULES: dict[str, Rule] = {
-    "count_distinct": Rule(result=pa.int64()),
-    "median": Rule(numbers=True, result=pa.float64(), instead="QUANTILE({}, 0.5)"),
-    "quantile": Rule(parameter=_FRACTION),
-    "quantile_cont": Rule(numbers=True, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
-    "mode": Rule(),
-    "approx_count_distinct": Rule(result=pa.int64()),
-    "approx_quantile": Rule(numbers=True, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
-    "count_min": Rule(result=pa.int64(), parameter=_VALUE),
+_RULES: dict[str, AggregateRule] = {
+    "count_distinct": AggregateRule(result=pa.int64()),
+    "median": AggregateRule(numbers=True, result=pa.float64(), instead="QUANTILE({}, 0.5)"),
+    "quantile": AggregateRule(parameter=_FRACTION),
+    "quantile_cont": AggregateRule(numbers=True, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
+    "mode": AggregateRule(),
+    "approx_count_distinct": AggregateRule(result=pa.int64()),
+    "approx_quantile": AggregateRule(numbers=True, result=pa.float64(), parameter=_FRACTION, instead="QUANTILE({}, p)"),
+    "count_min": AggregateRule(result=pa.int64(), parameter=_VALUE),
 }
 APPROXIMATE = ("approx_count_distinct", "approx_quantile", "count_min")
 # The names that a query may write.
@@ -104,7 +104,7 @@ def _old_aggregate(name: str, argument: Term | None, scope: Scope, word: Span, a
     return Term("aggregate", (argument,) if argument is not None else (), type, word, name)
 
 
-def _checked(name: str, argument: Term | None, rule: Rule, scope: Scope, at: Span) -> Term:
+def _checked(name: str, argument: Term | None, rule: AggregateRule, scope: Scope, at: Span) -> Term:
     title = _title(name)
     if argument is None:
         raise scope.error(f"{title}(*) has no meaning: {title} needs a column", at)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sash.language.stored.ordering import ROW_CLAUSES, OrderTerm, is_row_by_row, order_term
-from sash.language.stored.sources import Sources
+from sash.language.stored.sources import StoredSources
 
 _CLAUSES = (*ROW_CLAUSES, "limit", "offset")
 
@@ -30,7 +30,7 @@ class Leading:
         return f"ORDER BY {OrderTerm(self.column, self.descending, self.nulls_first)}"
 
 
-def leading_in(query: exp.Expr, sources: Sources) -> Leading | None:
+def leading_in(query: exp.Expr, sources: StoredSources) -> Leading | None:
     """What ORDER BY and LIMIT leave of the only source of a SELECT."""
     order, limit = query.args.get("order"), query.args.get("limit")
     if order is None or not isinstance(limit, exp.Limit) or not is_row_by_row(query, _CLAUSES):

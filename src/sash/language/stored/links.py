@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.language.stored.sources import Sources, terms
+from sash.language.stored.sources import StoredSources, terms
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Link:
 _Place = tuple[str, pa.Field]
 
 
-def links_in(query: exp.Expr, sources: Sources) -> dict[str, tuple[Link, ...]]:
+def links_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[Link, ...]]:
     """The links of the sources of a SELECT, by the view whose rows may be left out."""
     where = query.args.get("where")
     views = {view for view in sources.views if view is not None}
@@ -65,7 +65,7 @@ def _optional(join: exp.Join, before: set[str], own: str | None) -> set[str]:
     return set()
 
 
-def _joined(join: exp.Join, sources: Sources, place: int) -> Iterator[tuple[_Place, _Place]]:
+def _joined(join: exp.Join, sources: StoredSources, place: int) -> Iterator[tuple[_Place, _Place]]:
     if (condition := join.args.get("on")) is not None:
         yield from _equalities(condition, sources)
     # Behind another join, a name in USING may be a column of either side.
@@ -75,7 +75,7 @@ def _joined(join: exp.Join, sources: Sources, place: int) -> Iterator[tuple[_Pla
             yield sides[0], sides[1]
 
 
-def _equalities(condition: exp.Expr, sources: Sources) -> Iterator[tuple[_Place, _Place]]:
+def _equalities(condition: exp.Expr, sources: StoredSources) -> Iterator[tuple[_Place, _Place]]:
     for term in terms(condition):
         if isinstance(term, exp.EQ):
             left, right = sources.owner(term.left), sources.owner(term.right)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sash.language.expressions.functions import FUNCTIONS
-from sash.language.stored.sources import Sources
+from sash.language.stored.sources import StoredSources
 
 # What a SELECT may have whose answer has one row for each row of its window.
 ROW_CLAUSES = ("expressions", "from_", "from", "order")
@@ -48,7 +48,7 @@ def _is_of_a_row(node: exp.Expr) -> bool:
     )
 
 
-def order_term(ordered: exp.Expr, query: exp.Expr, sources: Sources) -> OrderTerm | None:
+def order_term(ordered: exp.Expr, query: exp.Expr, sources: StoredSources) -> OrderTerm | None:
     """What a term of ORDER BY says of the only source: a name that the SELECT list gives goes first."""
     key, source = ordered.this, sources.only
     if source is None or not isinstance(key, exp.Column):
@@ -65,7 +65,7 @@ def order_term(ordered: exp.Expr, query: exp.Expr, sources: Sources) -> OrderTer
     return OrderTerm(owner[1].name, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
 
 
-def _gives(item: exp.Expr, name: str, sources: Sources) -> bool:
+def _gives(item: exp.Expr, name: str, sources: StoredSources) -> bool:
     """Whether an item of a SELECT list is, or has, a column of this name."""
     if item.is_star:
         return sources.only is not None and sources.only.relation.column(name) is not None

@@ -43,7 +43,7 @@ from sash.language.stored.leading import Leading, leading_in
 from sash.language.stored.links import Link, links_in
 from sash.language.stored.sorting import Sorting, sorting_in
 from sash.language.stored.sought import Sought, sought_in
-from sash.language.stored.sources import Source, Sources
+from sash.language.stored.sources import StoredSource, StoredSources
 from sash.language.strings import quote
 
 _NAMES = """
@@ -127,7 +127,7 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     windows: dict[str, StoredReading] = {}
     tables: dict[str, Table] = {}
     archives: dict[str, ArchiveReading] = {}
-    sources: dict[int, Source] = {}
+    sources: dict[int, StoredSource] = {}
     for node in sorted(tree.find_all(exp.Table), key=lambda node: span_of(node).start):
         _check_plain(node, select.script)
         written, table, archive = node.this, table_of(node, catalog), archive_of(node, catalog)
@@ -142,7 +142,7 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
         else:
             view = f"_window_{len(windows)}{mark}"
             windows[view] = _reading(node, stream_of(node, catalog, select.script), select.script)
-        sources[id(node)] = Source(view, table or archive or windows[view].stream)
+        sources[id(node)] = StoredSource(view, table or archive or windows[view].stream)
         if not node.alias:
             node.set("alias", exp.TableAlias(this=written.copy()))
         node.set("this", exp.to_identifier(view))
@@ -154,15 +154,15 @@ def _bind(select: Select, catalog: Catalog, mark: str) -> StoredQuestion:
     for query in tree.find_all(exp.Select):
         _prefix_columns(query, sources)
     for query in tree.find_all(exp.Select):
-        windows |= _narrowed(query, Sources(query, sources), windows)
-        archives |= _probed(query, Sources(query, sources), archives)
+        windows |= _narrowed(query, StoredSources(query, sources), windows)
+        archives |= _probed(query, StoredSources(query, sources), archives)
     write = _Writer(dialect="spark", comments=False).generate
     of_one_window = len(windows) == 1 and not tables and not archives
-    sorting = sorting_in(tree, Sources(tree, sources), f"_place{mark}", write) if of_one_window else None
+    sorting = sorting_in(tree, StoredSources(tree, sources), f"_place{mark}", write) if of_one_window else None
     return StoredQuestion(write(tree), windows, tables, archives, sorting)
 
 
-def _prefix_columns(tree: exp.Select, sources: Mapping[int, Source]) -> None:
+def _prefix_columns(tree: exp.Select, sources: Mapping[int, StoredSource]) -> None:
     """Columns of one name that `*` stands for get the alias of their table as a prefix: for Spark they may be alike."""
     joins = tree.args.get("joins") or []
     nodes = [tree.args["from_"].this, *(join.this for join in joins)] if joins else []
@@ -191,7 +191,7 @@ def _prefix_columns(tree: exp.Select, sources: Mapping[int, Source]) -> None:
         tree.set("expressions", renamed)
 
 
-def _columns(node: exp.Table, sources: Mapping[int, Source]) -> list[tuple[exp.Expr, str | None]]:
+def _columns(node: exp.Table, sources: Mapping[int, StoredSource]) -> list[tuple[exp.Expr, str | None]]:
     names = sources[id(node)].relation.schema.names
     return [(exp.column(name, node.alias, quoted=True), node.alias) for name in names]
 
@@ -248,7 +248,7 @@ def _reading(node: exp.Expr, stream: Stream, script: str) -> StoredReading:
     return StoredReading(stream, window, clause.span, partition, clause.now)
 
 
-def _narrowed(query: exp.Expr, sources: Sources, windows: dict[str, StoredReading]) -> dict[str, StoredReading]:
+def _narrowed(query: exp.Expr, sources: StoredSources, windows: dict[str, StoredReading]) -> dict[str, StoredReading]:
     """The windows in FROM of one SELECT, with what is known of the rows that matter."""
     sought, links, leading = sought_in(query, sources), links_in(query, sources), leading_in(query, sources)
     # How many rows a window of rows holds, all of them decide.
@@ -265,7 +265,9 @@ def _narrowed(query: exp.Expr, sources: Sources, windows: dict[str, StoredReadin
     }
 
 
-def _probed(query: exp.Expr, sources: Sources, archives: Mapping[str, ArchiveReading]) -> dict[str, ArchiveReading]:
+def _probed(
+    query: exp.Expr, sources: StoredSources, archives: Mapping[str, ArchiveReading]
+) -> dict[str, ArchiveReading]:
     """The archives of which a SELECT wants rows with certain keys only."""
     return {
         view: replace(archives[view], keys=sought)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sash.language.stored.ordering import ROW_CLAUSES, OrderTerm, is_row_by_row, order_term
-from sash.language.stored.sources import Sources
+from sash.language.stored.sources import StoredSources
 
 _CLAUSES = (*ROW_CLAUSES, "where")
 
@@ -38,7 +38,7 @@ class Sorting:
         return f"ORDER BY {', '.join(map(str, self.terms))}"
 
 
-def sorting_in(query: exp.Expr, sources: Sources, place: str, write: Callable[[exp.Expr], str]) -> Sorting | None:
+def sorting_in(query: exp.Expr, sources: StoredSources, place: str, write: Callable[[exp.Expr], str]) -> Sorting | None:
     """What ORDER BY says of the only source of a SELECT, if nothing else decides about the answer's order."""
     order = query.args.get("order")
     if not isinstance(query, exp.Select) or order is None or not is_row_by_row(query, _CLAUSES):

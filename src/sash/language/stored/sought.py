@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.language.stored.sources import Sources, terms
+from sash.language.stored.sources import StoredSources, terms
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Sought:
         return f"{self.column} = {shown[0]}" if len(shown) == 1 else f"{self.column} IN ({', '.join(shown)})"
 
 
-def sought_in(query: exp.Expr, sources: Sources) -> dict[str, tuple[Sought, ...]]:
+def sought_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[Sought, ...]]:
     """What the WHERE of a SELECT asks of the columns of its sources, by view."""
     where, found = query.args.get("where"), defaultdict[str, list[Sought]](list)
     for condition in terms(where.this) if where is not None else ():
@@ -39,7 +39,7 @@ def sought_in(query: exp.Expr, sources: Sources) -> dict[str, tuple[Sought, ...]
     return {view: tuple(each) for view, each in found.items()}
 
 
-def _sought(condition: exp.Expr, sources: Sources) -> tuple[str, Sought] | None:
+def _sought(condition: exp.Expr, sources: StoredSources) -> tuple[str, Sought] | None:
     if isinstance(condition, exp.EQ):
         sides = (condition.left, condition.right)
         column, constants = sides if isinstance(sides[0], exp.Column) else sides[::-1]

@@ -16,28 +16,28 @@ from sash.catalog import DeclaredArchive, Stream, Table
 
 
 @dataclass(frozen=True)
-class Source:
+class StoredSource:
     """A stream's window, a table or an archive, by the name of its view."""
 
     view: str
     relation: Stream | Table | DeclaredArchive
 
 
-class Sources:
+class StoredSources:
     """`known` has the source of each table node, by the node's id; sub-queries in FROM have none."""
 
-    def __init__(self, query: exp.Expr, known: Mapping[int, Source]) -> None:
+    def __init__(self, query: exp.Expr, known: Mapping[int, StoredSource]) -> None:
         self.nodes = list(_nodes(query))
         self.views = [known[id(node)].view if id(node) in known else None for node in self.nodes]
         # By alias, in small letters; None for what the columns are not known of.
-        self._named: dict[str, Source | None] = {}
+        self._named: dict[str, StoredSource | None] = {}
         for node in self.nodes:
             alias = node.alias_or_name.lower()
             is_plain = id(node) in known and alias not in self._named and not _is_renamed(node) and not _is_hidden(node)
             self._named[alias] = known[id(node)] if is_plain else None
 
     @property
-    def only(self) -> Source | None:
+    def only(self) -> StoredSource | None:
         """The one source, where there is no other."""
         return next(iter(self._named.values())) if len(self.nodes) == 1 else None
 

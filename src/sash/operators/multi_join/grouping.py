@@ -22,7 +22,7 @@ from sash.operators.multi_join.grouping_kernels import _kernel_members, _kernel_
 
 
 @dataclass(frozen=True)
-class Groups:
+class MemberGroups:
     """`bounds` are first, middle and last by input and value: places in `members`, which has the inputs in sequence.
 
     `members` are places of tuples in their own input; `ts`, `exp` and `end` are theirs.
@@ -47,7 +47,9 @@ class Groups:
         return (self.bounds[1] - self.bounds[0]).sum(axis=1)
 
 
-def groups(sides: Sequence[Lifetimes], codes: Sequence[Int64s], named: Sequence[NDArray[np.bool_]], low: int) -> Groups:
+def groups(
+    sides: Sequence[Lifetimes], codes: Sequence[Int64s], named: Sequence[NDArray[np.bool_]], low: int
+) -> MemberGroups:
     """By value; `named` are the tuples whose value equals anything. Who expired before `low` is left out."""
     touched = [side.touched for side in sides]
     wanted = [names & (side.tuples.exp > low) for side, names in zip(sides, named, strict=True)]
@@ -64,7 +66,7 @@ def groups(sides: Sequence[Lifetimes], codes: Sequence[Int64s], named: Sequence[
     def gathered(values: Sequence[Int64s]) -> Int64s:
         return np.concatenate([each[places] for each, places in zip(values, members, strict=True)])
 
-    return Groups(
+    return MemberGroups(
         bounds,
         np.concatenate(members),
         gathered([side.tuples.ts for side in sides]),

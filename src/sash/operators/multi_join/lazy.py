@@ -66,7 +66,7 @@ class Tuples:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinResults:
     """Results in the order in which they were found, and what they cost.
 
     `members` are the places of a result's tuples by stream; `reported` is when it was found: at its own `ts`, or at an
@@ -93,7 +93,7 @@ def arguments(tuples: Tuples, order: Order, patterns: Sequence[UpdatePattern]) -
 def join_lazily(
     tuples: Tuples, order: Order, patterns: Sequence[UpdatePattern],
     *, interval: int, restore: bool = False, buckets: int = 1, keep: bool = True,
-) -> Joined:  # fmt: skip
+) -> JoinResults:  # fmt: skip
     """Evaluate the join of everything that arrives at the multiples of `interval`.
 
     `order` is the global order of the streams; one bucket is nested loops. With `restore` results are found that came
@@ -109,7 +109,7 @@ def join_lazily(
         raise SashError(f"algorithm {5 if restore else 4} needs an interval")
     given = arguments(tuples, order, patterns)
     members, times, counts = _kernel_lazy(*given, restore, interval, buckets, keep)
-    return Joined(members, *times, *counts.tolist())
+    return JoinResults(members, *times, *counts.tolist())
 
 
 @njit(cache=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sash.operators.base import Epoch
 from sash.operators.join_kernels import Int64s
 from sash.operators.lifetimes import Lifetimes
-from sash.operators.multi_join.grouping import Groups, groups
+from sash.operators.multi_join.grouping import MemberGroups, groups
 from sash.operators.multi_join.kernels import _kernel_combinations
 from sash.operators.multi_join.pipelined import Combinations, PipelinedJoin
 from sash.operators.multi_join.values import join_values
@@ -51,7 +51,7 @@ class MultiJoinOp(PipelinedJoin):
         return Combinations(*found)
 
 
-def _orders(by_value: Groups) -> Int64s:
+def _orders(by_value: MemberGroups) -> Int64s:
     """For each input the order in which its touched tuples meet the others; an epoch is the unit of time."""
     present = (by_value.bounds[2] > by_value.bounds[0]).sum(axis=1)
     inputs = []

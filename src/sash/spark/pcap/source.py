@@ -63,7 +63,7 @@ def prepare_captures(session: SparkSession, options: Mapping[str, str], schema: 
 
 
 @dataclass(frozen=True)
-class Part(InputPartition):
+class PcapPart(InputPartition):
     """The records of a file that end behind the byte `after`, up to the byte `until`; None: up to its end."""
 
     path: str
@@ -71,7 +71,7 @@ class Part(InputPartition):
     until: int | None
 
 
-def read_part(part: Part, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_part(part: PcapPart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     # Spark plans in processes of their own, for which loading compiled loops would take longer than all the rest.
     from sash.spark.pcap.packets import packets_of
 
@@ -88,11 +88,11 @@ class CaptureReader(DataSourceReader):
         self._names = names
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [Part(path, 0, None) for path in self._files.now()]
+        return [PcapPart(path, 0, None) for path in self._files.now()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark has a partition of its own making where there is no file.
-        return read_part(partition, self._names) if isinstance(partition, Part) else iter(())
+        return read_part(partition, self._names) if isinstance(partition, PcapPart) else iter(())
 
 
 class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -131,15 +131,15 @@ class CaptureStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [_grown(path, start.get(path, 0), size) for path, size in end.items() if size != start.get(path, 0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
+        assert isinstance(partition, PcapPart)
         return read_part(partition, self._names)
 
 
-def _grown(path: str, before: int, size: int) -> Part:
+def _grown(path: str, before: int, size: int) -> PcapPart:
     """A file that has become shorter was begun anew, and a compressed one cannot be taken in parts."""
     if os.path.exists(path) and is_compressed(path):
-        return Part(path, 0, None)
-    return Part(path, before if before < size else 0, size)
+        return PcapPart(path, 0, None)
+    return PcapPart(path, before if before < size else 0, size)
 
 
 class Files:

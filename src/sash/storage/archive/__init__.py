@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from sash.storage.archive.archive import Archive
 from sash.storage.archive.arrow_writer import ArrowWriter
-from sash.storage.archive.choose import Choice, choose
+from sash.storage.archive.choose import PartitionChoice, choose
 from sash.storage.archive.facts import Facts, SubIndex, Updated
-from sash.storage.archive.layout import LAYOUTS, Chronological, Layout, RoundRobin
+from sash.storage.archive.layout import LAYOUTS, ArchiveLayout, Chronological, RoundRobin
 from sash.storage.archive.records import with_times
 from sash.storage.archive.spec import EXPIRES, INSERTED, Spec
 from sash.storage.archive.states import Held
@@ -25,14 +25,14 @@ __all__ = [
     "LAYOUTS",
     "STRATEGIES",
     "Archive",
+    "ArchiveLayout",
     "ArrowWriter",
-    "Choice",
     "Chronological",
     "DataFile",
     "Divided",
     "Facts",
     "Held",
-    "Layout",
+    "PartitionChoice",
     "Repartition",
     "Rewrite",
     "RoundRobin",

@@ -24,10 +24,10 @@ import pyarrow as pa
 from sash.core.errors import ArchiveError, CheckpointError
 from sash.core.time import Micros, format_duration, to_datetime
 from sash.storage.archive.arrow_writer import ArrowWriter
-from sash.storage.archive.choose import Choice, choose, rechoose
+from sash.storage.archive.choose import PartitionChoice, choose, rechoose
 from sash.storage.archive.facts import Updated
 from sash.storage.archive.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from sash.storage.archive.reader import Reader
+from sash.storage.archive.reader import ArchiveReader
 from sash.storage.archive.spec import BUCKET_BYTES, Spec
 from sash.storage.archive.states import FOLDER, States
 from sash.storage.archive.upkeep import STRATEGIES, DataFile
@@ -39,7 +39,7 @@ from sash.storage.files import make_directory, sync_directory
 _RECENT = 0.25
 
 
-class Archive(Reader):
+class Archive(ArchiveReader):
     """One writer, any number of readers in any number of threads and processes.
 
     >>> import tempfile
@@ -193,16 +193,16 @@ class Archive(Reader):
                 manifest, following, lambda: (writer or ArrowWriter()).repartition(move, spec), Divided({}, 0, 0)
             )
 
-    def advice(self) -> Choice:
+    def advice(self) -> PartitionChoice:
         """What PARTITION AUTO would have, given the data and the queries of late."""
         manifest = self._states.manifest
         spec, size = manifest.spec, sum(file.bytes for file in manifest.files)
-        return rechoose(Choice(spec.g, spec.e, spec.strategy), size, manifest.queries, spec.partitions.slots)
+        return rechoose(PartitionChoice(spec.g, spec.e, spec.strategy), size, manifest.queries, spec.partitions.slots)
 
     def retune(self, writer: Writer | None = None) -> bool:
         """Follow the advice, if the archive is PARTITION AUTO; True if the partitioning changed."""
         spec, choice = self.spec, self.advice()
-        if not spec.auto or choice == Choice(spec.g, spec.e, spec.strategy):
+        if not spec.auto or choice == PartitionChoice(spec.g, spec.e, spec.strategy):
             return False
         self.migrate(choice.g, choice.e, strategy=choice.strategy, auto=True, writer=writer)
         return True
@@ -296,11 +296,11 @@ def _stem(number: int) -> str:
     return f"{number:09d}"
 
 
-def _choice(g: int | None, e: int | None, strategy: str | None, slots: int) -> Choice:
+def _choice(g: int | None, e: int | None, strategy: str | None, slots: int) -> PartitionChoice:
     """As the user has it, else for an archive of which nothing is known yet."""
     chosen = choose(0, 0, slots)
     if g is not None and e is not None:
-        return Choice(g, e, strategy or chosen.strategy)
+        return PartitionChoice(g, e, strategy or chosen.strategy)
     if g is not None or e is not None:
         raise ArchiveError("PARTITION needs two numbers, of insertion times and of expiry times; or none, for AUTO")
     if strategy is not None:

@@ -22,13 +22,13 @@ HYSTERESIS = 2.0
 
 
 @dataclass(frozen=True)
-class Choice:
+class PartitionChoice:
     g: int
     e: int
     strategy: str
 
 
-def choose(size: float, queries: float, slots: int) -> Choice:
+def choose(size: float, queries: float, slots: int) -> PartitionChoice:
     """For so many bytes, queries per update, and updates in a lifetime.
 
     >>> choose(500e6, 2, 8)
@@ -40,10 +40,10 @@ def choose(size: float, queries: float, slots: int) -> Choice:
     else:
         side, strategy = (3 if large else 4), "no_rebuild"
     side = max(2, min(side, slots))
-    return Choice(side, side, strategy)
+    return PartitionChoice(side, side, strategy)
 
 
-def rechoose(current: Choice, size: float, queries: float, slots: int) -> Choice:
+def rechoose(current: PartitionChoice, size: float, queries: float, slots: int) -> PartitionChoice:
     """The choice for what is measured now; the current one as long as the figures are near a limit."""
     around = {
         choose(size * by, queries * often, slots)

@@ -29,7 +29,7 @@ _OFFSET = 2**63
 
 
 @dataclass(frozen=True)
-class Waiting:
+class InboxFiles:
     """Files with records that were inserted after `since`, up to `until`; other records in them do not count."""
 
     paths: tuple[Path, ...]
@@ -86,8 +86,8 @@ class Inbox:
             if path.name >= first:
                 remove(path)
 
-    def waiting(self, since: Micros | None, until: Micros) -> Waiting:
-        return Waiting(tuple(self._files()), since, until)
+    def waiting(self, since: Micros | None, until: Micros) -> InboxFiles:
+        return InboxFiles(tuple(self._files()), since, until)
 
     def latest(self) -> Micros | None:
         """The last insertion of all that waits; None where nothing does."""

@@ -33,7 +33,7 @@ WAVE = "wave"
 
 
 @dataclass(frozen=True)
-class Layout(ABC):
+class ArchiveLayout(ABC):
     """Sub-indices are numbered from 0: that of insertion partition i and expiry partition j is i * E + j.
 
     >>> layout = RoundRobin(lifetime=16, every=2, g=2, e=2)
@@ -107,18 +107,22 @@ class Layout(ABC):
         return ranges
 
 
-class Chronological(Layout):
+class Chronological(ArchiveLayout):
     """Consecutive slots in one partition (figure 4.1)."""
 
     def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
         return slot % self.slots * partitions // self.slots
 
 
-class RoundRobin(Layout):
+class RoundRobin(ArchiveLayout):
     """Neighbouring slots in different partitions (figure 4.2, algorithm 1)."""
 
     def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
         return slot % partitions
 
 
-LAYOUTS: dict[str, type[Layout]] = {"round_robin": RoundRobin, "chronological": Chronological, WAVE: Chronological}
+LAYOUTS: dict[str, type[ArchiveLayout]] = {
+    "round_robin": RoundRobin,
+    "chronological": Chronological,
+    WAVE: Chronological,
+}

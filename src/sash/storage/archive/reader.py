@@ -22,7 +22,7 @@ from sash.storage.archive.states import Held, States
 _T = TypeVar("_T")
 
 
-class Reader:
+class ArchiveReader:
     """Every answer is of one whole state, however many updates come meanwhile. From any thread."""
 
     def __init__(self, states: States) -> None:

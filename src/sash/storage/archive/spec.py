@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sash.core.changes import INSTANT
 from sash.core.errors import ArchiveError, nearest
 from sash.core.time import LONGEST, Micros, format_duration
-from sash.storage.archive.layout import LAYOUTS, WAVE, Layout
+from sash.storage.archive.layout import LAYOUTS, WAVE, ArchiveLayout
 from sash.storage.archive.upkeep import STRATEGIES
 
 # Columns that every file has besides those of the archive; no column of a user may begin so.
@@ -51,7 +51,7 @@ class Spec:
             raise ArchiveError(f"a bucket of {self.bucket_bytes} bytes holds nothing; take {BUCKET_BYTES}")
 
     @property
-    def partitions(self) -> Layout:
+    def partitions(self) -> ArchiveLayout:
         return LAYOUTS[self.layout](self.lifetime, self.every, self.g, self.e)
 
     @property

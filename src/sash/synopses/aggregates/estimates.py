@@ -26,7 +26,7 @@ from sash.synopses.aggregates.base import Merged, components, require_number
 from sash.synopses.items import ItemCounts
 from sash.synopses.partials import Partial
 from sash.synopses.sketches.base import require_value
-from sash.synopses.sketches.count_min import CountMin as Sketch
+from sash.synopses.sketches.count_min import CountMinSketch as Sketch
 from sash.synopses.sketches.count_min import names
 from sash.synopses.sketches.hll import Hll
 from sash.synopses.sketches.kll import Kll

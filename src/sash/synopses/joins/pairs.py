@@ -100,7 +100,7 @@ class Band:
         shifted = first_ages - self.shift
         return np.maximum(shifted, second_ages), np.clip(shifted - second_ages, -self.below, self.above)
 
-    def reading(self, pair: WindowPair) -> Reading:
+    def reading(self, pair: WindowPair) -> PairReading:
         """What answers a pair: the youngest intervals whole, and of the next ones results with certain leads.
 
         >>> Band(-1, 1).reading(WindowPair(8, 7))
@@ -110,7 +110,7 @@ class Band:
         shorter, longer = sorted((first, second))
         # Windows that are shorter than the shift: the leads that they ask for begin higher up.
         whole = max(shorter, 0)
-        return Reading(whole, longer - whole, int(np.sign(first - second)), whole - shorter + 1)
+        return PairReading(whole, longer - whole, int(np.sign(first - second)), whole - shorter + 1)
 
     def why_not(self, pair: WindowPair, capacity: int) -> str | None:
         """Why a synopsis with this band cannot answer a pair, or None if it can."""
@@ -125,7 +125,7 @@ class Band:
         return None
 
 
-class Reading(NamedTuple):
+class PairReading(NamedTuple):
     """So many of the youngest intervals whole, and results of the `next` ones that lead by enough on one side.
 
     `side` is 1 where the first tuple has to be older, -1 where the second has. The least lead is `least` in the first

@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.storage.keys import Codes
-from sash.synopses.accumulator import Accumulator, RankedValues, Rows, Slot, scan
+from sash.synopses.accumulator import Accumulator, RankedValues, ScanRows, Slot, scan
 from sash.synopses.basic_interval import LEAST_COMPACTED, MOST_SCANNED
 from sash.synopses.joins.history import JoinHistory, Needs
-from sash.synopses.joins.pairs import Band, Reading, WindowPair
+from sash.synopses.joins.pairs import Band, PairReading, WindowPair
 from sash.synopses.joins.results import Cells
 from sash.synopses.joins.snapshot import Saved
 from sash.synopses.partials import Component, Partial
@@ -45,7 +45,7 @@ MOST_UNMERGED = 16
 
 
 @dataclass(frozen=True)
-class Stored:
+class JoinPaneRows:
     """Rows of (interval, lead, group), one for each, the oldest interval first once they are settled."""
 
     intervals: Numbers
@@ -56,11 +56,11 @@ class Stored:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def where(self, wanted: NDArray[np.bool_]) -> Stored:
+    def where(self, wanted: NDArray[np.bool_]) -> JoinPaneRows:
         if wanted.all():
             return self
         columns = {slot: column[wanted] for slot, column in self.columns.items()}
-        return Stored(self.intervals[wanted], self.leads[wanted], self.codes[wanted], columns)
+        return JoinPaneRows(self.intervals[wanted], self.leads[wanted], self.codes[wanted], columns)
 
 
 class RowStore:
@@ -69,31 +69,31 @@ class RowStore:
     def __init__(self, partials: Sequence[Partial], ranked: Mapping[Partial, RankedValues]) -> None:
         self._partials, self._ranked = partials, ranked
         self._merged_rows = self._nothing()
-        self._new: list[Stored] = []
+        self._new: list[JoinPaneRows] = []
 
-    def add(self, rows: Stored, oldest: int, groups: int) -> None:
+    def add(self, rows: JoinPaneRows, oldest: int, groups: int) -> None:
         if len(rows):
             self._new.append(rows)
         if len(self._new) > MOST_UNMERGED:
             self.settled(oldest, groups)
 
-    def settled(self, oldest: int, groups: int) -> Stored:
+    def settled(self, oldest: int, groups: int) -> JoinPaneRows:
         """The rows of intervals from `oldest` on, the oldest first; what is older is dropped."""
         kept = [part.where(part.intervals >= oldest) for part in (self._merged_rows, *self._new)]
         self._merged_rows = self._merged(_together(kept), groups) if self._new else kept[0]
         self._new = []
         return self._merged_rows
 
-    def replace(self, rows: Stored) -> None:
+    def replace(self, rows: JoinPaneRows) -> None:
         """Settled rows in place of those that are there."""
         self._merged_rows = rows
 
-    def _nothing(self) -> Stored:
+    def _nothing(self) -> JoinPaneRows:
         none = np.empty(0, dtype=np.int64)
         columns = {(p, i): np.empty(0, dtype=dtype) for p in self._partials for i, dtype in enumerate(p.dtypes)}
-        return Stored(none, none, none.astype(np.int32), columns)
+        return JoinPaneRows(none, none, none.astype(np.int32), columns)
 
-    def _merged(self, rows: Stored, groups: int) -> Stored:
+    def _merged(self, rows: JoinPaneRows, groups: int) -> JoinPaneRows:
         if not len(rows):
             return rows
         low, lead = rows.intervals.min(), rows.leads.min()
@@ -105,12 +105,12 @@ class RowStore:
         columns = {(p, i): column for p in self._partials for i, column in enumerate(merged.stored(p))}
         above, codes = np.divmod(unique, groups)
         intervals, number = np.divmod(above, leads)
-        return Stored(intervals + low, number + lead, codes.astype(np.int32), columns)
+        return JoinPaneRows(intervals + low, number + lead, codes.astype(np.int32), columns)
 
 
-def _together(parts: list[Stored]) -> Stored:
+def _together(parts: list[JoinPaneRows]) -> JoinPaneRows:
     columns = {slot: np.concatenate([part.columns[slot] for part in parts]) for slot in parts[0].columns}
-    return Stored(
+    return JoinPaneRows(
         np.concatenate([part.intervals for part in parts]),
         np.concatenate([part.leads for part in parts]),
         np.concatenate([part.codes for part in parts]),
@@ -140,7 +140,7 @@ class JoinPanes(JoinHistory):
         assert self._now is not None
         return self._now - self.capacity + 1
 
-    def _rows(self, store: RowStore) -> Stored:
+    def _rows(self, store: RowStore) -> JoinPaneRows:
         return store.settled(0 if self._now is None else self._oldest, len(self._keys))
 
     def _begin(self, pane: int) -> None:
@@ -153,9 +153,9 @@ class JoinPanes(JoinHistory):
         assert self._now is not None
         intervals = self._now - ages
         none = np.zeros(len(leads), dtype=np.int64)
-        self._whole.add(Stored(intervals, none, cells.codes, cells.columns), self._oldest, len(self._keys))
+        self._whole.add(JoinPaneRows(intervals, none, cells.codes, cells.columns), self._oldest, len(self._keys))
         if self.band.values > 1:
-            apart = Stored(intervals, leads, cells.codes, cells.columns).where(leads != 0)
+            apart = JoinPaneRows(intervals, leads, cells.codes, cells.columns).where(leads != 0)
             self._apart.add(apart, self._oldest, len(self._keys))
 
     def _live(self) -> NDArray[np.bool_]:
@@ -166,7 +166,7 @@ class JoinPanes(JoinHistory):
     def _recode(self, remap: NDArray[np.int32], groups: int) -> None:
         for store in (self._whole, self._apart):
             rows = self._rows(store)
-            store.replace(Stored(rows.intervals, rows.leads, remap[rows.codes], rows.columns))
+            store.replace(JoinPaneRows(rows.intervals, rows.leads, remap[rows.codes], rows.columns))
 
     def close(self, until: Micros) -> None:
         super().close(until)
@@ -196,7 +196,7 @@ class JoinPanes(JoinHistory):
 
     def _load(self, saved: Saved) -> None:
         store = (self._whole, self._apart)[saved.part - 1]
-        store.replace(Stored(saved.x, saved.y, saved.codes, saved.columns))
+        store.replace(JoinPaneRows(saved.x, saved.y, saved.codes, saved.columns))
 
     # -- answering -----------------------------------------------------------------------------------
 
@@ -221,9 +221,9 @@ class JoinPanes(JoinHistory):
         # Intervals beyond now are those of no pane yet; there are none.
         edges = [now + 1, *(now + 1 - length for length in lengths)]
         cuts = np.searchsorted(rows.intervals, edges)
-        return scan(wanted, Rows(len(self._keys), cuts, rows.codes, rows.columns.__getitem__, self._ranked))
+        return scan(wanted, ScanRows(len(self._keys), cuts, rows.codes, rows.columns.__getitem__, self._ranked))
 
-    def _with_leads(self, whole: Accumulator, reading: Reading, partials: Sequence[Partial]) -> Accumulator:
+    def _with_leads(self, whole: Accumulator, reading: PairReading, partials: Sequence[Partial]) -> Accumulator:
         """What a scan found, and the results of the next intervals that are in the longer window alone."""
         rows, groups, youngest = self._rows(self._apart), len(self._keys), (self._now or 0) - reading.whole
         first, last = np.searchsorted(rows.intervals, [youngest - reading.next + 1, youngest + 1])

@@ -19,7 +19,7 @@ EPSILON = 0.001
 CONFIDENCE = 0.99
 
 
-class CountMin:
+class CountMinSketch:
     """Counts of any value by a few hashed counters.
 
     Needs: counts that are not negative. Time: O(rows) per item and per estimate. Space: rows x counters.
