@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +24,7 @@ from sash.core.time import SECOND, to_datetime
 from sash.engine.answers import outlet as outlets
 from sash.engine.answers.answer import Answer
 from sash.engine.answers.outlet import Channel, Outlet
+from sash.engine.answers.query import deliver, written_together
 from tests.support.faults import DAMAGES, FullDisk, Killed, dying
 from tests.support.streams import START
 from tests.support.threads import PATIENCE, join, start
@@ -419,3 +422,53 @@ def test_each_query_has_its_answers_in_order_whatever_happens_to_others(steps: l
     sink.well, sink.hates = True, set()
     lines["a"].flush()
     assert all(sink.by_query[query] == list(range(number)) for query in lines)
+
+
+def test_plans_of_a_micro_batch_are_one_write_and_stored_until_then(tmp_path: Path) -> None:
+    """Each plan commits before the others answer. A crash in between finds the answers in the checkpoint."""
+    sink, channels, heard = Picky(), dict[str, Channel](), list[Answer]()
+    lines = {query: Outlet(query, sink, tmp_path / query, str, channels=channels) for query in "abc"}
+    handles = {query: SimpleNamespace(_outlets=[line], _tell=heard.append) for query, line in lines.items()}
+
+    def told(query: str, number: int) -> Any:
+        return [(handles[query], replace(answer(number), query=query))]
+
+    def stored() -> list[str]:
+        return [query for query in "abc" if list((tmp_path / query).glob("*.arrow"))]
+
+    for number, periodic in enumerate((True, False)):
+        before = sink.tries
+        with written_together():
+            for query in "ab":
+                deliver(told(query, number), by_plan=True)
+            assert (sink.tries, stored(), len(heard)) == (before, ["a", "b"], 3 * number + 2)
+            if periodic:
+                deliver(told("c", number))
+                assert (sink.tries, stored()) == (before + 1, [])
+            else:
+                deliver(told("c", number), by_plan=True)
+        assert (sink.tries, stored(), len(heard)) == (before + 1, [], 3 * number + 3)
+    assert sink.by_query == {query: [0, 1] for query in "abc"}
+    # Outside of a micro-batch nothing is held.
+    deliver(told("a", 2), by_plan=True)
+    assert sink.by_query["a"] == [0, 1, 2] and stored() == []
+
+
+def test_a_micro_batch_that_breaks_off_leaves_the_answers_of_its_plans_for_the_next(tmp_path: Path) -> None:
+    sink, channels = Picky(), dict[str, Channel]()
+    lines = {query: Outlet(query, sink, tmp_path / query, str, channels=channels) for query in "ab"}
+    handles = {query: SimpleNamespace(_outlets=[line], _tell=lambda answer: None) for query, line in lines.items()}
+    broken: Any = [(handles["a"], replace(answer(0), query="a"))]
+
+    def micro_batch() -> None:
+        with written_together():
+            deliver(broken, by_plan=True)
+            raise RuntimeError("the next plan lost its executor")
+
+    with pytest.raises(RuntimeError):
+        micro_batch()
+    assert sink.tries == 0
+    after: Any = [(handles["b"], replace(answer(1), query="b"))]
+    with written_together():
+        deliver(after, by_plan=True)
+    assert sink.tries == 1 and (sink.by_query["a"], sink.by_query["b"]) == ([0], [1])

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 import sash
+from sash.spark.sinks import Sink
 from tests.engine.test_continuous import declare, tuples, write
 
 pytestmark = pytest.mark.spark
@@ -56,6 +57,43 @@ def test_queries_share_a_path_however_it_is_written(spark: Any, tmp_path: Path) 
         assert {row["query"]: row["count"] for row in found} == told and one.error is None and two.error is None
         times = {answer.as_of for query in (one, two) for answer in query.answers() if answer.table.num_rows}
         assert len(list((tmp_path / "out").rglob("*.parquet"))) == len(times)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_periodic_and_continuous_queries_are_one_write_per_micro_batch(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    """Plans of three kinds and panes; every answer is in the sink in the end."""
+    texts = {
+        "panes": "SELECT k, COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec] GROUP BY k",
+        "plan": "SELECT DISTINCT k FROM s [RANGE 2 sec SLIDE 1 sec]",
+        "join": "SELECT a.k, COUNT(*) AS n FROM s [RANGE 2 sec SLIDE 1 sec] a, s [RANGE 2 sec SLIDE 1 sec] b "
+        "WHERE a.k = b.v GROUP BY a.k",
+        "sets": "SELECT k FROM s [RANGE 2 sec SLIDE 1 sec] INTERSECT SELECT v AS k FROM s [RANGE 2 sec SLIDE 1 sec]",
+    }
+    written: list[set[str]] = []
+    write_whole = Sink.write
+
+    def counted(sink: Sink, answers: Any) -> None:
+        written.append({answer.query for answer in answers})
+        write_whole(sink, answers)
+
+    monkeypatch.setattr(Sink, "write", counted)
+    write(tuples(9, parts=4), tmp_path / "s")
+    options: dict[str, Any] = {"checkpoint": tmp_path / "state"} if durable else {}
+    with sash.connect(spark=spark, **options) as session:
+        declare(session, tmp_path, "s")
+        queries = [session.register(text, name=name) for name, text in texts.items()]
+        for query in queries:
+            query.write_to("parquet", path=str(tmp_path / "out"), shared="true")
+        session.run()
+        # The end of the input is an epoch, too.
+        assert len(written) <= session.stats()["streams"]["s"]["micro_batches"] + 1
+        assert set(texts) in written
+        told = {query.name: sum(answer.table.num_rows for answer in query.answers()) for query in queries}
+        found = spark.read.parquet(str(tmp_path / "out")).groupBy("query").count().collect()
+        assert {row["query"]: row["count"] for row in found} == told and all(told.values())
+    assert not list((tmp_path / "state").rglob("unwritten/**/*.arrow"))
 
 
 def test_what_could_not_be_written_is_written_when_it_can(spark: Any, tmp_path: Path) -> None:

@@ -5,7 +5,8 @@
                                        └ in the checkpoint, while writing fails or takes long
 
 Sinks that one job can serve (Kafka with the same options) share a channel: all answers that their queries have waiting
-go in one write. Any other sink has a channel to itself. When the write for several queries fails, each of them is
+go in one write. The plans of a micro-batch commit one after the other, so their answers are stored first and written
+together at its end. Any other sink has a channel to itself. When the write for several queries fails, each of them is
 written by itself until that has worked: so a query whose answers no sink takes does not keep others from writing.
 
 A sink that is away for a while gets everything once it is back. One that stays away is given up when too much waits:
@@ -266,6 +267,16 @@ class Channel:
 
     def leave(self, outlet: Outlet) -> None:
         self._outlets.remove(outlet)
+
+    @property
+    def is_shared(self) -> bool:
+        """Several queries write here together."""
+        return len(self._outlets) > 1
+
+    def keep(self) -> None:
+        """Store what waits: a restart finds it."""
+        with self.changed:
+            self._keep()
 
     def begin(self) -> None:
         """Write what waits, beside the micro-batch."""

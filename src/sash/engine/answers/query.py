@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -305,15 +307,43 @@ class Query:
 Delivery = tuple[Query, Answer]
 
 
-def deliver(told: Sequence[Delivery]) -> None:
-    """Hand a micro-batch's answers outward before its commit: to sinks, which write them together, then to subscribers.
+# The channels for which answers of plans wait while a thread works on a micro-batch.
+_HELD: ContextVar[dict[Channel, None] | None] = ContextVar("held", default=None)
 
-    Raises what keeps an answer from a sink and from the checkpoint: the commit would say that the sink will have it.
+
+@contextmanager
+def written_together() -> Iterator[None]:
+    """One write for all plans of a micro-batch whose sinks share a channel: with its other answers, or at its end."""
+    held: dict[Channel, None] = {}
+    token = _HELD.set(held)
+    try:
+        yield
+        _write(held)
+    finally:
+        _HELD.reset(token)
+
+
+def deliver(told: Sequence[Delivery], *, by_plan: bool = False) -> None:
+    """Hand answers outward before their commit: to sinks, which write them together, then to subscribers.
+
+    A plan commits before the other plans of its micro-batch have answered. So its answers are stored if they are to be
+    written together with theirs. Raises what keeps an answer from a sink and from the checkpoint: the commit would say
+    that the sink will have it.
     """
     channels = dict.fromkeys(outlet.add(answer) for query, answer in told for outlet in query._outlets)
+    held = _HELD.get() if by_plan else None
+    shared = [channel for channel in channels if held is not None and channel.is_shared]
+    for channel in shared:
+        channel.keep()
+    if held is not None:
+        held.update(dict.fromkeys(shared))
+    _write([channel for channel in channels if channel not in shared])
+    for query, answer in told:
+        query._tell(answer)
+
+
+def _write(channels: Iterable[Channel]) -> None:
     for channel in channels:
         channel.begin()
     for channel in channels:
         channel.wait_a_moment()
-    for query, answer in told:
-        query._tell(answer)

@@ -204,7 +204,7 @@ class JoinRuntime(PlanRuntime):
             handle._remember(answer)
             if not delivered:
                 told.append((handle, answer))
-        deliver(told)
+        deliver(told, by_plan=True)
         for name in self._group.failed.keys() - failed:
             reader = self._readers.get(int(name))
             if reader is not None and delivered is not None:

@@ -385,7 +385,8 @@ class PlanRuntime:
                     after.answered = sorted(told)
                     self._commit(after, changes)
                     return
-            deliver([each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)])
+            heard = [each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)]
+            deliver(heard, by_plan=True)
             told.update(untold)
 
     def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:

@@ -138,7 +138,7 @@ class SetRuntime(PlanRuntime):
                 if serial in new or table.num_rows or not rested:
                     told += reader.tell(as_of, table, complete=complete, delivered=delivered)
             rested, has_answered = not table.num_rows, True
-        deliver(told)
+        deliver(told, by_plan=True)
         return has_answered
 
     # -- commit and recovery ---------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from sash.core.clock import Clock
 from sash.core.errors import SashError
 from sash.core.time import Micros
 from sash.engine.answers.answer import Answer
+from sash.engine.answers.query import written_together
 from sash.engine.compiler import CompiledQuery
 from sash.engine.continuous.beginnings import Seen
 from sash.engine.continuous.plan_runtime import Batch, PlanRuntime
@@ -279,7 +280,7 @@ class RunningStream:
                 raise SashError(f"stream '{self.stream.name}' is stopping")
             if epoch <= self._epoch:
                 return
-            with self._working():
+            with self._working(), written_together():
                 self._take_batch(version(), rows, epoch)
 
     def _take_batch(self, current: int, rows: DataFrame, epoch: int) -> None:
@@ -414,9 +415,10 @@ class RunningStream:
     def advance(self, watermark: Micros) -> None:
         """A heartbeat: no tuple with a timestamp before this is to come."""
         passed = max(time for time in (watermark, self.runtime.watermark) if time is not None)
-        if self._plans is not None:
-            self._plans.advance(passed)
-        self._move(passed, functools.partial(HeartbeatEntry, watermark=watermark))
+        with written_together():
+            if self._plans is not None:
+                self._plans.advance(passed)
+            self._move(passed, functools.partial(HeartbeatEntry, watermark=watermark))
 
     def begin(self) -> None:
         """The stream is about to run: plans over several streams wait for its tuples."""
@@ -425,9 +427,10 @@ class RunningStream:
 
     def finish(self) -> None:
         """End of input (or IDLE AFTER): close the panes that are open."""
-        if self._plans is not None:
-            self._plans.finish()
-        self._move(None, EndEntry)
+        with written_together():
+            if self._plans is not None:
+                self._plans.finish()
+            self._move(None, EndEntry)
 
     def finish_if_idle(self, tuples: int) -> bool:
         """IDLE AFTER: the end of input for now, unless more than these tuples have come while we waited."""
