@@ -145,7 +145,7 @@ def predicted_cost(jobs: Iterable[PredictedQuery], policy: Policy) -> float:
     """What queries cost per unit of time, by the analytic model (8.4.4). Tasks are thought to be on time: a late
     variant costs what its base policy costs.
 
-    >>> jobs = [Job("G1", 2, False, 10.0, 1.0), Job("G1", 4, False, 20.0, 1.0)]
+    >>> jobs = [PredictedQuery("G1", 2, False, 10.0, 1.0), PredictedQuery("G1", 4, False, 20.0, 1.0)]
     >>> [predicted_cost(jobs, policy(name)) for name in ("no-sharing", "conservative")]
     [10.75, 8.25]
     """

@@ -15,6 +15,10 @@ from sash.server.watch import Watch
 # was before the first time.
 _PLAIN = list(pages.user_middleware)
 
+# A browser that hears nothing for so long loads the page anew, and what its user has typed is gone. NiceGUI's three
+# seconds are less than a busy process may take.
+_RECONNECT_SECONDS = 30.0
+
 
 def mount(app: FastAPI, service: Service, watch: Watch) -> None:
     """The five views of a session. One at a time: `running.Server` sees to that."""
@@ -46,4 +50,11 @@ def mount(app: FastAPI, service: Service, watch: Watch) -> None:
             health.show(watch)
 
     pages.user_middleware[:], pages.middleware_stack = _PLAIN, None
-    ui.run_with(app, title="Sash", dark=None, language="en-US", show_welcome_message=False)
+    ui.run_with(
+        app,
+        title="Sash",
+        dark=None,
+        language="en-US",
+        show_welcome_message=False,
+        reconnect_timeout=_RECONNECT_SECONDS,
+    )

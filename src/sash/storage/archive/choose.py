@@ -32,7 +32,7 @@ def choose(size: float, queries: float, slots: int) -> PartitionChoice:
     """For so many bytes, queries per update, and updates in a lifetime.
 
     >>> choose(500e6, 2, 8)
-    Choice(g=4, e=4, strategy='no_rebuild')
+    PartitionChoice(g=4, e=4, strategy='no_rebuild')
     """
     large, many = size >= LARGE_FROM_BYTES, queries >= MANY_FROM_QUERIES
     if many:

@@ -104,7 +104,7 @@ class Band:
         """What answers a pair: the youngest intervals whole, and of the next ones results with certain leads.
 
         >>> Band(-1, 1).reading(WindowPair(8, 7))
-        Reading(whole=7, next=1, side=1, least=1)
+        PairReading(whole=7, next=1, side=1, least=1)
         """
         first, second = self.shifted(pair)
         shorter, longer = sorted((first, second))
