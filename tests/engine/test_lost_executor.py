@@ -61,5 +61,5 @@ def test_executors_that_do_not_share_the_checkpoint(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=900, check=False,
         )  # fmt: skip
         assert run.returncode == 1
-        assert "is not there for executors: connect with a checkpoint on a file system that they share" in run.stderr
+        assert "executors do not see it; connect with a checkpoint on a file system that they share" in run.stderr
     assert {json.loads(line)[0] for line in out.read_text().splitlines()} <= {"totals"}

@@ -201,3 +201,14 @@ def test_which_plans_an_index_answers() -> None:
     assert windowed_set(Sampled(Intersection(Distinct(left), right, keys, whole=True), 5)) is None, "a test: IN"
     nested = Intersection(Distinct(sets), right, keys, whole=True, null_safe=True)
     assert windowed_set(Sampled(nested, 5)) is None
+
+
+def test_somebody_who_comes_later_has_an_empty_answer_as_of_the_next_multiple() -> None:
+    """However long the relation has rested, and once."""
+    query = asked(Case((10, 10), 5, 0, []), pa.int64())
+    sets = SetWindows(query)
+    sets.absorb(counted(sets, query, [(0, 1, 7)]))
+    assert [(at, rows.num_rows) for at, rows in sets.advance(20, 0)] == [(5, 0)]
+    assert not list(sets.advance(999, 0))
+    assert [(at, rows.num_rows) for at, rows in sets.advance(1_013, 0, 1_000)] == [(1_000, 0)]
+    assert not list(sets.advance(1_100, 0))

@@ -90,28 +90,34 @@ class SetWindows:
 
     # -- time goes on --------------------------------------------------------------------------------
 
-    def advance(self, now: Micros, begins: Micros | None, *, again: bool = False) -> Iterator[tuple[Micros, pa.Table]]:
+    def advance(
+        self, now: Micros, begins: Micros | None, again: Micros | None = None
+    ) -> Iterator[tuple[Micros, pa.Table]]:
         """The answers at the multiples up to a time, in order; the first tuple comes after `begins`.
 
-        An empty answer is given once, also as the first one; with `again` once more, for somebody who had none yet.
+        An empty answer is given once, also as the first one; once more at the first multiple from `again` on, for
+        somebody who had none yet.
         """
         over = sorted((pane for pane in self._waiting if pane <= now), reverse=True)
-        wakes = again and self.rests
+        wakes = again if self.rests else None
         while (multiple := self._next_multiple(over, begins, wakes)) is not None and multiple <= now:
             self._slide(multiple, over)
             self._now = multiple
             answer = self._answer()
-            if answer.num_rows or wakes or not self.rests:
+            if answer.num_rows or not self.rests or (wakes is not None and multiple >= wakes):
                 yield multiple, answer
-            self.rests, wakes = answer.num_rows == 0, False
+                wakes = None
+            self.rests = answer.num_rows == 0
 
-    def _next_multiple(self, over: Sequence[Micros], begins: Micros | None, wakes: bool) -> Micros | None:
+    def _next_multiple(self, over: Sequence[Micros], begins: Micros | None, wakes: Micros | None) -> Micros | None:
         """The next one at which something may be to say."""
         after = over[-1:]
         if self._now is None:
             after = [*after, begins + 1] if begins is not None else after
-        elif wakes or not self.rests or any(window.ends for window in self._windows):
+        elif not self.rests or any(window.ends for window in self._windows):
             after = [self._now + 1]
+        elif wakes is not None:
+            after = [*after, max(self._now + 1, wakes)]
         return multiple_at_or_after(min(after), self._asked.slide, self._asked.offset) if after else None
 
     def _slide(self, multiple: Micros, over: list[Micros]) -> None:

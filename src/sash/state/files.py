@@ -131,8 +131,8 @@ def _write(path: Path, data: bytearray, durable: bool) -> None:
             os.replace(draft, path)
     except FileNotFoundError as error:
         raise CheckpointError(
-            f"the directory of the state file {path} is not there for executors: connect with a checkpoint on a file "
-            "system that they share"
+            f"the directory of the state file {path} is not there: it was removed, or executors do not see it; connect "
+            "with a checkpoint on a file system that they share"
         ) from error
     except OSError as error:
         raise CheckpointError(f"the state file {path} cannot be written: {error.strerror or error}") from error

@@ -174,6 +174,16 @@ class Outlet:
                 self.line.add(answer)
         return self.channel
 
+    @property
+    def is_crowded(self) -> bool:
+        return self.line.is_too_long
+
+    def store(self) -> None:
+        """Store what waits: a restart finds it."""
+        with self.channel.changed:
+            if not self._closed:
+                self.line.keep()
+
     def flush(self) -> None:
         """Try again what waits, and wait for it as long as the sink gets on."""
         self.channel.flush()
@@ -272,11 +282,6 @@ class Channel:
     def is_shared(self) -> bool:
         """Several queries write here together."""
         return len(self._outlets) > 1
-
-    def keep(self) -> None:
-        """Store what waits: a restart finds it."""
-        with self.changed:
-            self._keep()
 
     def begin(self) -> None:
         """Write what waits, beside the micro-batch."""

@@ -318,9 +318,13 @@ def written_together() -> Iterator[None]:
     token = _HELD.set(held)
     try:
         yield
-        _write(held)
+    except BaseException:
+        for channel in held:
+            channel.begin()
+        raise
     finally:
         _HELD.reset(token)
+    _write(held)
 
 
 def deliver(told: Sequence[Delivery], *, by_plan: bool = False) -> None:
@@ -330,14 +334,18 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False) -> None:
     written together with theirs. Raises what keeps an answer from a sink and from the checkpoint: the commit would say
     that the sink will have it.
     """
-    channels = dict.fromkeys(outlet.add(answer) for query, answer in told for outlet in query._outlets)
-    held = _HELD.get() if by_plan else None
-    shared = [channel for channel in channels if held is not None and channel.is_shared]
-    for channel in shared:
-        channel.keep()
-    if held is not None:
-        held.update(dict.fromkeys(shared))
-    _write([channel for channel in channels if channel not in shared])
+    for query, answer in told:
+        for outlet in query._outlets:
+            outlet.add(answer)
+    held, now = _HELD.get() if by_plan else None, dict[Channel, None]()
+    for outlet in dict.fromkeys(outlet for query, _ in told for outlet in query._outlets):
+        # A line that is too long would be given up before its sink has been tried.
+        if held is None or not outlet.channel.is_shared or outlet.is_crowded:
+            now[outlet.channel] = None
+        else:
+            outlet.store()
+            held[outlet.channel] = None
+    _write(now)
     for query, answer in told:
         query._tell(answer)
 

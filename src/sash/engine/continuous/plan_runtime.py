@@ -382,7 +382,8 @@ class PlanRuntime:
             with self._state:
                 untold = {serial: reader for serial, reader in self._readers.items() if serial not in told}
                 if not untold:
-                    after.answered = sorted(told)
+                    has_answered = self._has_answered(instants)
+                    after.answered = sorted(told if has_answered else self._told(self._progress) & told)
                     self._commit(after, changes)
                     return
             heard = [each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)]
@@ -417,7 +418,7 @@ class PlanRuntime:
     # -- commit and recovery ---------------------------------------------------------------------------
 
     def _commit(self, after: PlanProgress, changes: Changes) -> None:
-        self._journal.append(PlanEntry(after, _written(changes) if len(changes) else None))
+        self._journal.append(PlanEntry(after.since(self._progress), _written(changes) if len(changes) else None))
         self._progress = after
         self.view.add(changes, self.now)
         self._journal.compact(lambda: PlanSnapshot(after, _written(self.view.rows(self.now))))
@@ -442,15 +443,22 @@ class PlanRuntime:
         self._remind(self._told(self._progress), rows, EpochInstants(None, self.now, begins=self._progress.begins))
 
     def _repeat(self, entry: PlanEntry) -> None:
-        before, after = self._progress, entry.progress
+        before, after = self._progress, entry.progress.after(self._progress)
         self._stand(self._told(after) - self._told(before))
         self._progress = after
         changes = Changes.none(self.plan.schema) if entry.changes is None else _read(entry.changes)
         self.view.add(changes, self.now)
         self._remind(self._told(after), changes, self._instants(before.low, after))
 
+    def _has_answered(self, instants: EpochInstants) -> bool:
+        """Whether an epoch has an answer in it: under SLIDE, whether it has come to a multiple."""
+        if self._sampling is None or instants.low is None:
+            return True
+        begins = instants.begins
+        return begins is not None and self._sampling.next_multiple(max(instants.low, begins + 1)) <= instants.now
+
     def _told(self, progress: PlanProgress) -> Set[int]:
-        """The queries that were told of an epoch; where an earlier checkpoint does not say it, all of them."""
+        """The queries that have had an answer; where an earlier checkpoint does not say it, all of them."""
         if progress.answered is None:
             return set(self._readers) if progress.number else set()
         return set(progress.answered)

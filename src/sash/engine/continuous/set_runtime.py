@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from sash.catalog import Stream
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
+from sash.core.time import Micros
 from sash.engine.answers.query import Delivery, deliver
 from sash.engine.continuous.plan_runtime import ChangeListener, PlanRuntime, no_tables
 from sash.engine.overfull import USUAL, Most, too_many_values
@@ -77,7 +78,7 @@ class SetRuntime(PlanRuntime):
         self._is_whole = False
         readers = self._present()
         told = self._told(self._progress)
-        has_answered = self._give(counts, after, readers, readers.keys() - told, delivered=False)
+        has_answered = self._give(counts, after, readers, readers.keys() - told, self._progress.low, delivered=False)
         after.answered = sorted(readers if has_answered else told)
         with self._state:
             self._commit(after, Changes.none(self.plan.schema), counts)
@@ -120,18 +121,21 @@ class SetRuntime(PlanRuntime):
         progress: PlanProgress,
         readers: Mapping[int, ChangeListener],
         new: Set[int],
+        low: Micros,
         *,
         delivered: bool,
     ) -> bool:
         """The answers of an epoch to its readers, by their serial numbers; whether there were any.
 
-        A relation that rests answers nobody but those who are `new`: they have had no answer yet.
+        A relation that rests answers nobody but those who are `new`: they have had no answer yet. The epoch begins
+        at `low`.
         """
         if counts is not None:
             self._sets.absorb(counts)
         known, told = progress.complete_from(self._reaches), list[Delivery]()
         rested, has_answered = self._sets.rests, False
-        for as_of, table in self._sets.advance(progress.low - 1, progress.begins, again=bool(new)):
+        again = low if new else None
+        for as_of, table in self._sets.advance(progress.low - 1, progress.begins, again):
             self._last = table
             complete = known is not None and as_of >= known
             for serial, reader in readers.items():
@@ -144,7 +148,9 @@ class SetRuntime(PlanRuntime):
     # -- commit and recovery ---------------------------------------------------------------------------
 
     def _commit(self, after: PlanProgress, changes: Changes, counts: pa.Table | None = None) -> None:
-        self._journal.append(SetEntry(after, counts if counts is not None and len(counts) else None))
+        self._journal.append(
+            SetEntry(after.since(self._progress), counts if counts is not None and len(counts) else None)
+        )
         self._progress = after
         if self.failed is None:
             self._journal.compact(self._snapshot)
@@ -169,10 +175,11 @@ class SetRuntime(PlanRuntime):
         self._sets, self._last = SetWindows(self._asked), self._asked.schema.empty_table()
 
         def apply(entry: SetEntry) -> None:
-            before, self._progress = self._told(self._progress), entry.progress
-            answered = self._told(entry.progress)
+            before, self._progress = self._progress, entry.progress.after(self._progress)
+            answered = self._told(self._progress)
             told = {serial: reader for serial, reader in self._present().items() if reminds and serial in answered}
-            self._give(entry.counts, entry.progress, told, answered - before, delivered=True)
+            new = answered - self._told(before)
+            self._give(entry.counts, self._progress, told, new, before.low, delivered=True)
 
         self._journal.replay(SET, self._restore, apply)
 

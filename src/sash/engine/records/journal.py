@@ -441,9 +441,17 @@ class PlanProgress:
     failed: str | None = None
     # Since when the tuples of each stream are here.
     begun: dict[str, Beginning] = field(default_factory=dict)
-    # The queries that were told of an epoch, by their serial numbers; of a set operation, that have had an answer.
-    # Earlier checkpoints do not say it.
+    # The queries that have had an answer, by their serial numbers. Entries have them where they are others than in
+    # the entry before; earlier checkpoints never.
     answered: list[int] | None = None
+
+    def since(self, before: PlanProgress) -> PlanProgress:
+        """What an entry has, after another one."""
+        return replace(self, answered=None) if self.answered == before.answered else self
+
+    def after(self, before: PlanProgress) -> PlanProgress:
+        """The inverse of `since`."""
+        return replace(self, answered=before.answered) if self.answered is None else self
 
     def following(self) -> PlanProgress:
         """The same, of the next epoch, to be changed."""
