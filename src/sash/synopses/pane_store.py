@@ -3,9 +3,9 @@
     BasicIntervalSynopsis   rows in this process; partitioned windows keep single rows (PartitionedSynopsis)
     ClusterPanes            rows in files; this process has the names of the files, and a job reads them
 
-Whoever fills, closes, expires or reads panes does not ask which of the stores it has. A query is read part by part: an
-`AnswerPart` is one reader of one aggregate over its window, and the store says what came of each part. What one store
-alone can do has a neutral answer here, and the caller takes its other way.
+Code that fills, closes, expires or reads panes does not ask which store it has. A store reads a query part by part: an
+`AnswerPart` is one reader of one aggregate over its window, and the store returns a result or a failure for each part.
+What only one store can do has a neutral default here.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class Beside(Advance):
         self._pause()
 
     def _wait(self, seconds: float | None) -> None:
-        """Until a worker has ended something, or so long."""
+        """Wait for a worker to finish, at most `seconds`."""
         if self._doing:
             with self._away():
                 wait(self._doing, seconds, FIRST_COMPLETED)

@@ -15,8 +15,8 @@ from sash.server.watch import Watch
 # was before the first time.
 _PLAIN = list(pages.user_middleware)
 
-# A browser that hears nothing for so long loads the page anew, and what its user has typed is gone. NiceGUI's three
-# seconds are less than a busy process may take.
+# A browser that gets no word from the server for so long reloads the page, and the user loses the typed text. A busy
+# process may be silent for longer than NiceGUI's default of three seconds.
 _RECONNECT_SECONDS = 30.0
 
 
