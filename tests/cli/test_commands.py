@@ -72,9 +72,13 @@ class TestMistakesInScripts:
 
 def test_mistakes_after_a_stream_of_unknown_columns_wait_for_spark():
     from sash.cli.script import rehearse
+    from sash.core.errors import SashError
     from sash.language import parse_script
 
-    rehearse(parse_script("CREATE STREAM s FROM parquet OPTIONS (path 'p') TIMESTAMP ts; DROP QUERY unknown"))
+    script = "CREATE STREAM s {}FROM parquet OPTIONS (path 'p') TIMESTAMP ts; DROP QUERY unknown"
+    with pytest.raises(SashError, match="unknown"):
+        rehearse(parse_script(script.format("(ts TIMESTAMP) ")))
+    rehearse(parse_script(script.format("")))
 
 
 def test_scripts_with_tables_are_rehearsed():
