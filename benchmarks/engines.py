@@ -19,8 +19,8 @@ from typing import Any
 
 import sash
 from benchmarks.packets import DDL, rows_of
-from sash.engine.session import Session
-from sash.spark.session import acquire_own_session
+from sash.runtime.session import Session
+from sash.spark.spark_session import acquire_own_session
 
 Query = dict[str, int]
 

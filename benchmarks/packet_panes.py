@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.catalog import Stream
-from sash.sharing.pane_tables import PaneTable
-from sash.synopses.pane_rows import BatchFacts, PaneRows
-from sash.synopses.partials import Partial
+from sash.panes.pane_rows import BatchFacts, PaneRows
+from sash.panes.partials import Partial
+from sash.sharing.groups import PaneTable
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.packet_panes import PACKETS, Traffic
 from sash.catalog import Catalog, RegisteredQuery
-from sash.engine.compiler import CompiledQuery, as_select, compile_query, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_query, compile_select
 
 # At the higher load there are also twice as many different values. There are so few of them that all are in every pane:
 # the synopses' part of the work is then what the report has, many more values are read than answers have rows.

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sash.spark.pcap.capture import read_capture
-from sash.spark.pcap.packets import packets_of
-from sash.spark.pcap.schema import SCHEMA
+from sash.spark.pcap.frames import SCHEMA, packets_of
 from tests.support.captures import START, classic, enhanced, ethernet, interface, ipv4, rows_of, section, tcp, udp
 
 HOSTS = 5_000
@@ -77,7 +76,7 @@ def main() -> None:
 
 def through_spark(path: Path, count: int) -> int:
     from sash.spark.pcap.source import PcapSource
-    from sash.spark.session import acquire_own_session, release_own_session
+    from sash.spark.spark_session import acquire_own_session, release_own_session
 
     spark = acquire_own_session()
     try:

@@ -72,7 +72,7 @@ def sash(executor_rows: int, task: str, data: str) -> dict[str, Any]:
 
 def spark(provider: str | None, task: str, data: str) -> dict[str, Any]:
     """Spark's operator over the same files; the state store is the default one, in memory, or RocksDB."""
-    from sash.spark.session import acquire_own_session
+    from sash.spark.spark_session import acquire_own_session
 
     session = acquire_own_session()
     session.conf.set("spark.sql.shuffle.partitions", "2")

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, Stream
 from sash.core.errors import SashError
-from sash.engine.compiler import as_select
-from sash.engine.continuous.queries import unmeasured
-from sash.language import parse_script
-from sash.language.reading.limits import MOST_DEEP, MOST_JOINED, MOST_NESTED, MOST_READ, MOST_VALUES, STATEMENTS
-from sash.plan.strategies import AUTO
+from sash.plan.continuous import AUTO
+from sash.runtime.compiler import as_select
+from sash.runtime.continuous.continuous_queries import unmeasured
+from sash.sql import parse_script
+from sash.sql.reading.limits import MOST_DEEP, MOST_JOINED, MOST_NESTED, MOST_READ, MOST_VALUES, STATEMENTS
 
 OUT = Path(__file__).parent / "out"
 MEGABYTE = 1_000_000

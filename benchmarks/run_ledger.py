@@ -40,7 +40,7 @@ from benchmarks import ledger, run_continuous, run_scale
 from benchmarks.engines import drained, run_native, run_rescan, stage, texts_of
 from benchmarks.packets import generate, parts
 from benchmarks.run_multi_query import files_per_batch, workload
-from sash.engine.settings import Settings
+from sash.runtime.settings import Settings
 
 OUT = Path(__file__).parent / "out"
 ROUNDS = 3

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.engines import FORMS, Query, run_native, run_rescan, run_sash, shared_session, texts_of
 from benchmarks.packets import generate, parts, rows_of, seconds_of
-from sash.spark.session import jvm_process
+from sash.spark.spark_session import jvm_process
 
 OUT = Path(__file__).parent / "out"
 NUMBERS = (1, 8, 40, 240, 1_000)

@@ -32,9 +32,9 @@ from unittest import mock
 from pyspark.sql import DataFrame, SparkSession
 
 import sash
-from sash.engine.stored import archive_feed
-from sash.spark.neighbours import allocation_file
-from sash.spark.session import SETTINGS
+from sash.runtime.stored import archive_feed
+from sash.spark.pools import allocation_file
+from sash.spark.spark_session import SETTINGS
 
 TRIGGER = 1.0
 QUESTION = (

@@ -38,14 +38,14 @@ from benchmarks.engines import shared_session
 from benchmarks.packet_panes import SECOND, START, pass_over
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.periodic.active import AdvanceOutcome
-from sash.engine.periodic.advance import Advance
-from sash.engine.periodic.pace import UntilNext
-from sash.engine.periodic.stream import StreamRuntime
-from sash.engine.session import Session
-from sash.engine.settings import Settings
-from sash.scheduling import SharedTime
+from sash.runtime.compiler import CompiledQuery, compile_query
+from sash.runtime.periodic.active import AdvanceOutcome
+from sash.runtime.periodic.advance import Advance
+from sash.runtime.periodic.pace import UntilNext
+from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.session import Session
+from sash.runtime.settings import Settings
+from sash.schedule import SharedTime
 
 OUT = Path(__file__).parent / "out"
 GROUPS = 100

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 import sash
 from sash.core.clock import ManualClock
-from sash.engine.answers.query import Query
+from sash.runtime.answers.registered_query import Query
 from tests.support.kafka import JarsMissingError, broker, kafka_jars
 
 GROUPS, PER_SECOND, SECONDS_OF_A_FILE = 10, 100, 50

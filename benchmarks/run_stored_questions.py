@@ -29,9 +29,9 @@ import pyarrow as pa
 
 import sash
 from benchmarks import stored_slides
-from sash.engine.asking import ask_stored
-from sash.engine.stored import kept_indexes
-from sash.spark.session import acquire_own_session, release_own_session
+from sash.runtime.asking import ask_stored
+from sash.runtime.stored import stored_indexes
+from sash.spark.spark_session import acquire_own_session, release_own_session
 
 OUT = Path(__file__).parent / "out"
 PARTS = (1_000, 100, 20, 10, 5, 3, 2)
@@ -82,7 +82,7 @@ def asked(session: sash.Session, text: str, helps: bool) -> Callable[[], Any]:
     }
 
     def ask() -> Any:
-        with mock.patch.multiple(kept_indexes, **knobs):
+        with mock.patch.multiple(stored_indexes, **knobs):
             return session.query(text)
 
     return ask

@@ -39,13 +39,13 @@ from benchmarks.packet_panes import ALL_THE_TIME, PACKETS, Traffic, passes, toge
 from benchmarks.packet_queries import LOADS, catalog, workload
 from sash.catalog import RegisteredQuery
 from sash.core.clock import SystemClock
-from sash.engine.answers.answer import Answer
-from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.periodic.pace import Pace, UntilNext
-from sash.engine.periodic.stream import StreamRuntime
-from sash.engine.settings import Settings
-from sash.engine.statistics import GroupStatistics
-from sash.synopses.pane_rows import BatchFacts
+from sash.panes.pane_rows import BatchFacts
+from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery, compile_query
+from sash.runtime.periodic.pace import Pace, UntilNext
+from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.settings import Settings
+from sash.runtime.statistics import GroupStatistics
 
 OUT = Path(__file__).parent / "out"
 WORKERS = (1, 2, 4)

@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from sash.catalog import Catalog, Stream
 from sash.core.time import SECOND
-from sash.engine.compiler import CompiledQuery, as_select, compile_select
-from sash.engine.stored.folded import answer_folded
-from sash.engine.stored.kept import KeptWindow
-from sash.engine.stored.sub_windows import TIME
-from sash.synopses import row_folds
+from sash.panes import row_folds
+from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.stored.folded_questions import answer_folded
+from sash.runtime.stored.stored_indexes import TIME
+from sash.runtime.stored.stored_window import KeptWindow
 
 # Python hands its one interpreter over this often, in seconds: far more often than the window slides.
 SWITCH = 0.0002

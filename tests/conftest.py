@@ -33,7 +33,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Sash's own local Spark session, kept while the process lasts."""
-    from sash.spark.session import acquire_own_session, release_own_session
+    from sash.spark.spark_session import acquire_own_session, release_own_session
 
     yield acquire_own_session()
     release_own_session()

@@ -24,7 +24,7 @@ class Part:
     arguments: tuple[str, ...]
 
 
-_TEXTS, _KILLS = "tests/language/test_hostile_text.py", "tests/engine/test_hard_kill.py"
+_TEXTS, _KILLS = "tests/sql/test_hostile_text.py", "tests/runtime/test_hard_kill.py"
 _PAPERS = "tests/papers"
 PARTS = {
     "properties": Part("all examples of property tests without a JVM", 15, ("-m=not spark and not deep", *SPREAD)),

@@ -24,11 +24,11 @@ from typer.testing import CliRunner
 
 from sash.cli import app
 from sash.core.time import SECOND, UNITS, parse_duration
-from sash.scheduling import joint_cost
-from sash.scheduling.cost import separate_cost
+from sash.panes.intervals import SYNOPSES, window_interval
+from sash.panes.partials import Combine
+from sash.schedule import joint_cost
+from sash.schedule.cost import separate_cost
 from sash.sharing.choose import lookup_cost
-from sash.synopses.intervals import SYNOPSES, window_interval
-from sash.synopses.partials import Combine
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

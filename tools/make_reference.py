@@ -2,7 +2,7 @@
 
     python -m tools.make_reference
 
-A chapter is a module of tests/language: its lists of statements, which its tests parse and bind, are its examples.
+A chapter is a module of tests/sql: its lists of statements, which its tests parse and bind, are its examples.
 Messages are those that the parser or the binder gives now. tests/docs/test_reference_pages.py compares the pages with
 what this would write, so they cannot say anything else than the language does.
 """
@@ -18,8 +18,8 @@ from typing import Any
 from sash.catalog import Catalog, Stream
 from sash.core.errors import CqlError
 from sash.core.time import UNITS
-from sash.language import Delete, Insert, SelectStatement, Update, bind_change, bind_stored, parse
-from tests.language import (
+from sash.sql import Delete, Insert, SelectStatement, Update, bind_change, bind_stored, parse
+from tests.sql import (
     examples,
     test_aggregates,
     test_approx_intersect,
@@ -249,7 +249,7 @@ INTRODUCTION = """# Reference
 
 What the parser and the binder accept and refuse, statement by statement, with their words.
 [The language](../language.md) explains; these pages list. They are written by
-[make_reference.py](../../tools/make_reference.py) from the [tests of the language](../../tests/language/examples.py),
+[make_reference.py](../../tools/make_reference.py) from the [tests of the language](../../tests/sql/examples.py),
 and a test compares them.
 
 | page | chapters |
@@ -265,7 +265,7 @@ The statements are about these streams and tables:
 (The stream `s` of questions over stored windows has `ts TIMESTAMP, k INT, v INT` and a `KEEP`.)
 
 Behind what is accepted stands its plan, from the answer down (of a continuous query with the
-[update pattern](../architecture/operators.md) of each edge). Under what is refused, `^` marks the word that the error
+[update pattern](../architecture/changes.md) of each edge). Under what is refused, `^` marks the word that the error
 points at, and the message follows. What is *not supported yet* raises `sash.NotSupportedError`, everything else
 `sash.CqlError`.
 """

@@ -25,8 +25,8 @@ from itertools import islice, pairwise, zip_longest
 from pathlib import Path
 from types import CodeType
 
-PACKAGES = ("core", "plan", "language", "sharing", "synopses", "scheduling", "operators", "state", "storage",
-            "transactions", "spark", "engine")  # fmt: skip
+PACKAGES = ("core", "plan", "sql", "expr", "sharing", "panes", "schedule", "changes", "rows", "archive", "storage",
+            "isolation", "spark", "runtime")  # fmt: skip
 KINDS = ("operator", "constant", "comparison", "statement", "arguments")
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*"), ast.FloorDiv: ("//", "*"),

@@ -14,7 +14,7 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 import sash
-from sash.cli.packets import packets
+from sash.cli.demo_stream import packets
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 RATE = 3_000

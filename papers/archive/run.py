@@ -38,7 +38,7 @@ import numpy as np
 
 from papers import OUT
 from papers.archive.workload import EVERY, KEYS, LIFETIME, RATES, RECORD, SCHEMA, SLOTS, Workload
-from sash.storage.archive import Archive
+from sash.archive import Archive
 
 SIZES = {"quick": 20_000_000, "small": 500_000_000, "large": 5_000_000_000}
 SIDES = ("2x2", "3x3", "4x4", "5x5")

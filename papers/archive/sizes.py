@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.storage.archive.layout import ArchiveLayout
+from sash.archive.layout import ArchiveLayout
 
 
 def sizes_after(layout: ArchiveLayout, updates: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.storage.archive import with_times
+from sash.archive import with_times
 
 # 1,000 bytes per record: a key, two times, and bytes that do not compress.
 RECORD, KEYS = 1_000, 100

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from papers import OUT
 from papers.frequent.tcp_trace import SOURCES, tcp_trace
-from sash.synopses.frequent import FrequentItems
+from sash.panes.frequent import FrequentItems
 
 WINDOW = 100_000
 SUB_WINDOWS = (20, 100, 500)

@@ -42,7 +42,7 @@ from papers.isolation.simulation import Costs, Simulation, measured_costs
 from papers.isolation.threads import ThreadedRun
 from papers.isolation.workload import workload
 from papers.scheduling.run import machine
-from sash.transactions.window import LEVELS
+from sash.isolation.shared_window import LEVELS
 
 # Seconds of a sub-window, and how many periodic queries there are.
 SETTINGS = {1: 40, 5: 100}

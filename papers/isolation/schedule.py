@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sash.core.errors import SashError
-from sash.transactions.history import History, Kind, Operation
+from sash.isolation.history import History, Kind, Operation
 
 ORDERS = ("lws", "ttu")
 

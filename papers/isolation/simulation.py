@@ -17,8 +17,8 @@ from statistics import fmean
 from papers.isolation.metrics import Execution
 from papers.isolation.schedule import Scheduler
 from papers.isolation.workload import Workload
-from sash.transactions import SharedWindow
-from sash.transactions.window import LEVELS, RESTARTS
+from sash.isolation import SharedWindow
+from sash.isolation.shared_window import LEVELS, RESTARTS
 
 
 @dataclass(frozen=True)

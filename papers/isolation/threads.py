@@ -15,7 +15,7 @@ from itertools import cycle
 from benchmarks.stored_slides import frequent_switches
 from papers.isolation.metrics import Execution
 from papers.isolation.workload import Packets, Workload
-from sash.transactions import SharedWindow
+from sash.isolation import SharedWindow
 
 
 class ThreadedRun:

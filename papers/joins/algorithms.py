@@ -2,7 +2,7 @@
 
     eager               2  a new tuple probes all other windows, after what has expired is removed from them
     eager-lazy-expiry   3  .. which are cleaned once per interval; expired tuples are recognised by their timestamps
-    lazy                4  `sash.operators.multi_join.lazy`: the tuples of an interval probe together
+    lazy                4  `sash.changes.lazy_join`: the tuples of an interval probe together
     lazy-restore        5  .. and results are found that came and went between two evaluations
 
 The lists of tuples, and where the printed algorithms must be read differently, are described there.
@@ -20,10 +20,8 @@ from types import MappingProxyType
 import numpy as np
 from numba import njit
 
-from sash.core.errors import SashError
-from sash.core.pattern import UpdatePattern
-from sash.operators.join_kernels import Int64s
-from sash.operators.multi_join.lazy import (
+from sash.changes.join import Int64s
+from sash.changes.lazy_join import (
     FOUND,
     Booleans,
     JoinResults,
@@ -35,6 +33,8 @@ from sash.operators.multi_join.lazy import (
     probe,
     remove,
 )
+from sash.core.changes import UpdatePattern
+from sash.core.errors import SashError
 from sash.plan.join_order import Order
 
 

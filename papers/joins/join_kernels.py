@@ -18,12 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.core.changes import Changes
-from sash.core.pattern import UpdatePattern
-from sash.operators.base import Epoch
-from sash.operators.join import WindowJoinOp
-from sash.operators.storing import Storing
-from sash.state import State, Working
+from sash.changes.bucket_state import State, Working
+from sash.changes.join import WindowJoinOp
+from sash.changes.operator import Epoch, Storing
+from sash.core.changes import Changes, UpdatePattern
 
 # Tuples stored and new on either side, and join values; windows are as long as all that is stored takes to come.
 SIZES = ((1_000, 100), (10_000, 1_000), (100_000, 10_000), (1_000_000, 50_000))

@@ -33,9 +33,9 @@ import numpy as np
 from papers import OUT
 from papers.joins.algorithms import ALGORITHMS, join
 from papers.joins.join_kernels import SIZES, compare
-from sash.core.pattern import UpdatePattern
-from sash.operators.multi_join.lazy import Tuples
-from sash.plan.join_costs import JoinExecution, JoinInput, cost
+from sash.changes.lazy_join import Tuples
+from sash.core.changes import UpdatePattern
+from sash.plan.join_order import JoinExecution, JoinInput, cost
 
 STREAMS = (JoinInput(10, 100, 40), JoinInput(1, 100, 100), JoinInput(1, 100, 8), JoinInput(1, 100, 5))
 UNIT = int(sum(stream.rate for stream in STREAMS))

@@ -3,7 +3,7 @@
     python -m papers.scheduling.draw_schedules   docs/figures/schedules_calm.svg, _overload.svg; prints the table
 
 The seven queries are those of the thesis (8.4.3), MAX over windows of 5 to 30 minutes, and the pictures are in the
-manner of its figure 8.6. The schedulers are Sash's own, against the virtual clock of `sash.scheduling.simulate`.
+manner of its figure 8.6. The schedulers are Sash's own, against the virtual clock of `sash.schedule.simulate`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sash.scheduling import LocalScheduler, ScheduledTask, joint_cost, latencies, policy, simulate, throughput
-from sash.scheduling.simulate import SimulatedRun
+from sash.schedule import LocalScheduler, ScheduledTask, joint_cost, latencies, policy, simulate, throughput
+from sash.schedule.simulate import SimulatedRun
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 MINUTE = 60

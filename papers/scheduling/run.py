@@ -42,15 +42,15 @@ from benchmarks.packet_panes import ALL_THE_TIME, PACKETS, Standing, passes, tog
 from benchmarks.packet_queries import LOADS, Workload, workload
 from papers import OUT
 from sash.core.clock import SystemClock
-from sash.engine.periodic.active import ActiveQuery
-from sash.engine.periodic.advance import Served
-from sash.engine.periodic.onetime import answer_once
-from sash.engine.periodic.pace import Pace, UntilNext
-from sash.engine.periodic.stream import StreamRuntime
-from sash.engine.settings import Settings
-from sash.scheduling import POLICY_NAMES
-from sash.sharing.pane_tables import PaneTable
-from sash.synopses.pane_rows import BatchFacts
+from sash.panes.pane_rows import BatchFacts
+from sash.runtime.periodic.active import ActiveQuery
+from sash.runtime.periodic.advance import Served
+from sash.runtime.periodic.onetime import answer_once
+from sash.runtime.periodic.pace import Pace, UntilNext
+from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.settings import Settings
+from sash.schedule import POLICY_NAMES
+from sash.sharing.groups import PaneTable
 
 UPDATE_MS = (6.5, 8.0)
 NUMBERS = (40, 80, 160, 240)
@@ -268,7 +268,7 @@ def main() -> None:
     options = Options(given.loads, numbers, given.policies, seeds, given.updates, given.clock)
     intervals = dict(zip(LOADS, (each / 1_000 for each in given.update_ms), strict=True))
     # That some pane tables are nearly as large as the stream is known.
-    logging.getLogger("sash.engine").setLevel(logging.ERROR)
+    logging.getLogger("sash.runtime").setLevel(logging.ERROR)
     say("compiling ...")
     Measurement("conservative", workload("low", 40, 0), {}, options.seconds).demand(DEMANDED)
     measured = list(cells(options, intervals))

@@ -35,9 +35,9 @@ import numpy as np
 
 from papers import OUT
 from papers.substreams.trades import FILTERS, HISTORY, PANE, RATE, Trades, generate
-from sash.synopses.substreams import CollectiveIndex
-from sash.synopses.substreams.recency import newer
-from sash.synopses.substreams.stamps import advance
+from sash.panes.substreams import CollectiveIndex
+from sash.panes.substreams.collective import advance
+from sash.panes.substreams.recency import newer
 
 KEYS = (5_000, 50_000, 500_000)
 PS = (1, 2, 4, 8, 16, 32)

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papers.synopses import search_tree
-from sash.synopses.intervals import interval, running
+from sash.panes.intervals import interval, running_sums
 
-_extend_running, _lookup_running = running._kernel_extend, running._kernel_lookup
+_extend_running, _lookup_running = running_sums._kernel_extend, running_sums._kernel_lookup
 _extend_interval, _lookup_interval = interval._kernel_extend_one, interval._kernel_lookup_one
 _tree_update, _tree_lookup = search_tree.update, search_tree.lookup
 _ADD = 0

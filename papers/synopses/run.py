@@ -28,8 +28,8 @@ import numpy as np
 
 from papers import OUT
 from papers.synopses.alternatives import ALTERNATIVES, Inputs, Run
-from sash.synopses.intervals import IntervalSynopsis, QuantileIntervals, RunningSynopsis
-from sash.synopses.partials import Combine
+from sash.panes.intervals import IntervalSynopsis, QuantileIntervals, RunningSynopsis
+from sash.panes.partials import Combine
 
 OPERATORS = 1_000
 LOOKUP_CAPACITY = 100_000

@@ -32,19 +32,18 @@ import numpy as np
 import pyarrow as pa
 
 from papers import OUT
-from sash.core.changes import Changes
-from sash.core.pattern import UpdatePattern
+from sash.changes import Arrivals, Stage
+from sash.changes.bucket_state import State, Working
+from sash.changes.lifetimes import lifetimes
+from sash.changes.operator import Storing
+from sash.core.changes import Changes, UpdatePattern
 from sash.core.time import SECOND
 from sash.core.window import TimeWindow
-from sash.operators import Arrivals, Stage
-from sash.operators.lifetimes import lifetimes
-from sash.operators.storing import Storing
 from sash.plan.choice import choose
 from sash.plan.continuous import BaseWindow, Column, Distinct, Filter, Join, Map, Negation, Node, windows
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
 from sash.plan.expressions import Call, Field, Literal, RowExpression
-from sash.state import State, Working
 
 SOURCES, PER_SOURCE, SKEW = 1_650, 10, 0.5
 # Shares of the protocols: 0 is ftp, 1 telnet, 2 everything else.

@@ -34,8 +34,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from papers import OUT
-from sash.storage.window import Aggr, Group, GroupIndex, Groups, Hash, RowIndex, SetIndex, Slides, SlidingWindow
-from sash.storage.window.subwindows import Storage
+from sash.rows import Aggr, Group, GroupIndex, Groups, Hash, RowIndex, SetIndex, Slides, SlidingWindow
+from sash.rows.subwindows import Storage
 
 WINDOW = 100_000
 SUB_WINDOWS = (50, 100, 500)

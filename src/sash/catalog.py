@@ -1,6 +1,6 @@
 """What the system knows by name: streams, tables, archives and registered queries.
 
-Its versions are counted by its history (engine/records/history.py): a version is stored with each epoch, so that a
+Its history counts its versions (runtime/records/catalog_history.py). A version is stored with each epoch, so that a
 micro-batch that is replayed after a crash sees the queries that it saw before.
 """
 
@@ -161,7 +161,7 @@ class DeclaredArchive:
 
 
 class Route(StrEnum):
-    """Which runtime answers a query. It is decided once (engine/route.py), and stored with the query."""
+    """Which runtime answers a query. It is decided once (plan/route.py), and stored with the query."""
 
     PANES = "panes"
     JOINED_PANES = "joined panes"
@@ -177,7 +177,7 @@ class RegisteredQuery:
     streams that a continuous query reads, `tables` its tables; a periodic one has none here and reads `stream`.
     `execution` is the strategy of a continuous query, and `measurements` (kind, name, number) are what was known of
     its streams when its plan was chosen: a restart comes to the same plan, whatever is known by then. `state` is where
-    its plan keeps what it stores (engine/continuous/plans.py).
+    its plan keeps what it stores (runtime/continuous/plans.py).
     """
 
     name: str

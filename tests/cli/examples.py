@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from sash.engine.answers.answer import Answer
+from sash.runtime.answers.answer import Answer
 
 CREATE = "CREATE STREAM s (ts TIMESTAMP, k INT, v INT) FROM parquet OPTIONS (path '{path}') TIMESTAMP ts;\n"
 TOTALS = "REGISTER QUERY totals AS SELECT k, SUM(v) AS total FROM s [WINDOW 5 sec SLIDE 5 sec] GROUP BY k;\n"

@@ -8,9 +8,9 @@ from py4j.protocol import Py4JNetworkError
 
 import sash as package
 from sash.cli import opening
+from sash.cli.answer_files import Sinks
 from sash.cli.console import stderr_console
 from sash.cli.run import JsonOutput, ScriptRun
-from sash.cli.sinks import Sinks
 from sash.core.errors import SourceError
 from tests.cli.examples import CREATE, LARGEST, TOTALS
 
@@ -71,9 +71,9 @@ class TestMistakesInScripts:
 
 
 def test_mistakes_after_a_stream_of_unknown_columns_wait_for_spark():
-    from sash.cli.script import rehearse
+    from sash.cli.rehearsal import rehearse
     from sash.core.errors import SashError
-    from sash.language import parse_script
+    from sash.sql import parse_script
 
     script = "CREATE STREAM s {}FROM parquet OPTIONS (path 'p') TIMESTAMP ts; DROP QUERY unknown"
     with pytest.raises(SashError, match="unknown"):
@@ -82,9 +82,9 @@ def test_mistakes_after_a_stream_of_unknown_columns_wait_for_spark():
 
 
 def test_scripts_with_tables_are_rehearsed():
-    from sash.cli.script import rehearse, title
+    from sash.cli.rehearsal import rehearse, title
     from sash.core.errors import CqlError
-    from sash.language import parse_script
+    from sash.sql import parse_script
 
     script = "CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 2); DELETE FROM t WHERE a = 1;"
     statements = parse_script(script + "UPDATE t SET b = 3 WHERE a = 1; SHOW TABLES; DROP TABLE t")

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sash.cli import packets as packet_stream
+from sash.cli import demo_stream
 from tests.cli.examples import CREATE, LARGEST, TOTALS, moment
 from tests.server.test_serve import LIMIT, write
 
@@ -123,7 +123,7 @@ def test_a_source_that_is_not_there(sash, script, tmp_path):
 def test_packets_depend_on_the_seed_alone(spark):
     def some(seed):
         frame = spark.range(2000).toDF("value")
-        for columns in packet_stream.stages(100, seed):
+        for columns in demo_stream.stages(100, seed):
             frame = frame.selectExpr(*columns)
         return frame.orderBy("ts").toArrow()
 

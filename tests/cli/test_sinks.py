@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sash.cli.sinks import ParquetAnswers, Sinks, write_json_answer
+from sash.cli.answer_files import ParquetAnswers, Sinks, write_json_answer
 from sash.core.errors import SashError
 from tests.cli.examples import answer, moment
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sash.cli.tables import answer_table, arrow_table, one_time_table, summary
+from sash.cli.printing import answer_table, arrow_table, one_time_table, summary
 from tests.cli.examples import answer, moment
 
 

@@ -7,10 +7,8 @@ import pytest
 from rich.console import Console
 
 from sash.cli.demo import closing_words, plain_line
-from sash.cli.packet_queries import FLOODERS, demo_queries, expansion
-from sash.cli.packets import dotted
-from sash.cli.pulse import Pulse
-from sash.cli.view import DemoView
+from sash.cli.demo_stream import FLOODERS, demo_queries, dotted, expansion
+from sash.cli.demo_view import DemoView, Pulse
 from tests.cli.examples import answer, moment
 
 FLOODER = (10 << 24) + 7

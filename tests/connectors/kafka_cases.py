@@ -19,8 +19,8 @@ from sash.core.clock import ManualClock
 from sash.core.faults import listening
 from sash.core.time import SECOND, to_datetime
 from sash.spark.kafka import MessageWriter
-from tests.engine.test_log_events import events
-from tests.engine.test_max_lag import ClockOfTuples
+from tests.runtime.test_log_events import events
+from tests.runtime.test_max_lag import ClockOfTuples
 from tests.support.streams import START
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from papers.scheduling.draw_schedules import measured, table
-from sash.scheduling.policies import POLICY_NAMES
+from sash.schedule.policies import POLICY_NAMES
 from tools.draw_sharing import bytes_per_pane, explained, pane_tables
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from sash.storage.ring import Pane, PaneRing
+from sash.panes.pane_ring import Pane, PaneRing
 
 
 @pytest.mark.parametrize(

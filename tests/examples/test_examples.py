@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sash.cli import app
 from sash.core.time import parse_duration, to_micros
-from sash.language import RegisterQuery, parse_script
+from sash.sql import RegisterQuery, parse_script
 from tests.support.oracle import recompute, same_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]

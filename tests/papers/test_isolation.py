@@ -11,7 +11,7 @@ from papers.isolation.run import summary
 from papers.isolation.simulation import Costs, Simulation
 from papers.isolation.threads import ThreadedRun
 from papers.isolation.workload import workload
-from sash.transactions.window import LEVELS
+from sash.isolation.shared_window import LEVELS
 
 pytestmark = pytest.mark.deep
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
-from tests.engine.test_join_group import CONDITIONS, END, SEC, SELECTS, Tuples, check, query_of, streams
+from tests.runtime.test_join_group import CONDITIONS, END, SEC, SELECTS, Tuples, check, query_of, streams
 from tests.support.examples import examples
 
 ALIASES = ["s", "t", "x", "Y", "one", "`a b`"]

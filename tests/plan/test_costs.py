@@ -9,16 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 from sash.core.time import SECOND
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.choice import choose
-from sash.plan.continuous import Distinct, Filter, GroupBy, Join, Map, Negation, Node, edges
+from sash.plan.continuous import (
+    STRATEGIES,
+    Distinct,
+    Filter,
+    GroupBy,
+    Join,
+    Map,
+    Negation,
+    Node,
+    edges,
+    executed_pattern,
+)
 from sash.plan.costs import PRICES, PlanWork, cost, work
 from sash.plan.estimates import Statistics, condition_on, origin, values_of
 from sash.plan.expressions import Field
 from sash.plan.outputs import ISTREAM, Deltas
-from sash.plan.strategies import STRATEGIES, executed_pattern
 from tests.support.plans import INT, less, plans, window
 
 KNOWN = Statistics()

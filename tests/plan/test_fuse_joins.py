@@ -11,10 +11,8 @@ from sash.plan.continuous import Filter, Join, Map, Node, windows
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
 from sash.plan.expressions import Call, Field
-from sash.plan.fuse_joins import fuse_joins
 from sash.plan.multi_join import MultiJoin
-from sash.plan.reorder import exchange_joins, join_right_first
-from sash.plan.rewrites import optimise
+from sash.plan.rewrites import exchange_joins, fuse_joins, join_right_first, optimise
 from sash.plan.stages import EVERYWHERE, StagePlan, stages
 from tests.support.plans import INT, less, window
 

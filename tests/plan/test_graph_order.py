@@ -7,7 +7,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.plan.graph_order import GraphInput, connected_order, written_order
+from sash.plan.join_order import GraphInput, connected_order, written_order
 
 
 @st.composite

@@ -12,8 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.plan.join_costs import JoinExecution, JoinInput, cost, costs, join_size, lost_share
-from sash.plan.join_order import MOST_FAST, augmented, by_selectivity, fast_inputs, moved_up, probing_order
+from sash.plan.join_order import (
+    MOST_FAST,
+    JoinExecution,
+    JoinInput,
+    augmented,
+    by_selectivity,
+    cost,
+    costs,
+    fast_inputs,
+    join_size,
+    lost_share,
+    moved_up,
+    probing_order,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "joins.json"
 EXAMPLES = {e["id"].removeprefix("joins."): e for e in json.loads(GOLDEN.read_text())["examples"]}
@@ -102,7 +114,7 @@ def test_lost_results() -> None:
 
 def test_every_example_is_run() -> None:
     others = {"phi_ijk_formula", "equal_distinct_values", "probing_orders", "lost_results"}
-    # The trace is in tests/operators/test_multi_join_algorithms.py.
+    # The trace is in tests/changes/test_multi_join_algorithms.py.
     assert {*TABLES, "table_5_4", *HEURISTICS, *others, "trace.three_way"} == set(EXAMPLES)
 
 

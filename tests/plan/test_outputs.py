@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 from sash.core.window import FOREVER, RowWindow, TimeWindow
-from sash.plan.continuous import GroupBy, Join, Union
-from sash.plan.outputs import (
-    DSTREAM,
-    ISTREAM,
-    Deltas,
-    Outliving,
-    ResultWindow,
-    Sampled,
-    Stamped,
-)
+from sash.plan.continuous import GroupBy, Join, Union, is_stream, sampling_of
+from sash.plan.outputs import DSTREAM, ISTREAM, Deltas, Outliving, ResultWindow, Sampled, Stamped
 from sash.plan.stages import StagePlan, stages
-from sash.plan.streams import is_stream, sampling_of
 from tests.plan.test_update_patterns import two
 from tests.support.plans import explain
 

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.core.window import FOREVER, RowWindow, TimeWindow
-from sash.plan.continuous import Aggregated, GroupBy, Join, Node, Union, windows
+from sash.plan.continuous import Aggregated, GroupBy, Join, Node, Union, is_stream, sampling_of, windows
 from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow, Sampled, Snapshots, Stamped
 from sash.plan.reach import Reach, complete_from, pane_of, reaches
-from sash.plan.streams import is_stream, sampling_of
-from tests.operators.test_plans_oracle import END, run
+from tests.changes.test_plans_oracle import END, run
 from tests.support.examples import examples
 from tests.support.plans import INT, outputs, plans, tuples, window
 from tests.support.relational import Inputs, view

@@ -26,8 +26,7 @@ from sash.plan.continuous import (
 )
 from sash.plan.expressions import Call, Field, Literal, RowExpression
 from sash.plan.outputs import ISTREAM, Deltas, Outliving, ResultWindow
-from sash.plan.partitioning import Placement, ways
-from sash.plan.stages import StagePlan, Target, stages
+from sash.plan.stages import Placement, StagePlan, Target, stages, ways
 from tests.plan.test_update_patterns import two, with_table
 from tests.support.plans import less, plans
 

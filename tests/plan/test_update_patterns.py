@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sash.catalog import Table
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.plan.continuous import (
     Aggregated,

@@ -15,10 +15,10 @@ import pytest
 
 from sash.core.errors import QueryFailedError, SashError, SourceError
 from sash.core.time import to_datetime
-from sash.engine.answers.answer import Answer
-from sash.engine.streams.states import ENDED, FAILED, StreamState
+from sash.runtime.answers.answer import Answer
+from sash.runtime.streams.load import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
-from sash.server.events import behind, event_id
+from sash.server.event_stream import behind, event_id
 from sash.server.followers import End, Followers, Gap
 from sash.server.wire import ARROW, EVENTS
 from tests.support.events import Event, events

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from sash.core.errors import CatalogError, SourceError
 from sash.core.time import to_datetime
-from sash.engine.streams.states import ENDED, FAILED, StreamState
+from sash.runtime.streams.load import ENDED, FAILED, StreamState
 from sash.server import ServerSettings
 from sash.server.wire import ARROW
 from tests.server.conftest import TOTALS

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from sash.core.errors import SashError, SourceError
-from sash.engine.streams.states import ENDED, FAILED, StreamState
+from sash.runtime.streams.load import ENDED, FAILED, StreamState
 from sash.server import Server, ServerSettings
-from sash.server.page import charts
+from sash.server.page import page_charts
 from tests.support.sparkless_session import SparklessSession, tuples
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed; the extra dev brings it")
@@ -228,7 +228,7 @@ def test_a_long_answer_has_pages(open_page: Callable[..., Any], session: Sparkle
 def test_numbers_of_an_axis(open_page: Callable[..., Any]) -> None:
     shown = {0: "0", 0.25: "0.25", 999: "999", 1_500: "1.5k", -2_000_000: "-2M", 27_710_052: "27.710052M", 3e9: "3G"}
     page = open_page()
-    assert {value: page.evaluate(f"({charts.SHORT})({value})") for value in shown} == shown
+    assert {value: page.evaluate(f"({page_charts.SHORT})({value})") for value in shown} == shown
 
 
 def test_a_question_is_answered_in_a_table(open_page: Callable[..., Any]) -> None:

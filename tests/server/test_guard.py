@@ -13,7 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sash.core.errors import SashError
 from sash.server import ServerSettings, create_app, guard
-from sash.server.settings import is_loopback
+from sash.server.server_settings import is_loopback
 from tests.support.sparkless_session import SparklessSession
 
 Browse = Callable[..., TestClient]

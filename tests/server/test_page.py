@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from sash.core.errors import CqlError, SashError, Span
-from sash.engine.answers.answer import Answer
-from sash.server.page import answer, charts, editor, queries, schedule, sharing
-from sash.server.page.rows import shown_rows, table_columns
+from sash.runtime.answers.answer import Answer
+from sash.server.page import answer_view, editor, page_charts, queries_view, schedule_view, sharing_view
+from sash.server.page.grid import shown_rows, table_columns
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -28,16 +28,16 @@ def said(second: int, **columns: list[Any]) -> Answer:
 
 def test_lines_are_those_of_the_largest_groups_now() -> None:
     answers = [said(0, k=["a", "b"], n=[5, 1]), said(1, k=["b", "c"], n=[2, 9]), said(2, k=["c", "b"], n=[8, 3])]
-    found = answer.series(answers, ["k"], "n")
+    found = answer_view.series(answers, ["k"], "n")
     assert list(found) == ["c", "b", "a"]
     assert [value for _, value in found["c"]] == [None, 9, 8] and [value for _, value in found["b"]] == [1, 2, 3]
     many = [said(0, k=["old"], n=[99]), said(1, k=list("abcdefghij"), n=list(range(10)))]
-    assert list(answer.series(many, ["k"], "n")) == list("jihgfedc")
+    assert list(answer_view.series(many, ["k"], "n")) == list("jihgfedc")
 
 
 def test_what_an_alert_said_before_is_drawn() -> None:
     answers = [said(0, k=[], n=[]), said(1, k=["a"], n=[7]), said(2, k=[], n=[])]
-    (line,) = charts.lines(answer.series(answers, ["k"], "n"))["series"]
+    (line,) = page_charts.lines(answer_view.series(answers, ["k"], "n"))["series"]
     before, point, after = line["data"]
     assert point["value"][1] == 7 and point["symbol"] == "circle" and line["symbol"] == "none"
     assert before[1] is None and after[1] is None
@@ -45,36 +45,36 @@ def test_what_an_alert_said_before_is_drawn() -> None:
 
 def test_windows_that_are_not_full_are_dashed() -> None:
     ramp = [replace(said(second, n=[second]), complete=second > 2) for second in range(1, 6)]
-    whole, dashed = charts.lines(answer.series(ramp, [], "n"))["series"]
+    whole, dashed = page_charts.lines(answer_view.series(ramp, [], "n"))["series"]
     assert [value for _, value in whole["data"]] == [None, None, 3, 4, 5]
     assert [value for _, value in dashed["data"]] == [1, 2, 3, None, None], "up to where the other one begins"
     assert dashed["lineStyle"] == {"type": "dashed"} and dashed["name"] == whole["name"]
-    (alone,) = charts.lines(answer.series(ramp[:1], [], "n"))["series"][1]["data"]
+    (alone,) = page_charts.lines(answer_view.series(ramp[:1], [], "n"))["series"][1]["data"]
     assert alone["symbol"] == "emptyCircle"
 
 
 def test_numbers_without_groups_are_one_line() -> None:
-    found = answer.series([said(0, n=[4]), said(1, n=[6])], [], "n")
+    found = answer_view.series([said(0, n=[4]), said(1, n=[6])], [], "n")
     assert found == {"all": [(NOON, 4), (NOON + timedelta(seconds=1), 6)]}
 
 
 def test_pages_of_a_table() -> None:
     table = pa.table({"v": list(range(60)), "l": [[each] for each in range(60)]})
     page = {"page": 3, "rowsPerPage": 25, "sortBy": None, "descending": False}
-    where, rows = answer.page_of(table, page)
+    where, rows = answer_view.page_of(table, page)
     assert where == page and [row["v"] for row in rows] == list(range(50, 60))
-    _, rows = answer.page_of(table, page | {"page": 1, "sortBy": "v", "descending": True})
+    _, rows = answer_view.page_of(table, page | {"page": 1, "sortBy": "v", "descending": True})
     assert [row["v"] for row in rows] == list(range(59, 34, -1))
-    _, rows = answer.page_of(table, page | {"page": 1, "sortBy": "l"})
+    _, rows = answer_view.page_of(table, page | {"page": 1, "sortBy": "l"})
     assert [row["v"] for row in rows] == list(range(25)), "lists have no order"
-    where, rows = answer.page_of(table.slice(0, 30), page)
+    where, rows = answer_view.page_of(table.slice(0, 30), page)
     assert where["page"] == 2 and len(rows) == 5, "it has become shorter"
-    assert answer.page_of(table.slice(0, 0), page) == (page | {"page": 1}, [])
+    assert answer_view.page_of(table.slice(0, 0), page) == (page | {"page": 1}, [])
 
 
 def test_bars_are_ordered_and_leave_nothing_known_out() -> None:
     table = pa.table({"src": [1, 2, 3], "port": [80, 80, 443], "t": [5, None, 9]})
-    assert answer.largest(table, ["src", "port"], "t") == {"3 · 443": 9, "1 · 80": 5}
+    assert answer_view.largest(table, ["src", "port"], "t") == {"3 · 443": 9, "1 · 80": 5}
 
 
 # -- sharing -------------------------------------------------------------------------------------------
@@ -94,36 +94,39 @@ def stats() -> dict[str, Any]:
 
 
 def test_queries_share_the_nodes_on_their_way() -> None:
-    found = sharing.paths(stats())
-    (series,) = sharing.picture(found)["series"]
+    found = sharing_view.paths(stats())
+    (series,) = sharing_view.picture(found)["series"]
     assert [node["depth"] for node in series["data"]] == [0, 1, 2, 3, 4, 4]
     assert len({node["name"] for node in series["data"]}) == 6
     assert [link["value"] for link in series["links"]] == [2, 2, 2, 1, 1]
 
 
 def test_what_sharing_saves_in_a_sentence() -> None:
-    assert sharing.summary(stats()) == (
+    assert sharing_view.summary(stats()) == (
         "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table, "
         "4 of 5 executions answered several queries at once, 75% of the work on panes saved."
     )
-    assert sharing.summary({**stats(), "queries": {}}) == "No query is registered yet."
+    assert sharing_view.summary({**stats(), "queries": {}}) == "No query is registered yet."
 
 
 def test_what_one_spark_job_per_query_would_take() -> None:
-    assert sharing.work(stats()) == sharing.Work(2_000, 35_000, 1_000, 1_000)
+    assert sharing_view.work(stats()) == sharing_view.Work(2_000, 35_000, 1_000, 1_000)
     known = stats()
     (table,) = known["streams"]["packets"]["pane_tables"]
     known["streams"]["packets"]["pane_tables"].append(table | {"windows_per_tuple": 1})
     known["queries"] |= {name: {"plan": "p7", "streams": ["packets"], "slide": None} for name in ("c", "d")}
     known["queries"]["failed"] = {}
-    assert sharing.work(known) == sharing.Work(4_000, 38_000, 1_000, 3_000)
+    assert sharing_view.work(known) == sharing_view.Work(4_000, 38_000, 1_000, 3_000)
 
 
 def test_queries_that_share_the_pass_alone_are_not_told_that_nothing_is_saved() -> None:
     known = stats() | {"joint_executions": 0, "work_saved": 0.0}
-    assert sharing.summary(known) == "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table."
+    assert (
+        sharing_view.summary(known)
+        == "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table."
+    )
     table = known["streams"]["packets"]["pane_tables"][0] | {"joint_cost": 100}
-    assert sharing._row("packets", table)["saved"] == "–"
+    assert sharing_view._row("packets", table)["saved"] == "–"
 
 
 def test_a_query_of_two_pane_tables_is_scheduled_in_both() -> None:
@@ -131,7 +134,7 @@ def test_a_query_of_two_pane_tables_is_scheduled_in_both() -> None:
     (first,) = known["streams"]["packets"]["pane_tables"]
     second = first | {"keys": [], "queries": ["b"], "tasks": []}
     known["streams"]["packets"]["pane_tables"].append(second)
-    assert {path.together for path in sharing.paths(known)} == {"every 2 sec · (src) of length"}
+    assert {path.together for path in sharing_view.paths(known)} == {"every 2 sec · (src) of length"}
 
 
 def test_columns_of_tables_have_the_names_that_queries_give_them() -> None:
@@ -139,7 +142,7 @@ def test_columns_of_tables_have_the_names_that_queries_give_them() -> None:
     (table,) = known["streams"]["packets"]["pane_tables"]
     table |= {"keys": ["`services(port).service`"]}
     table["tasks"][0] |= {"group": "(`services(port).service`) where `services(port)`"}
-    path = sharing.paths(known)[0]
+    path = sharing_view.paths(known)[0]
     assert (path.table, path.synopsis) == ("services.service · panes of 1 sec", "running · services.service")
     assert path.together == "every 2 sec · (services.service) where found in services"
 
@@ -148,7 +151,7 @@ def test_continuous_queries_that_ask_the_same_have_one_plan() -> None:
     known = stats()
     known["queries"] |= {name: {"plan": "p7", "streams": ["packets"], "slide": None} for name in ("c", "d")}
     known["queries"]["e"] = {"plan": "p9", "streams": ["packets", "other"], "slide": "5 sec"}
-    found = [path for path in sharing.paths(known) if path.together in ("always", "every 5 sec")]
+    found = [path for path in sharing_view.paths(known) if path.together in ("always", "every 5 sec")]
     assert [(path.stream, path.synopsis, path.query) for path in found] == [
         ("packets", "plan 1", "c"), ("packets", "plan 1", "d"), ("packets", "plan 2", "e"), ("other", "plan 2", "e"),
     ]  # fmt: skip
@@ -157,16 +160,16 @@ def test_continuous_queries_that_ask_the_same_have_one_plan() -> None:
 def test_changes_are_no_line() -> None:
     change = said(1, v=[1], _sign=[1])
     query: Any = SimpleNamespace(columns=lambda: ([], ["v"]), is_list=False)
-    assert answer.natural_form(query, change) == answer.TABLE
-    assert answer.natural_form(query, said(1, v=[1])) == answer.LINE
+    assert answer_view.natural_form(query, change) == answer_view.TABLE
+    assert answer_view.natural_form(query, said(1, v=[1])) == answer_view.LINE
     top: Any = SimpleNamespace(columns=lambda: (["src"], ["count"]), is_list=True)
-    assert answer.natural_form(top, said(1, src=[1], count=[2])) == answer.BARS
+    assert answer_view.natural_form(top, said(1, src=[1], count=[2])) == answer_view.BARS
 
 
 def test_a_query_that_nobody_schedules_yet_says_so() -> None:
     waiting = stats()
     waiting["streams"]["packets"]["pane_tables"][0]["tasks"] = []
-    assert {path.together for path in sharing.paths(waiting)} == {"not scheduled yet"}
+    assert {path.together for path in sharing_view.paths(waiting)} == {"not scheduled yet"}
 
 
 # -- schedule ------------------------------------------------------------------------------------------
@@ -178,7 +181,7 @@ def executed(second: int, *turns: tuple[str, str, str]) -> dict[str, Any]:
 
 
 def test_a_timeline_joins_what_ran_together() -> None:
-    options = schedule.timeline(
+    options = schedule_view.timeline(
         [
             executed(2, ("g", "2 sec", "on time")),
             executed(4, ("g", "2 sec", "on time"), ("g", "10 sec", "early")),
@@ -187,19 +190,24 @@ def test_a_timeline_joins_what_ran_together() -> None:
     )
     assert options["yAxis"]["data"] == ["SLIDE 2 sec · g", "SLIDE 10 sec · g", "SLIDE 5 sec · h"]
     joined, *marks = options["series"]
-    at = charts.milliseconds(NOON + timedelta(seconds=4))
+    at = page_charts.milliseconds(NOON + timedelta(seconds=4))
     assert joined["data"] == [[at, 0], [at, 1], [at, "-"]]
     assert {each["name"]: len(each["data"]) for each in marks} == {"on time": 2, "early": 1, "late": 1}
     assert marks[1]["data"] == [{"value": [at, 1], "name": "q10 sec"}]
 
 
 def test_a_timeline_shows_the_newest_moments_only() -> None:
-    options = schedule.timeline([executed(i, ("g", "1 sec", "on time")) for i in range(100)])
+    options = schedule_view.timeline([executed(i, ("g", "1 sec", "on time")) for i in range(100)])
     assert len(options["series"][1]["data"]) == 40
 
 
 def test_no_chart_makes_html_of_data() -> None:
-    drawn = [charts.lines({"a": []}), charts.bars({"a": 1}, "n"), charts.flow([], []), schedule.timeline([])]
+    drawn = [
+        page_charts.lines({"a": []}),
+        page_charts.bars({"a": 1}, "n"),
+        page_charts.flow([], []),
+        schedule_view.timeline([]),
+    ]
     assert {options["tooltip"]["renderMode"] for options in drawn} == {"richText"}
 
 
@@ -247,7 +255,7 @@ def test_a_query_in_the_list() -> None:
         "windows": ["10 sec"], "slide": "2 sec", "exactly": True, "sub_group": "(k) of n", "period": "2 sec",
         "lateness": 0.5,
     }  # fmt: skip
-    assert queries.rows(session, {"queries": {"q": facts}}) == [
+    assert queries_view.rows(session, {"queries": {"q": facts}}) == [
         {
             "name": "q", "window": "10 sec", "slide": "exactly 2 sec", "together": "(k) of n, every 2 sec",
             "answers": 2, "as_of": "12:00:01", "last": "k a, n 3  (+1)", "lateness": 0.5, "mark": "",
@@ -261,5 +269,5 @@ def test_a_query_that_has_failed_is_marked(failure: SashError | None, mark: str)
         name="q", text="", latest=lambda: None, answered=0, error=SashError("too many groups\nSELECT"), failure=failure
     )
     session: Any = SimpleNamespace(queries={"q": query})
-    (row,) = queries.rows(session, {})
+    (row,) = queries_view.rows(session, {})
     assert (row["mark"], row["last"]) == (mark, "too many groups")

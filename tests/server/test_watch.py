@@ -7,8 +7,8 @@ import time
 import pytest
 
 from sash.core.errors import SashError, SourceError
-from sash.engine.streams.running import RunningStream
-from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
+from sash.runtime.streams.load import ENDED, FAILED, IDLE, RUNNING, STOPPED, StreamState
+from sash.runtime.streams.running_stream import RunningStream
 from sash.server import watch as watching
 from sash.server.watch import Watch
 from tests.support.log import events

@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
 from sash.core.window import FOREVER
-from sash.engine.answers.answer import Answer
+from sash.panes import basic_interval
+from sash.panes.readings import Reading
+from sash.runtime.answers.answer import Answer
 from sash.sharing import choose as module
-from sash.sharing.choose import Load, SynopsisChoice, check_synopsis, choose
-from sash.sharing.prices import access_cost
-from sash.synopses import basic_interval
-from sash.synopses.readings import Reading
+from sash.sharing.choose import Load, SynopsisChoice, access_cost, check_synopsis, choose
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import recompute, same_rows

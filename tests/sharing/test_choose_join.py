@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.window import TimeWindow
+from sash.panes.answers import Finisher
+from sash.panes.joins import Band, WindowPair, join_synopsis
+from sash.panes.partials import Partial
 from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, choose_join
 from sash.sharing.rules import Kind, QueryDescription, SynopsisDescription, may_share_state
-from sash.synopses.answers import Finisher
-from sash.synopses.joins import Band, WindowPair, join_synopsis
-from sash.synopses.partials import Partial
-from tests.synopses.joins.cases import Result, joined, lift_results
-from tests.synopses.raw import F, K, N, S, check_answer, query, row
+from tests.panes.joins.cases import Result, joined, lift_results
+from tests.panes.raw import F, K, N, S, check_answer, query, row
 
 COUNT = [Partial("rows")]
 MAXIMUM = [Partial("rows"), Partial("max", N), Partial("count", N)]

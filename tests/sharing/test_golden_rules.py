@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from sash.core.time import SECOND
+from sash.panes.accumulator import FOLDS
+from sash.panes.partials import Combine
 from sash.plan.predicates import is_disjoint
 from sash.sharing.covers import find_cover
 from sash.sharing.rules import (
@@ -27,9 +29,7 @@ from sash.sharing.rules import (
     shares_output,
     together_key,
 )
-from sash.sharing.rules.predicates import combination, relevant_synopses
-from sash.synopses.kernels import FOLDS
-from sash.synopses.partials import Combine
+from sash.sharing.state_rules import combination, relevant_synopses
 from tests.sharing.golden_descriptions import EXAMPLES, expected, inputs, own_synopsis, query, synopsis, where, yes_no
 from tests.sharing.test_covers import is_cover, is_disjoint_cover, is_subcover, is_supercover
 

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.window import TimeWindow
+from sash.panes.covered import Covered
+from sash.panes.partials import Partial
+from sash.panes.readings import Reading, TableName
 from sash.plan.expressions import RowExpression
 from sash.plan.predicates import Atom, Conjunction, disjunction
 from sash.sharing.choose import Load
-from sash.sharing.covers import find_cover
-from sash.sharing.relevant import StoredPartials, relevant_set
-from sash.synopses.covered import Covered
-from sash.synopses.partials import Partial
-from sash.synopses.readings import Reading, TableName
+from sash.sharing.covers import StoredPartials, find_cover, relevant_set
 
 V = RowExpression("v", pa.int32(), ("v",))
 

@@ -8,6 +8,7 @@ import pytest
 
 from sash.core.time import SECOND
 from sash.plan.predicates import Atom, disjunction, only
+from sash.sharing.descriptions import JOINS, Queries, Synopses
 from sash.sharing.rules import (
     COMPUTATION_RULES,
     STATE_RULES,
@@ -22,7 +23,6 @@ from sash.sharing.rules import (
     shares_output,
     together_key,
 )
-from sash.sharing.rules.descriptions import JOINS, Queries, Synopses
 
 QUERY = QueryDescription("q", "MAX", "length", ("S",), (8 * SECOND,), 2 * SECOND)
 PANES = SynopsisDescription("panes of S", Kind.BASIC_INTERVAL, "MAX", "length", ("S",), SECOND, 8)

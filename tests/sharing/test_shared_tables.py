@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from sash.cli import app
 from sash.core.time import SECOND
-from sash.engine.explaining.explain import explain
-from sash.engine.settings import Settings
+from sash.runtime.explaining.explain import explain
+from sash.runtime.settings import Settings
 from sash.sharing.choose import Load
-from sash.sharing.pane_tables import PaneTable
+from sash.sharing.groups import PaneTable
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.oracle import same_rows
 from tests.support.streams import START, stream, to_table

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from sash.core.window import TimeWindow
+from sash.panes.partials import Partial
+from sash.panes.readings import Reading, TableName
 from sash.plan.expressions import RowExpression
+from sash.sharing.groups import families, similar
 from sash.sharing.rules import Kind, together_key
-from sash.sharing.similar import families, similar
-from sash.synopses.partials import Partial
-from sash.synopses.readings import Reading, TableName
 
 LENGTH = RowExpression("length", pa.int32())
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sash.archive import EXPIRES, Archive, Spec, with_times
 from sash.core.errors import ArchiveError
-from sash.spark.archive import SparkWriter, _place_sql, archive_session, lifetime_sql
-from sash.storage.archive import EXPIRES, Archive, Spec, with_times
+from sash.spark.archive_frames import SparkWriter, _place_sql, archive_session, lifetime_sql
 
 pytestmark = pytest.mark.spark
 SCHEMA = pa.schema({"k": pa.string(), "v": pa.int64()})

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sash.changes import bucket_state
+from sash.changes.bucket_state import Manifest
+from sash.changes.operator import Share
 from sash.core.window import TimeWindow
-from sash.operators.share import Share
 from sash.plan.continuous import Filter, Join, Node, windows
 from sash.plan.outputs import Outliving, Sampled, Stamped
 from sash.plan.stages import stages
 from sash.spark.leaves import LeafLayout
 from sash.spark.steps import BUCKET, Job, PlanEpoch, manifests_of
-from sash.state import files
-from sash.state.files import Manifest
-from tests.operators.test_plans_oracle import END
-from tests.operators.test_plans_oracle import run as run_undivided
+from tests.changes.test_plans_oracle import END
+from tests.changes.test_plans_oracle import run as run_undivided
 from tests.support.examples import examples
 from tests.support.plans import INT, dense_tuples, less, tuples, window
 from tests.support.relational import Inputs, listed
@@ -63,7 +63,7 @@ def test_whoever_has_added_what_is_stored(name: str, data: st.DataObject) -> Non
         for number, high in enumerate([*sorted(set(data.draw(st.lists(st.integers(1, END - 1), max_size=6)))), END]):
             of = data.draw(st.integers(1, 4), label="shares")
             if data.draw(st.booleans(), label="another process"):
-                files.forget(Path(directory))
+                bucket_state.forget(Path(directory))
             job = job_of(plan, directory, PlanEpoch(number, low, high, (0, 0)), manifests, of)
             assert [share.of for _, share in job.tasks(0)] == [of] * of
             reports = []
@@ -72,9 +72,9 @@ def test_whoever_has_added_what_is_stored(name: str, data: st.DataObject) -> Non
                 found += listed(changes)
                 reports.append(json.loads(json.dumps(report)))
             manifests, low = manifests_of(reports), high
-            named = files.files_of(manifests[0])
+            named = bucket_state.files_of(manifests[0])
             assert all((Path(directory) / each).exists() for each in named)
-        files.forget(Path(directory))
+        bucket_state.forget(Path(directory))
     assert Counter(found) == Counter(run_undivided(plan, inputs, []))
 
 
@@ -86,8 +86,8 @@ def test_a_lost_task_of_another_attempt_writes_over_nothing() -> None:
         for of in (1, 2, 3):
             job = job_of(plan, directory, PlanEpoch(0, 0, 4, (0, 0)), {}, of)
             steps = [job.step(job.stage(0), 0, *_task(of, n, job, inputs)) for n in range(of)]
-            written[of] = files.files_of(manifests_of([report for _, report in steps])[0])
-        files.forget(Path(directory))
+            written[of] = bucket_state.files_of(manifests_of([report for _, report in steps])[0])
+        bucket_state.forget(Path(directory))
     assert all(written.values())
     assert not written[1] & written[2] and not written[2] & written[3] and not written[1] & written[3]
 

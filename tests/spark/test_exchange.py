@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.changes.bucket_exchange import exchanged, targets_of
 from sash.core.changes import Changes
 from sash.core.window import TimeWindow
-from sash.operators.exchange import exchanged, targets_of
 from sash.plan.continuous import Aggregated, BaseWindow, Column, GroupBy, Join
 from sash.plan.expressions import RowExpression
 from sash.plan.stages import stages

@@ -13,7 +13,7 @@ import pytest
 
 import sash
 from sash.core.errors import CheckpointError, QueryFailedError, SourceError
-from sash.spark.faults import first_line, is_of_data
+from sash.spark.spark_faults import first_line, is_of_data
 
 
 def test_errors_of_this_process() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sash.engine.answers.answer import Answer
-from sash.spark.frames import frame_of
+from sash.runtime.answers.answer import Answer
+from sash.spark.answer_frames import frame_of
 from sash.spark.sinks import to_frame
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.spark.jumps import Stretches, last_without_gap
+from sash.spark.preparation import Stretches, last_without_gap
 
 TIMES = st.lists(st.integers(-60, 60) | st.sampled_from([10**9, 10**9 + 3, -(10**9)]), max_size=25)
 

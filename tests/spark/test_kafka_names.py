@@ -9,9 +9,9 @@ import pytest
 
 from sash.core.errors import SashError, SourceError
 from sash.core.time import SECOND, to_datetime
-from sash.engine.answers.answer import Answer
-from sash.engine.answers.query import Query
-from sash.engine.continuous.queries import ContinuousQueries
+from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.spark import sinks
 from sash.spark.kafka import Messages
 from sash.spark.sinks import Sink

@@ -12,9 +12,9 @@ import pytest
 
 import sash
 from sash.core.time import to_datetime
-from sash.engine.answers.answer import Answer
-from sash.spark import neighbours
-from tests.engine.test_session import create, files
+from sash.runtime.answers.answer import Answer
+from sash.spark import pools as neighbours
+from tests.runtime.test_session import create, files
 
 pytestmark = pytest.mark.spark
 POOL = "spark.scheduler.pool"

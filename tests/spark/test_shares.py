@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sash.operators import Bucket
-from sash.operators.share import Share
-from sash.spark.shares import Shares
+from sash.changes import Bucket
+from sash.changes.operator import Share
+from sash.spark.buckets import Shares
 from tests.spark.test_exchange import JOB
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_datetime
-from sash.engine.answers.answer import Answer
+from sash.runtime.answers.answer import Answer
 from sash.spark.sinks import Sink
 from tests.support.streams import START
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sash.changes import bucket_state
+from sash.changes.bucket_exchange import ALL, numbers_of_buckets
+from sash.changes.hashing import buckets_of
 from sash.core.window import TimeWindow
-from sash.operators.exchange import ALL, numbers_of_buckets
-from sash.operators.hashing import buckets_of
 from sash.plan.continuous import Join, windows
-from sash.plan.fuse_joins import fuse_joins
+from sash.plan.rewrites import fuse_joins
 from sash.plan.stages import EVERYWHERE, stages
 from sash.spark.leaves import LeafLayout
 from sash.spark.steps import BUCKET, Job, PlanEpoch
-from sash.state import files
 from tests.support.plans import INT, window
 
 S, T, U = (window(name, TimeWindow(50)) for name in "STU")
@@ -44,6 +44,6 @@ def test_copied_tuples_are_late_once_and_stored_everywhere(buckets: int, tmp_pat
     assert sorted(changes.rows["S.a"].to_pylist()) == [0, 1] and changes.ts.tolist() == [12, 14]
     assert [sum(each) for each in zip(*(report["late"] for report in reports), strict=True)] == [1, 1, 1]
     assert len(reports) == buckets
-    stored = [files.load(tmp_path, report["bucket"], report["manifest"]) for report in reports]
+    stored = [bucket_state.load(tmp_path, report["bucket"], report["manifest"]) for report in reports]
     live = [[sum(map(len, state.chunks(f"{place}.live"))) for state in stored] for place in range(3)]
     assert [sum(each) for each in live] == [2 * buckets if place in copied else 2 for place in range(3)]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.storage.epochs import LASTING, Entry, EpochLog, Snapshot
-from sash.storage.lasting import FAN_IN, TOP_LEVEL
+from sash.storage.files import FAN_IN, TOP_LEVEL
 from tests.support.examples import examples
 from tests.support.faults import DAMAGES, Death, FullDisk, Killed, dying
 from tests.support.log import events

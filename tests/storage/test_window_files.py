@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.errors import CheckpointError, SashError
-from sash.storage import seals
+from sash.storage import files as seals
 from sash.storage.window_files import WindowFiles
 from tests.support.faults import DAMAGES
 

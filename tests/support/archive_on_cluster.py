@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 import sash
 from sash.core.time import SECOND
-from sash.engine.stored import archive_feed
-from sash.spark.archive import SparkWriter
+from sash.runtime.stored import archive_feed
+from sash.spark.archive_frames import SparkWriter
 from tests.support.streams import START
 
 ROWS, LIFETIME = 300, 120

@@ -8,9 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sash.spark.pcap.frames import ETHER
-from sash.spark.pcap.packets import protocol_name
-from sash.spark.pcap.schema import SCHEMA
+from sash.spark.pcap.frames import ETHER, SCHEMA, protocol_name
 
 START = 1_767_225_600_000_000  # 2026-01-01 00:00 UTC
 ETHERNET, RAW, SLL, SLL2, NULL, LOOP = 1, 101, 113, 276, 0, 108

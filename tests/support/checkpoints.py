@@ -5,7 +5,7 @@
     first half of the story ──► checkpoint ──► copied into the archive
                                     └────────► second half of the story ──► answers, beside it in the archive
 
-The test (engine/test_restart.py) unpacks a checkpoint, tells the second half, and compares. One story has every kind of
+The test (test_restart.py) unpacks a checkpoint, tells the second half, and compares. One story has every kind of
 state. It is written twice: as entries alone, and as snapshots with entries after them.
 
 The directory of the data and the sink stands in the catalog, in Spark's part, and in the name of the directory of
@@ -28,7 +28,7 @@ import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND
-from sash.engine.records.checkpoint import FORMAT
+from sash.runtime.records.checkpoint import FORMAT
 from sash.spark.sinks import Sink
 from sash.storage.files import sealed, unsealed
 from tests.support.files import placed

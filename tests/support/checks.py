@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sash.catalog import Stream
 from sash.core.time import SECOND, to_micros
-from sash.engine.answers.answer import Answer
+from sash.runtime.answers.answer import Answer
 from tests.support.oracle import recompute, same_rows
 from tests.support.streams import Registered
 

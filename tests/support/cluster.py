@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 import sash
-from sash.spark.session import SETTINGS, jvm_process
+from sash.spark.spark_session import SETTINGS, jvm_process
 from tests.support.processes import descendants
 
 QUERIES = {

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.sharing.pane_tables import PaneTable
-from sash.synopses.pane_rows import BatchFacts, PaneRows
-from sash.synopses.partials import Lifted, Partial
+from sash.panes.lifted import Lifted
+from sash.panes.pane_rows import BatchFacts, PaneRows
+from sash.panes.partials import Partial
+from sash.sharing.groups import PaneTable
 from tests.support.oracle import duck
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
-from sash.engine.answers.answer import Answer
-from sash.engine.compiler import CompiledQuery, compile_query
-from sash.engine.periodic.pace import UNHURRIED, Pace
-from sash.engine.periodic.stream import Numbered, StreamRuntime
-from sash.engine.records.journal import GroupService
-from sash.engine.settings import Settings
+from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery, compile_query
+from sash.runtime.periodic.pace import UNHURRIED, Pace
+from sash.runtime.periodic.stream_runtime import Numbered, StreamRuntime
+from sash.runtime.records.journal import GroupService
+from sash.runtime.settings import Settings
 from tests.support.duck_pass import aggregate
 from tests.support.shelf import bring, move
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from sash.engine.records.journal import (
+from sash.runtime.records.journal import (
     JoinSnapshot,
     PlanProgress,
     ReplayedSettings,
@@ -13,7 +13,7 @@ from sash.engine.records.journal import (
     SavedRuntime,
     StreamSnapshot,
 )
-from sash.engine.settings import Settings
+from sash.runtime.settings import Settings
 from sash.storage.epochs import Snapshot
 
 

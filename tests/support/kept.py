@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 
 from sash.catalog import Stream
 from sash.core.time import Micros
-from sash.engine.stored.kept import KeptWindow, StoredRows
-from sash.engine.stored.sub_windows import TIME
+from sash.isolation import Recorder
+from sash.runtime.stored.stored_indexes import TIME
+from sash.runtime.stored.stored_window import KeptWindow, StoredRows
 from sash.storage.window_files import WindowFiles
-from sash.transactions import Recorder
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))

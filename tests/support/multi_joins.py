@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from papers.joins.algorithms import ALGORITHMS
+from sash.changes.lazy_join import JoinResults, Tuples
 from sash.core.changes import NEVER
-from sash.operators.multi_join.lazy import JoinResults, Tuples
 
 # ("time", length), ("rows", number), or ("lifetimes", those of the tuples in turn, over and over)
 Window = tuple[str, int | Sequence[int]]

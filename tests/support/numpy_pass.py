@@ -13,12 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.catalog import Stream
-from sash.sharing.pane_tables import PaneTable
-from sash.spark.lanes import PassProgram
-from sash.spark.passes import split
+from sash.panes.pane_rows import BatchFacts
+from sash.panes.partials import Partial
+from sash.sharing.groups import PaneTable
+from sash.spark.lanes import PassProgram, split
 from sash.spark.sources import type_name
-from sash.synopses.pane_rows import BatchFacts
-from sash.synopses.partials import Partial
 
 Ints = NDArray[np.int64]
 Columns = dict[str, Ints]

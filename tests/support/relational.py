@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.changes.stateless import columns_of
 from sash.core.changes import NEVER, Changes
 from sash.core.window import RowWindow
-from sash.operators.stateless import columns_of
+from sash.expr.evaluate import evaluate
 from sash.plan.continuous import (
     BaseWindow,
     Distinct,
@@ -33,7 +34,6 @@ from sash.plan.continuous import (
     windows,
 )
 from sash.plan.outputs import ISTREAM, Deltas, OutputNode, ResultWindow, Sampled
-from sash.synopses.evaluate import evaluate
 
 Row = tuple[Any, ...]
 # The tuples of each window of the plan, from left to right: (timestamp, row).

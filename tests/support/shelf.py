@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.engine.periodic.group import PaneGroup
-from sash.synopses.basic_interval import BasicIntervalSynopsis
-from sash.synopses.cluster import FILES, ClusterPanes, Inquiry, key_name, stored_panes, stored_rows
-from sash.synopses.pane_store import PartResult
+from sash.panes.basic_interval import BasicIntervalSynopsis
+from sash.panes.cluster_panes import FILES, ClusterPanes, Inquiry, key_name, stored_panes, stored_rows
+from sash.panes.pane_store import PartResult
+from sash.runtime.periodic.pane_group import PaneGroup
 from tests.support.duck_pass import aggregate
 
 WORKERS = 3

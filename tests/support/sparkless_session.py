@@ -8,8 +8,8 @@ from typing import Any
 from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, Micros
-from sash.engine.session import Session
-from sash.engine.streams.states import RUNNING, SessionState, StreamState
+from sash.runtime.session import Session
+from sash.runtime.streams.load import RUNNING, SessionState, StreamState
 from tests.support.streams import START, to_table
 from tests.support.without_spark import DuckPipeline
 

@@ -21,17 +21,17 @@ import pyarrow.compute as pc
 
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.clock import ManualClock
-from sash.engine.compiler import compile_query
-from sash.engine.periodic.stream import Progress
-from sash.engine.records.checkpoint import Checkpoint
-from sash.engine.records.history import query_change, stream_change
-from sash.engine.records.stream_queries import StreamQueries
-from sash.engine.settings import Settings
-from sash.engine.streams.running import RunningStream
-from sash.sharing.pane_tables import PaneTable
-from sash.spark.numbering import Interval
-from sash.synopses.pane_rows import BatchFacts
-from sash.transactions import isolation
+from sash.isolation import isolation
+from sash.panes.pane_rows import BatchFacts
+from sash.runtime.compiler import compile_query
+from sash.runtime.periodic.stream_runtime import Progress
+from sash.runtime.records.catalog_history import query_change, stream_change
+from sash.runtime.records.checkpoint import Checkpoint
+from sash.runtime.records.stream_queries import StreamQueries
+from sash.runtime.settings import Settings
+from sash.runtime.streams.running_stream import RunningStream
+from sash.sharing.groups import PaneTable
+from sash.spark.preparation import Interval
 from tests.support.duck_pass import aggregate
 
 # (what is registered, what is dropped, the micro-batch)

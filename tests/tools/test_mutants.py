@@ -113,6 +113,10 @@ def write(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text)
 
 
+EACH = len(PACKAGES) * len(KINDS)  # one mutant of each kind in each package
+ONE_EACH = str(len(PACKAGES))
+
+
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     text = "def f(a, b):\n    g(a, b)\n    return a + 1 < b\n"
@@ -127,23 +131,23 @@ def ids(root: Path, count: int, seed: int = 1) -> list[str]:
 
 
 def test_the_choice_is_even_over_packages_and_kinds(sources: Path) -> None:
-    mutants = choose(sources, PACKAGES, 60, 1)
+    mutants = choose(sources, PACKAGES, EACH, 1)
     assert sorted((each.package, each.kind) for each in mutants) == sorted((a, b) for a in PACKAGES for b in KINDS)
-    assert [each.package for each in choose(sources, ["plan"], 60, 1)] == ["plan"] * 5
+    assert [each.package for each in choose(sources, ["plan"], EACH, 1)] == ["plan"] * 5
 
 
 def test_ids_are_stable(sources: Path) -> None:
-    before = ids(sources, 60)
-    assert ids(sources, 60) == before
-    assert ids(sources, 24) == before[:24]
-    assert ids(sources, 60, seed=2) != before
+    before = ids(sources, EACH)
+    assert ids(sources, EACH) == before
+    assert ids(sources, 2 * len(PACKAGES)) == before[: 2 * len(PACKAGES)]
+    assert ids(sources, EACH, seed=2) != before
 
 
 def test_an_edit_does_not_reshuffle_the_list(sources: Path) -> None:
-    before = ids(sources, 60)
+    before = ids(sources, EACH)
     edited = sources / "src/sash/core/one.py"
     edited.write_text("# A line more.\nOTHER = [2, 3]\n" + edited.read_text())
-    gone = set(before) - set(ids(sources, 60))
+    gone = set(before) - set(ids(sources, EACH))
     assert len(gone) <= 1 and all(each.startswith("core/") for each in gone)
 
 
@@ -237,7 +241,7 @@ KILLED, SURVIVOR = "core/two.py:known:comparison:1", "core/two.py:unknown:compar
 
 def test_a_run_kills_and_resumes_and_reports(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (toy / "src/sash/core/two.py").read_bytes()
-    main(["run", "core", "--count", "12", "--no-spark"], toy)
+    main(["run", "core", "--count", ONE_EACH, "--no-spark"], toy)
     assert len(outcomes(toy)) == 1
     write(toy, "tools/equivalent_mutants.toml", "")
     main(["run", "core", "--no-spark"], toy)
@@ -269,7 +273,7 @@ def test_a_test_that_always_fails_kills_nothing(toy: Path) -> None:
     (toy / "tests/core/test_two.py").write_text(
         "from sash.core import two\n\n\ndef test_a():\n    assert two is None\n"
     )
-    main(["run", "core", "--count", "12", "--no-spark"], toy)
+    main(["run", "core", "--count", ONE_EACH, "--no-spark"], toy)
     assert list(outcomes(toy).values()) == ["survived without spark"]
     write(toy, "tests/core/test_two.py", "import sash.core.two\nimport sash.core.three\n")
     with pytest.raises(SystemExit, match=r"without any mutant: tests/core/test_two\.py"):
@@ -289,7 +293,7 @@ def test_a_process_that_was_ended_from_outside_is_no_result(toy: Path) -> None:
     imports = "import os, signal\nfrom sash.core.two import known\n\n\n"
     write(toy, "tests/core/test_two.py", imports + "def test_a():\n    os.kill(os.getpid(), signal.SIGTERM)\n")
     with pytest.raises(SystemExit, match="the same command goes on from here"):
-        main(["run", "core", "--count", "12", "--no-spark"], toy)
+        main(["run", "core", "--count", ONE_EACH, "--no-spark"], toy)
     assert outcomes(toy) == {}
 
 

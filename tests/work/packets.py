@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.packet_panes import PACKETS, START, Traffic
 from sash.core.time import SECOND
-from sash.engine.settings import DEFAULT_POLICY
+from sash.runtime.settings import DEFAULT_POLICY
 from tests.support.numpy_pass import Columns, NumpyPipeline
 from tests.support.sparkless_session import SparklessSession
 

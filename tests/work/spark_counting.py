@@ -26,7 +26,7 @@ from py4j.java_gateway import GatewayClient
 from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark.sql.classic.dataframe import DataFrame
 
-from sash.engine.streams.running import RunningStream
+from sash.runtime.streams.running_stream import RunningStream
 
 # What such a command is in Spark's plans.
 _NAMING = "CreateViewCommand"

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from sash.scheduling.group import ScheduleGroup
-from sash.server.page import answer, queries, schedule, sharing
+from sash.isolation import ISOLATION_LEVELS, Optimistic, Serial
+from sash.schedule.subgroup import ScheduleGroup
+from sash.server.page import answer_view, queries_view, schedule_view, sharing_view
 from sash.server.watch import Watch
-from sash.transactions import ISOLATION_LEVELS, Optimistic, Serial
 from tests.support.sparkless_session import SparklessSession, tuples
 from tests.support.streams import stream
 from tests.work.counting import Calls, calls
@@ -117,13 +117,13 @@ def page(session: SparklessSession) -> None:
     """What the watch, and all views that are open, ask for in one refresh."""
     watch = Watch(session)
     watch.look()
-    queries.rows(session, watch.stats)
-    sharing.summary(watch.stats)
-    sharing.picture(sharing.paths(watch.stats))
-    schedule.timeline(session.schedule()["executed"])
+    queries_view.rows(session, watch.stats)
+    sharing_view.summary(watch.stats)
+    sharing_view.picture(sharing_view.paths(watch.stats))
+    schedule_view.timeline(session.schedule()["executed"])
     query = session.queries["q0"]
     query.columns()
-    answer.natural_form(query, query.latest())
+    answer_view.natural_form(query, query.latest())
 
 
 Look = Callable[[SparklessSession], object]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sash.engine.continuous.plans import Plans
-from sash.scheduling import policies
+from sash.runtime.continuous.plans import Plans
+from sash.schedule import policies
 from tests.work.counting import Calls, Disk, calls, disk
 from tests.work.packets import PacketSession
 

@@ -13,10 +13,9 @@ import sqlglot
 
 from benchmarks.packet_panes import COLUMNS, PACKETS, START
 from sash.core.time import SECOND
-from sash.engine.periodic.stream import StreamRuntime
-from sash.engine.settings import Settings
-from sash.spark.lanes import PassProgram
-from sash.spark.passes import split
+from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.settings import Settings
+from sash.spark.lanes import PassProgram, split
 from sash.spark.sources import type_name
 from tests.support.feed import compiled
 

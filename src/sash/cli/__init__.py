@@ -11,7 +11,7 @@ import typer
 
 from sash.cli.bench import bench
 from sash.cli.demo import demo
-from sash.cli.explain import explain
+from sash.cli.explain_command import explain
 from sash.cli.opening import leave
 from sash.cli.run import run
 from sash.cli.serve import serve

@@ -12,15 +12,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sash.cli.charts import short
 from sash.cli.console import logging_to, reporting_errors, stderr_console, stdout_console
-from sash.cli.opening import STARTING, open_session, stop
-from sash.cli.packet_queries import BYTES_PER_SECOND, FLOODERS, TOP_TALKERS, demo_queries, expansion
-from sash.cli.packets import START, dotted, packets
-from sash.cli.pulse import Pulse, Vitals
-from sash.cli.signals import stop_requested
-from sash.cli.view import DemoView
-from sash.engine.session import Session
+from sash.cli.demo_stream import (
+    BYTES_PER_SECOND,
+    FLOODERS,
+    START,
+    TOP_TALKERS,
+    demo_queries,
+    dotted,
+    expansion,
+    packets,
+)
+from sash.cli.demo_view import DemoView, Pulse, Vitals
+from sash.cli.opening import STARTING, open_session, stop, stop_requested
+from sash.cli.printing import short
+from sash.runtime.session import Session
 
 _LOOK_SECONDS = 0.25
 _PLAIN_SECONDS = 2.0

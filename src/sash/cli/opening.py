@@ -7,24 +7,113 @@ file is removed at the end unless something went wrong in Spark.
 
 Leaving: a stop waits for the micro-batch in flight. A user who does not want to wait for it presses Ctrl-C again,
 and the process ends without ceremony: surviving that is what checkpoints are made for.
+
+Options that several commands have.
+
+Ctrl-C and SIGTERM. PySpark's own handler would cancel the jobs of the micro-batch in flight; these do not.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
-from sash.cli.signals import raising_interrupts
 from sash.core.errors import SourceError
-from sash.engine.session import Session, connect
-from sash.engine.settings import Settings
+from sash.core.time import parse_duration
+from sash.runtime.session import Session, connect
+from sash.runtime.settings import PREDICATE_SHARING, Settings
+from sash.schedule import POLICIES
+
+
+def interval(text: str) -> str:
+    """A trigger interval as Spark spells it."""
+    try:
+        return f"{max(parse_duration(text), 0) // 1000} milliseconds"
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Script = Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
+]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Drop the queries of the checkpoint that are no longer in the script.")
+]
+Trigger = Annotated[
+    str, typer.Option(metavar="DURATION", help="Live: the time between two micro-batches.", callback=interval)
+]
+RefreshWhenIdle = Annotated[
+    bool, typer.Option("--refresh-when-idle", help="Live: use idle time to answer queries before they are due.")
+]
+Policy = Annotated[str, typer.Option(metavar="NAME", help=f"When queries run: {', '.join(POLICIES)}.")]
+SharePredicates = Annotated[
+    str,
+    typer.Option(
+        metavar="MODE", help=f"Whether a WHERE is answered from those of its terms: {', '.join(PREDICATE_SHARING)}."
+    ),
+]
+Packages = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="Connectors that Spark is to fetch, with commas between them: kafka, or Maven coordinates.",
+    ),
+]
+
+
+@contextmanager
+def raising_interrupts() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, and does nothing else."""
+    with _handling(signal.default_int_handler, signal.SIGINT):
+        yield
+
+
+@contextmanager
+def stop_requested() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets; the second one raises KeyboardInterrupt."""
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    with _handling(stop, signal.SIGINT, signal.SIGTERM):
+        yield stopped
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def interrupt_main_thread() -> None:
+    """Wake the main thread out of whatever it waits for, as Ctrl-C does."""
+    identifier = threading.main_thread().ident
+    assert identifier is not None
+    signal.pthread_kill(identifier, signal.SIGINT)
+
 
 STARTING = "Starting Spark (5 to 7 seconds) ..."
 _SOON = 1.0

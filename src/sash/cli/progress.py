@@ -12,8 +12,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from sash.cli.tables import count, moment
-from sash.engine.session import Session
+from sash.cli.printing import count, moment
+from sash.runtime.session import Session
 
 _OTHER_LINES = 4
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
+from sash.cli.answer_files import ParquetAnswers, Sink, Sinks, write_json, write_json_answer
 from sash.cli.console import (
     DONE,
     INPUT_ERROR,
@@ -25,18 +26,30 @@ from sash.cli.console import (
     stderr_console,
     stdout_console,
 )
-from sash.cli.opening import abandon, open_session, stop
-from sash.cli.options import Checkpoint, Packages, Policy, Prune, RefreshWhenIdle, Script, SharePredicates, Trigger
+from sash.cli.opening import (
+    Checkpoint,
+    Packages,
+    Policy,
+    Prune,
+    RefreshWhenIdle,
+    Script,
+    SharePredicates,
+    Trigger,
+    abandon,
+    interrupt_main_thread,
+    open_session,
+    raising_interrupts,
+    stop,
+    stop_requested,
+)
+from sash.cli.printing import answer_table, arrow_table, metadata, one_time_table, summary
 from sash.cli.progress import showing_progress
-from sash.cli.script import one_line, place, read_script, rehearse, title
-from sash.cli.signals import interrupt_main_thread, raising_interrupts, stop_requested
-from sash.cli.sinks import ParquetAnswers, Sink, Sinks, write_json, write_json_answer
-from sash.cli.tables import answer_table, arrow_table, metadata, one_time_table, summary
+from sash.cli.rehearsal import one_line, place, read_script, rehearse, title
 from sash.core.errors import CatalogError
-from sash.engine.answers.query import Query
-from sash.engine.session import Session
-from sash.engine.settings import DEFAULT_POLICY, Settings
-from sash.language import CreateArchive, CreateStream, SelectStatement, Statement
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.session import Session
+from sash.runtime.settings import DEFAULT_POLICY, Settings
+from sash.sql import CreateArchive, CreateStream, SelectStatement, Statement
 
 READER_GONE = 128 + signal.SIGPIPE
 _LOOK_SECONDS = 0.5

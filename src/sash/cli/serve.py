@@ -27,17 +27,27 @@ from sash.cli.console import (
     stderr_console,
     stdout_console,
 )
-from sash.cli.opening import open_session, stop
-from sash.cli.options import Checkpoint, Packages, Policy, Prune, RefreshWhenIdle, Script, SharePredicates, Trigger
+from sash.cli.opening import (
+    Checkpoint,
+    Packages,
+    Policy,
+    Prune,
+    RefreshWhenIdle,
+    Script,
+    SharePredicates,
+    Trigger,
+    open_session,
+    stop,
+    stop_requested,
+)
+from sash.cli.rehearsal import place, read_script, rehearse, title
 from sash.cli.run import Others, TextOutput, execute
-from sash.cli.script import place, read_script, rehearse, title
-from sash.cli.signals import stop_requested
 from sash.core.errors import SashError, missing_extra
-from sash.engine.answers.query import Query
-from sash.engine.session import Session
-from sash.engine.settings import DEFAULT_POLICY, Settings
-from sash.engine.streams.states import ENDED, FAILED, IDLE, RUNNING
-from sash.language import SelectStatement, Statement
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.session import Session
+from sash.runtime.settings import DEFAULT_POLICY, Settings
+from sash.runtime.streams.load import ENDED, FAILED, IDLE, RUNNING
+from sash.sql import SelectStatement, Statement
 
 if TYPE_CHECKING:
     from sash.server import Server, ServerSettings

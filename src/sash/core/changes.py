@@ -6,16 +6,39 @@ microseconds. A row is in the answer at t when ts <= t < exp and nothing has tak
 
 `ids` is who a row is: one number per base tuple that it was made of. A negative change has the ids of the row that
 it takes back, so operators find it without comparing rows. Where no operator above asks, there are none.
+
+Update patterns: in which order the results of a plan appear and disappear (thesis 3.2.1).
+
+MONOTONIC   results never expire
+WEAKEST     every result lives equally long: first in, first out
+WEAK        a result's expiry is known when it appears, but lifetimes differ
+STRICT      some results end at times that only later tuples decide: negative tuples announce them
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+
+class UpdatePattern(IntEnum):
+    """Ordered from the simplest to the most complex: the pattern of several inputs is their greatest."""
+
+    MONOTONIC = 0
+    WEAKEST = 1
+    WEAK = 2
+    STRICT = 3
+
+    @property
+    def label(self) -> str:
+        """As the thesis and EXPLAIN write it."""
+        return ("MON", "WKS", "WK", "STR")[self]
+
 
 NEVER = int(np.iinfo(np.int64).max)
 # The columns that a change stream has besides those of the query.

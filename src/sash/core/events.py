@@ -23,10 +23,10 @@ def report(
 class JsonFormatter(logging.Formatter):
     """One JSON object per record: time, level, logger and message, and the fields of an event.
 
-    >>> record = logging.LogRecord("sash.engine", logging.INFO, "", 0, "stream %(stream)s has started", (), None)
+    >>> record = logging.LogRecord("sash.runtime", logging.INFO, "", 0, "stream %(stream)s has started", (), None)
     >>> record.args, record.sash, record.created = {"stream": "s"}, {"event": "stream.started", "stream": "s"}, 0.0
     >>> print(JsonFormatter().format(record))
-    {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "sash.engine",
+    {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "sash.runtime",
      "message": "stream s has started", "event": "stream.started", "stream": "s"}
     """
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sash.core.pattern import UpdatePattern
-from sash.plan.continuous import Node
+from sash.core.changes import UpdatePattern
+from sash.plan.continuous import AUTO, NT, STRATEGIES, UPA, Node
 from sash.plan.costs import cost
 from sash.plan.estimates import Statistics
 from sash.plan.rewrites import cheapest, rewritten
-from sash.plan.strategies import AUTO, NT, STRATEGIES, UPA
 
 
 @dataclass(frozen=True)

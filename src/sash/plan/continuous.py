@@ -18,6 +18,17 @@ The thesis prints WEAKEST for a union of windows of different lengths; by its ow
 
 A pattern that follows from those of several inputs is remembered: a rule asks for them more than once, and that of
 each level of unions would be asked for twice as often as that of the level above it.
+
+What the answer of a continuous plan is: a relation or a stream, at every instant or at the multiples of SLIDE.
+
+The ways to execute a continuous plan (thesis 2.3.3, 3.5.2), by name:
+
+    upa      update-pattern-aware: each edge is stored as its pattern asks; negative tuples only where results end early
+    nt       negative tuples: windows announce every expiry, so every edge is STRICT and every buffer hashed
+    direct   tuples expire by their timestamps wherever they can, out of plain lists
+    auto     upa or nt, whichever is expected to cost less when a query is registered
+
+The answers are the same at every instant. `direct` is there for comparison, and never chosen.
 """
 
 from __future__ import annotations
@@ -29,11 +40,11 @@ from functools import cached_property
 import pyarrow as pa
 
 from sash.catalog import Table
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.expressions import Expression, RowExpression
 from sash.plan.multi_join import MultiJoin
-from sash.plan.outputs import OutputNode
+from sash.plan.outputs import Deltas, Outliving, OutputNode, ResultWindow, Sampled, Snapshots, Stamped
 
 
 @dataclass(frozen=True)
@@ -386,3 +397,34 @@ def _table_columns(table: Table, columns: tuple[tuple[str, str], ...]) -> list[p
 
 def _equalities(keys: tuple[tuple[str, str], ...]) -> str:
     return " AND ".join(f"{left} = {right}" for left, right in keys) or "TRUE"
+
+
+def is_stream(plan: Node) -> bool:
+    """Whether the answer is a stream of results that never end, and no relation that could be looked at."""
+    streams = any(isinstance(part, Deltas | Outliving | Snapshots) for _, part in edges(plan))
+    return streams and plan.pattern is UpdatePattern.MONOTONIC
+
+
+def sampling_of(plan: Node) -> Sampled | None:
+    """At which multiples a plan answers, if it does not answer at every instant."""
+    top = plan.input if isinstance(plan, Deltas) else plan
+    return top if isinstance(top, Sampled) else None
+
+
+UPA, NT, DIRECT, AUTO = "upa", "nt", "direct", "auto"
+STRATEGIES = (UPA, NT, DIRECT)
+# What a user may ask for.
+EXECUTIONS = (*STRATEGIES, AUTO)
+
+
+def executed_pattern(node: Node, strategy: str) -> UpdatePattern:
+    """The pattern of the edge above a node: where every expiry is announced, all that expires is STRICT."""
+    announced = strategy == NT and node.pattern is not UpdatePattern.MONOTONIC
+    return UpdatePattern.STRICT if announced else node.pattern
+
+
+def strategy_below(node: Node, strategy: str) -> str:
+    """A lookup in a table cannot be repeated for a negative tuple, and results know their expiries from their tuples':
+    below such a node nobody announces them."""
+    knows = isinstance(node, NrrJoin | Stamped | Outliving | ResultWindow | Sampled | Snapshots)
+    return UPA if strategy == NT and knows else strategy

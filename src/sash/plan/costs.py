@@ -26,8 +26,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 from sash.plan.continuous import (
+    DIRECT,
+    NT,
+    UPA,
     BaseWindow,
     Distinct,
     GroupBy,
@@ -37,11 +40,11 @@ from sash.plan.continuous import (
     Node,
     RelationJoin,
     inputs,
+    strategy_below,
 )
 from sash.plan.estimates import Flow, Statistics, flow, partial_combinations
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Sampled, Snapshots
-from sash.plan.strategies import DIRECT, NT, UPA, strategy_below
 
 _STORING = Join | MultiJoin | RelationJoin | Distinct | GroupBy | Negation | Intersection | Deltas | Snapshots
 # Partitions of a buffer that is not a list: an epoch's tuples go to so many chunks at most.

@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 from sash.core.time import SECOND
 from sash.core.window import RowWindow
 from sash.plan.continuous import (
+    NT,
     BaseWindow,
     Distinct,
     Filter,
@@ -25,13 +26,14 @@ from sash.plan.continuous import (
     Negation,
     Node,
     Union,
+    executed_pattern,
     inputs,
+    strategy_below,
 )
 from sash.plan.expressions import Field
-from sash.plan.graph_order import GraphInput, connected_order, matches, met, selectivity
+from sash.plan.join_order import GraphInput, connected_order, matches, met, selectivity
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
-from sash.plan.strategies import NT, executed_pattern, strategy_below
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import UpdatePattern
 
 if TYPE_CHECKING:
     from sash.plan.continuous import Node

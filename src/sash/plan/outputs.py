@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sash.core.changes import NEVER
-from sash.core.pattern import UpdatePattern
+from sash.core.changes import NEVER, UpdatePattern
 from sash.core.time import format_duration
 from sash.core.window import RowWindow, TimeWindow
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 from sash.core.time import Micros
 from sash.core.window import RowWindow, TimeWindow
-from sash.plan.continuous import BaseWindow, Filter, Map, Node, NrrJoin, Union, edges, inputs, windows
+from sash.plan.continuous import BaseWindow, Filter, Map, Node, NrrJoin, Union, edges, inputs, is_stream, windows
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshots
-from sash.plan.streams import is_stream
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,47 @@
     pull_up_negation       STRICT operators up: fewer operators see negative tuples (thesis 3.5.3)
     push_down_negation     the other way: a selective negation makes a join smaller
     push_down_distinct     duplicates are gone before they are joined
-    orders of joins and unions: see reorder.py
+    orders of joins and unions: see rewrites.py
     fuse_joins             joins of joins become one, which stores no intermediate results
 
 Pushing selections down and fusing joins are always taken, the others where the cost model says so (`optimise`), and
 so is fusing joins over a selection between them. A condition that may raise stays where it is: below a join it would
 see tuples that have no partner.
+
+Orders of joins and unions: rewrites between plans that differ in what is put together first.
+
+    join_right_first   (A x B) x C  becomes  A x (B x C)
+    join_left_first    A x (B x C)  becomes  (A x B) x C
+    exchange_joins     (A x B) x C  becomes  (A x C) x B
+    flatten_union      Union(Union(A, B), C)  becomes  Union(A, B, C)
+
+A join moves where its keys still have something to be compared with: on one common attribute always, since what equals
+an equal is equal. NULL equals nothing on either side. Exchanging changes the order of columns; a projection puts them
+back, and is dropped where another one stands above it.
+
+Joins of joins become one join of n inputs, which stores no intermediate results.
+
+    Join(Join(A, B, a = b), C, b = c)     becomes   MultiJoin((A, B, C), a = b = c)
+    Join(Join(A, B, a = b), C, b' = c)    becomes   MultiJoin((A, B, C), a = b AND b' = c)
+
+What equals an equal is equal, so columns fall into classes. A join without a key stays as it is, and so does a join of
+two inputs. Between two joins there may be a projection that only puts columns in order, and, where `over_conditions`
+says so, a selection, which is then above: it sees more rows, but its results are not stored.
+
+A class by which tuples are spread over buckets has the other inputs copied to every bucket. Keys are in the order of
+how much that would be, the least first: `partitioning` prefers them in this order.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from sash.plan.continuous import (
+    UPA,
     BaseWindow,
     Distinct,
     Filter,
@@ -33,14 +57,179 @@ from sash.plan.continuous import (
     Union,
     edges,
     inputs,
+    strategy_below,
     with_inputs,
 )
 from sash.plan.costs import cost
-from sash.plan.estimates import Statistics
+from sash.plan.estimates import Statistics, flow_above
 from sash.plan.expressions import Call, Expression, Field
-from sash.plan.fuse_joins import fuse_joins
-from sash.plan.reorder import drop_permutation, exchange_joins, flatten_union, join_left_first, join_right_first
-from sash.plan.strategies import UPA
+from sash.plan.multi_join import MultiJoin
+
+Keys = tuple[tuple[str, str], ...]
+
+
+def join_right_first(node: Node) -> Node | None:
+    if not isinstance(node, Join) or not isinstance(inner := bare(node.left), Join):
+        return None
+    keys = _moved(node.keys, inner.right, dict(inner.keys))
+    if keys is None:
+        return None
+    return _in_order(Join(inner.left, Join(inner.right, node.right, keys), inner.keys), node)
+
+
+def join_left_first(node: Node) -> Node | None:
+    if not isinstance(node, Join) or not isinstance(inner := bare(node.right), Join):
+        return None
+    keys = _moved(_turned(node.keys), inner.left, {other: one for one, other in inner.keys})
+    if keys is None:
+        return None
+    return _in_order(Join(Join(node.left, inner.left, _turned(keys)), inner.right, inner.keys), node)
+
+
+def exchange_joins(node: Node) -> Node | None:
+    if not isinstance(node, Join) or not isinstance(inner := bare(node.left), Join):
+        return None
+    keys = _moved(node.keys, inner.left, {other: one for one, other in inner.keys})
+    if keys is None:
+        return None
+    return _in_order(Join(Join(inner.left, node.right, keys), inner.right, inner.keys), node)
+
+
+def flatten_union(node: Node) -> Node | None:
+    """Columns of unions are matched by their places, so it does not matter which input names them."""
+    if not isinstance(node, Union) or not any(isinstance(each, Union) for each in node.inputs):
+        return None
+    parts = (each.inputs if isinstance(each, Union) else (each,) for each in node.inputs)
+    return Union(tuple(part for some in parts for part in some))
+
+
+def drop_permutation(node: Node) -> Node | None:
+    """Map(Map(A)) becomes Map(A) where the lower one only puts columns in order."""
+    if isinstance(node, Map) and isinstance(node.input, Map) and (below := bare(node.input)) is not node.input:
+        return Map(below, node.outputs)
+    return None
+
+
+def _moved(keys: Keys, side: Node, equal: dict[str, str]) -> Keys | None:
+    """The keys with columns of a side in place of those that equal them; None where one has no equal there."""
+    names = set(side.schema.names)
+    found = [(one if one in names else equal.get(one), other) for one, other in keys]
+    moved = tuple((one, other) for one, other in found if one is not None)
+    return moved if moved and len(moved) == len(keys) else None
+
+
+def _turned(keys: Iterable[tuple[str, str]]) -> Keys:
+    return tuple((other, one) for one, other in keys)
+
+
+def bare(node: Node) -> Node:
+    """The node below a projection that only changes the order of its columns."""
+    if not isinstance(node, Map) or sorted(node.schema.names) != sorted(node.input.schema.names):
+        return node
+    return node.input if all(isinstance(made, Field) and made.name == name for name, made in node.outputs) else node
+
+
+def _in_order(join: Join, before: Node) -> Node:
+    if join.schema.names == before.schema.names:
+        return join
+    return Map(join, tuple((field.name, Field(field.name, field.type)) for field in before.schema))
+
+
+_Key = tuple[str | None, ...]
+
+
+def fuse_joins(
+    plan: Node, statistics: Statistics | None = None, strategy: str = UPA, *, over_conditions: bool = False
+) -> Node:
+    """The plan with every join of three or more inputs as one node."""
+    known = statistics or Statistics()
+    found = _fused(plan, known, strategy, over_conditions)
+    lower = strategy_below(found, strategy)
+    fused = (fuse_joins(node, known, lower, over_conditions=over_conditions) for node in inputs(found))
+    return with_inputs(found, tuple(fused))
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """What is joined, which columns are equal, those of the upper joins first, and what else must hold."""
+
+    inputs: tuple[Node, ...]
+    equal: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[Expression, ...] = ()
+
+
+def _fused(plan: Node, known: Statistics, strategy: str, over_conditions: bool) -> Node:
+    join, names = bare(plan), plan.schema.names
+    if not isinstance(join, Join) or not join.keys:
+        return plan
+    gathered = _gathered(join, over_conditions)
+    if len(gathered.inputs) < 3:
+        return plan
+    sides = tuple(sorted(gathered.inputs, key=lambda node: names.index(node.schema.names[0])))
+    copied = [flow_above(node, known, strategy).live for node in sides]
+    owners = {name: place for place, side in enumerate(sides) for name in side.schema.names}
+    keys = [key for columns in _classes(gathered.equal) for key in _keys(columns, owners, len(sides))]
+    keys.sort(key=lambda key: sum(live for name, live in zip(key, copied, strict=True) if name is None))
+    fused: Node = MultiJoin(sides, tuple(keys))
+    for condition in gathered.conditions:
+        fused = Filter(fused, condition)
+    if fused.schema.names == names:
+        return fused
+    return Map(fused, tuple((field.name, Field(field.name, field.type)) for field in plan.schema))
+
+
+def _gathered(join: Join, over_conditions: bool) -> _Gathered:
+    left, right = (_side(node, over_conditions) for node in (join.left, join.right))
+    equal, conditions = (*join.keys, *left.equal, *right.equal), (*left.conditions, *right.conditions)
+    return _Gathered((*left.inputs, *right.inputs), equal, conditions)
+
+
+def _side(node: Node, over_conditions: bool) -> _Gathered:
+    """An input of a join: what is gathered of the join that it is, or itself."""
+    below, conditions = bare(node), list[Expression]()
+    while over_conditions and isinstance(below, Filter):
+        conditions.append(below.condition)
+        below = bare(below.input)
+    if not isinstance(below, Join) or not below.keys:
+        return _Gathered((node,))
+    found = _gathered(below, over_conditions)
+    return replace(found, conditions=(*found.conditions, *reversed(conditions)))
+
+
+def _classes(equal: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Columns that are equal to each other, by way of others if need be.
+
+    >>> _classes([("A.a", "B.a"), ("C.a", "D.a"), ("B.b", "C.b"), ("B.a", "C.a")])
+    [['A.a', 'B.a', 'C.a', 'D.a'], ['B.b', 'C.b']]
+    """
+    # Classes by the number of the pair that began them; the earliest takes in the others that a pair ties to it.
+    found: dict[int, list[str]] = {}
+    of: dict[str, int] = {}
+    for number, pair in enumerate(equal):
+        tied = sorted({of[name] for name in pair if name in of}) or [number]
+        merged = found.setdefault(tied[0], [])
+        merged += [name for other in tied[1:] for name in found.pop(other)]
+        merged += [name for name in dict.fromkeys(pair) if name not in of]
+        of |= dict.fromkeys(merged if len(tied) > 1 else pair, tied[0])
+    return list(found.values())
+
+
+def _keys(columns: Sequence[str], owners: Mapping[str, int], sides: int) -> list[_Key]:
+    """A class as a key. Where an input has several columns of it, each of the others is one more key, with the column
+    of some other input."""
+    own: list[list[str]] = [[] for _ in range(sides)]
+    for name in columns:
+        own[owners[name]].append(name)
+    first = tuple(names[0] if names else None for names in own)
+    found: list[_Key] = [first]
+    for place, names in enumerate(own):
+        other = next(i for i, name in enumerate(first) if name is not None and i != place)
+        found += [
+            tuple(extra if i == place else name if i == other else None for i, name in enumerate(first))
+            for extra in names[1:]
+        ]
+    return found
+
 
 Rule = Callable[[Node], Node | None]
 # Joins of five windows on one attribute have more than a thousand orders.

@@ -16,13 +16,13 @@ from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from sash.core.plain import plain
-from sash.engine.answers.query import Query as Handle
-from sash.engine.session import Session
-from sash.engine.streams.states import CLOSED, FAILED
+from sash.runtime.answers.registered_query import Query as Handle
+from sash.runtime.session import Session
+from sash.runtime.streams.load import CLOSED, FAILED
 from sash.server import models
-from sash.server.asking import Desk
-from sash.server.events import FollowingResponse, behind, newest, newest_of
+from sash.server.event_stream import FollowingResponse, behind, newest, newest_of
 from sash.server.followers import Followers
+from sash.server.http_questions import Desk
 from sash.server.problems import (
     BAD_REQUEST,
     CONFLICT,
@@ -38,7 +38,7 @@ from sash.server.problems import (
     ProblemError,
     problems,
 )
-from sash.server.settings import ServerSettings
+from sash.server.server_settings import ServerSettings
 from sash.server.wire import ARROW, EVENTS, JSON, accepted, cut, described, rows_of, to_arrow
 
 # Prometheus' own text format.

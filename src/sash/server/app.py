@@ -12,13 +12,13 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.routing import Match
 
 import sash
-from sash.engine.session import Session
+from sash.runtime.session import Session
 from sash.server import api, page
-from sash.server.asking import Desk
 from sash.server.followers import Followers
 from sash.server.guard import Guard
+from sash.server.http_questions import Desk
 from sash.server.problems import ProblemError, handle_problems
-from sash.server.settings import ServerSettings
+from sash.server.server_settings import ServerSettings
 from sash.server.watch import Watch
 
 _ABOUT = """Hundreds of sliding-window queries over a stream for about the price of one.

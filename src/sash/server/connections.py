@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sash.server.settings import ServerSettings
+from sash.server.server_settings import ServerSettings
 
 # Bytes of a request before its body.
 _MOST_HEAD = 2**16

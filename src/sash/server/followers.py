@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 
-from sash.engine.answers.answer import Answer
-from sash.engine.answers.query import Query
-from sash.engine.session import Session
-from sash.engine.streams.states import CLOSED, ENDED, FAILED, SessionState
+from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.session import Session
+from sash.runtime.streams.load import CLOSED, ENDED, FAILED, SessionState
 from sash.server.problems import TOO_MANY, ProblemError
-from sash.server.settings import ServerSettings
+from sash.server.server_settings import ServerSettings
 
 # Seconds between two looks whether more answers are to come.
 _LOOK_SECONDS = 1.0

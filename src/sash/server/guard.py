@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sash.server.settings import ServerSettings, is_loopback
+from sash.server.server_settings import ServerSettings, is_loopback
 from sash.server.wire import JSON, accepted
 
 _POLICY_VIOLATION = 1008

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 from sash.core.events import report
-from sash.engine.session import Session
-from sash.engine.streams import states
-from sash.engine.streams.states import SessionState
+from sash.runtime.session import Session
+from sash.runtime.streams import load
+from sash.runtime.streams.load import SessionState
 
 logger = logging.getLogger("sash.server")
 
@@ -117,18 +117,18 @@ class Watch:
 
     def _judged(self) -> tuple[str, str]:
         doing, silent = self.session.state(), self.clock() - self._moved
-        if doing.name == states.FAILED:
+        if doing.name == load.FAILED:
             return FAILED, str(doing.error)
         if failing := [name for name, query in self.stats["queries"].items() if query["error"]]:
             return FAILING, _listed("query", "queries", failing)
         if overloaded := [name for name, stream in self.stats["streams"].items() if stream["overloaded"]]:
             return OVERLOADED, _listed("stream", "streams", overloaded)
         match doing.name:
-            case states.ENDED:
+            case load.ENDED:
                 return ENDED, "everything has been read; the windows can still be asked"
-            case states.STOPPED | states.CLOSED:
+            case load.STOPPED | load.CLOSED:
                 return STOPPED, "nothing is read any more"
-            case states.IDLE:
+            case load.IDLE:
                 told = "no stream has been started" if self.session.has_work else "waiting for the first query"
                 return STARTING, told
         if not self.stats["tuples"]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.core.plain import SAFE_INTEGER, plain
-from sash.language.types import spark_name
+from sash.sql.types import spark_name
 
 JSON, ARROW, EVENTS = "application/json", "application/vnd.apache.arrow.stream", "text/event-stream"
 

@@ -6,7 +6,7 @@
     all windows up to (8, 8)           fifteen values per interval; or, of exact sums, a table of 9 x 9
 
 As printed, SS3 lets three values per interval answer windows of any two lengths among the oldest; that is right for
-lengths that differ by one at most. Here every synopsis answers its pairs exactly (see `sash.synopses.joins.pairs`), and
+lengths that differ by one at most. Here every synopsis answers its pairs exactly (see `sash.panes.joins.pairs`), and
 what differs is the price. Windows of one difference need one value per interval, whatever the difference: so the
 differences are put into one band, or into several with a synopsis each, which are read one after the other.
 
@@ -24,9 +24,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sash.synopses.joins import JOIN_KINDS, Band, WindowPair, join_refusal
-from sash.synopses.joins.pairs import PairReading
-from sash.synopses.partials import Partial
+from sash.panes.joins import JOIN_KINDS, Band, WindowPair, join_refusal
+from sash.panes.joins.pairs import PairReading
+from sash.panes.partials import Partial
 
 # Deadlines that are looked ahead at.
 _HORIZON = 2_000

@@ -14,12 +14,17 @@ A bucket that is divided (`shares`) has several tasks. Each gets all its rows, w
     rows of bucket 2 ──► task 4
 
 So are rows that go to every bucket.
+
+Results of a join that were put together where they were found: how they travel from executors.
+
+The tables of a bucket have columns of their own each, and the rows of a job's answer have one layout: so a bucket sends
+one row, with its tables as they would be written to files.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -31,13 +36,34 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from sash.changes import Stage
+from sash.changes.bucket_exchange import ALL, answer, consumers, targets_of
+from sash.changes.join_partials import Fold, together
 from sash.core.changes import EXP, SIGN, TS, Changes
-from sash.operators import Stage
-from sash.operators.exchange import ALL, answer, consumers, targets_of
-from sash.spark.folded import FOLDED, packed, unpacked
-from sash.spark.frames import frame_of
+from sash.spark.answer_frames import frame_of
 from sash.spark.leaves import LeafLayout
 from sash.spark.steps import BUCKET, Job, Report
+
+FOLDED = "_folded"
+
+
+def packed(tables: Sequence[pa.Table]) -> pa.Array:
+    """A row of a list of files."""
+    return pa.array([[_file(table) for table in tables]], pa.list_(pa.binary()))
+
+
+def unpacked(column: pa.ChunkedArray, fold: Fold, schema: pa.Schema) -> list[pa.Table]:
+    """The tables of all buckets, put together; without any, tables with no rows."""
+    rows = [[pa.ipc.open_stream(file).read_all() for file in files] for files in column.to_pylist()]
+    return together(rows or [fold.tables(Changes.none(schema))])
+
+
+def _file(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
 
 _REPORT, _FROM = "_report", "_from"
 _SCHEMA_FOLDED = pa.schema([(FOLDED, pa.list_(pa.binary())), (_REPORT, pa.string())])

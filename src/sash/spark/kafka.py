@@ -24,7 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.core.errors import SashError, SourceError, nearest
 from sash.plan.expressions import quoted
-from sash.spark.frames import Answered, as_one_table, frame_of, instants
+from sash.spark.answer_frames import Answered, as_one_table, frame_of, instants
 from sash.spark.lanes import CORRUPT_COLUMN
 
 KAFKA = "kafka"

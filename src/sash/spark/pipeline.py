@@ -20,24 +20,22 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sash.catalog import Stream
 from sash.core.errors import SourceError
 from sash.core.time import Micros
+from sash.panes.aggregates import HOLISTIC
+from sash.panes.lifted import Lifted
+from sash.panes.pane_rows import BatchFacts
+from sash.panes.partials import Partial
+from sash.panes.readers import aggregate_of
+from sash.plan.expressions import quoted
 from sash.plan.nodes import AggregateCall
 from sash.plan.periodic import PeriodicAggregate
-from sash.sharing.pane_tables import PaneTable
-from sash.spark.faults import disk_full, file_of, first_line, is_disk_full, never_called_back
-from sash.spark.jumps import Jumps, jumps
-from sash.spark.kept import is_local, rows_to_keep
-from sash.spark.lanes import PassProgram, quoted
-from sash.spark.limits import limited
-from sash.spark.neighbours import STREAM, in_pool
-from sash.spark.numbering import Interval, RowNumbering
-from sash.spark.panes import write_panes
-from sash.spark.passes import split
-from sash.spark.shed import scaled
-from sash.spark.sources import has_corrupt_column, open_source, type_name
-from sash.synopses.aggregates import HOLISTIC
-from sash.synopses.pane_rows import BatchFacts
-from sash.synopses.partials import Lifted, Partial
-from sash.synopses.readers import aggregate_of
+from sash.sharing.groups import PaneTable
+from sash.spark.lanes import PassProgram, split
+from sash.spark.pane_files import write_panes
+from sash.spark.pools import STREAM, in_pool
+from sash.spark.preparation import Interval, Jumps, RowNumbering, jumps, scaled
+from sash.spark.sources import has_corrupt_column, limited, open_source, type_name
+from sash.spark.spark_faults import disk_full, file_of, first_line, is_disk_full, never_called_back
+from sash.spark.stored_rows import is_local, rows_to_keep
 
 _TRIES = 5
 

@@ -27,10 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
-from sash.spark.faults import first_line
-from sash.spark.frames import Answered, as_one_table, frame_of, instants
+from sash.spark.answer_frames import Answered, as_one_table, frame_of, instants
 from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector, option
-from sash.spark.neighbours import SINKS, activate, in_pool
+from sash.spark.pools import SINKS, activate, in_pool
+from sash.spark.spark_faults import first_line
 from sash.storage.files import drafted, remove
 
 _FILES = ("parquet", "orc", "json", "csv", "text", "avro")

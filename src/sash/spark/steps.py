@@ -18,17 +18,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.changes import Arrivals, Bucket, Stage, bucket_state
+from sash.changes.bucket_exchange import goes_to, run_stages
+from sash.changes.bucket_state import Manifest
+from sash.changes.join_partials import Fold
+from sash.changes.operator import WHOLE, Share
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
-from sash.operators import Arrivals, Bucket, Stage
-from sash.operators.exchange import goes_to, run_stages
-from sash.operators.join_partials import Fold
-from sash.operators.share import WHOLE, Share
 from sash.plan.continuous import Node
 from sash.plan.stages import EVERYWHERE, StagePlan
 from sash.spark.leaves import LeafLayout
-from sash.state import files
-from sash.state.files import Manifest
 
 BUCKET = "_bucket"
 # Of a bucket: its number, how many results its join gave, how many rows its state has, how many tuples of each of the
@@ -41,7 +40,7 @@ Report = dict[str, Any]
 class PlanEpoch:
     """Instants low <= t < high; `late` are the times before which a window's tuples are too late, by its place.
 
-    `begins` as in operators/base.py.
+    `begins` as in changes/operator.py.
     """
 
     number: int
@@ -101,7 +100,7 @@ class Job:
         """One bucket of the stage at a place, with the tuples of its windows and the changes from the stages below."""
         directory, epoch = Path(self.directory), self.epoch
         number = self._first(place) + bucket.number
-        state = files.load(directory, number, self.manifests.get(number))
+        state = bucket_state.load(directory, number, self.manifests.get(number))
         arrivals, late = self._arrivals(stage, place, bucket, table)
         advance = partial(stage.step, state, arrivals, epoch.low, epoch.high, self.tables)
         changes, after = advance(exchanged=exchanged, bucket=bucket, share=share, begins=epoch.begins)
@@ -110,9 +109,9 @@ class Job:
         divided = f"-{share.number}of{share.of}" if share.of > 1 else ""
         name = f"{epoch.number:09d}-{number}{divided}.arrow"
         if share.number > 0:
-            own = files.store_own(directory, number, name, after, durable=self.durable)
+            own = bucket_state.store_own(directory, number, name, after, durable=self.durable)
             return changes, {**report, "rows": after.own_tuples, "share": share.number, "own": own}
-        _, manifest = files.store(directory, number, name, after.with_own([after.own]), durable=self.durable)
+        _, manifest = bucket_state.store(directory, number, name, after.with_own([after.own]), durable=self.durable)
         return changes, {**report, "rows": after.tuples + after.own_tuples, "late": late, "manifest": manifest}
 
     def _first(self, place: int) -> int:
@@ -147,5 +146,5 @@ def manifests_of(reports: Iterable[Report]) -> dict[int, Manifest]:
     every = sorted(reports, key=lambda report: report.get("share", 0))
     found = {report["bucket"]: report["manifest"] for report in every if "manifest" in report}
     for report in every:
-        files.extend(found[report["bucket"]], report.get("own", {}))
+        bucket_state.extend(found[report["bucket"]], report.get("own", {}))
     return found

@@ -30,8 +30,10 @@ import pyarrow as pa
 from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.storage.files import (
+    Lasting,
     damaged,
     make_directory,
+    merged,
     read_facts,
     read_table,
     remove,
@@ -39,7 +41,6 @@ from sash.storage.files import (
     write_table,
     written,
 )
-from sash.storage.lasting import Lasting, merged
 
 logger = logging.getLogger("sash.storage")
 

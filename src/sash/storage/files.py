@@ -1,12 +1,27 @@
-"""Files that are either wholly there or not there at all, and whose damage is noticed."""
+"""Files that are either wholly there or not there at all, and whose damage is noticed.
+
+Files that others write, such as Spark's executors: whether they are still what they were.
+
+Their sizes and checksums are written down by whoever names them, after they were written. A size is looked at whenever
+that is asked for; a checksum costs a pass over the file, so it is looked at once in a process, when the file is about
+to be read as a whole. What this process has written itself a moment ago is taken to be what it was.
+
+Files of lasting tables, put together as they grow old: a window of a day has a few dozen files, not one per second.
+
+    micro-batches     | 0 0 0 .. 0 |   sixteen of a level become one of the next
+    after a snapshot  | 1 |            a file goes when nothing in it is needed any more
+
+The files are in the order in which their rows came, the highest level first, and stay in it.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,7 +29,96 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from sash.core.errors import CheckpointError
+from sash.core.events import report
 from sash.core.faults import around
+
+# A pass over a file has so much of it in memory.
+_PIECE = 1 << 20
+
+
+def checksum_of(path: Path) -> int:
+    """CRC-32 of a file.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "file"
+    >>> _ = path.write_bytes(b"123456789")
+    >>> hex(checksum_of(path))
+    '0xcbf43926'
+    """
+    found = 0
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            found = zlib.crc32(piece, found)
+    return found
+
+
+class Seals:
+    """From any thread: whoever looks at a file that another looks at does so, too."""
+
+    def __init__(self) -> None:
+        self._known: set[Path] = set()
+
+    def trust(self, paths: Iterable[Path]) -> None:
+        """These were written, and their checksums taken, by this process."""
+        # Another set, since others may go through this one.
+        self._known = self._known.union(paths)
+
+    def broken(self, path: Path, size: int, checksum: int | None) -> str | None:
+        """What is wrong with a file, or None; FileNotFoundError where it is gone. Without a checksum, by its size."""
+        if path in self._known:
+            return None
+        if (wrong := wrong_size(path, size)) is not None:
+            return wrong
+        if checksum is not None and checksum_of(path) != checksum:
+            return "its checksum is wrong"
+        self.trust([path])
+        return None
+
+    def forget_all_but(self, paths: Collection[Path]) -> None:
+        self._known = {path for path in self._known if path in paths}
+
+    def forget_in(self, directories: Collection[Path]) -> None:
+        """Files of directories that are gone."""
+        self._known = {path for path in self._known if path.parent not in directories}
+
+
+def wrong_size(path: Path, size: int) -> str | None:
+    found = os.stat(path).st_size
+    return None if found == size else f"it has {found:,} bytes instead of {size:,}"
+
+
+logger = logging.getLogger("sash.storage")
+
+# A file with its checksum, until when it is needed, and its level.
+Lasting = tuple[list[Any], int, int]
+FAN_IN = 16
+# Files of this level are large enough, and go soon enough after the last of their rows is needed.
+TOP_LEVEL = 3
+
+
+def merged(
+    files: Sequence[Lasting],
+    read: Callable[[list[Any]], pa.Table],
+    write: Callable[[int, pa.Table], list[Any]],
+) -> list[Lasting]:
+    """The same rows in fewer files; `write` takes the level and gives the new file with its checksum."""
+    found = list(files)
+    for level in range(TOP_LEVEL):
+        run = [each for each in found if each[2] == level]
+        if len(run) < FAN_IN:
+            continue
+        try:
+            table = pa.concat_tables([read(file) for file, _, _ in run])
+        except CheckpointError as error:
+            # What is in memory is whole: the stream goes on, and the next recovery decides.
+            told = "%(why)s; files are not put together"
+            report(logger, logging.WARNING, "files.unmerged", told, files=len(run), why=str(error))
+            return found
+        one = (write(level + 1, table), max(lasts for _, lasts, _ in run), level + 1)
+        place = found.index(run[0])
+        found[place : place + len(run)] = [one]
+    return found
+
 
 _CHECKSUM = "checksum"
 

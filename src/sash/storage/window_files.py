@@ -7,7 +7,7 @@
 Files are written by whoever has the rows (Spark's executors) and never changed. Those of an epoch count when the entry
 that names them has been committed (epochs.py); what a crash leaves before that is removed at the next start. The entry
 has their sizes and checksums, too: the sizes are compared at the next start, a checksum when the file is first read
-after it (seals.py).
+after it (files.py).
 
 What has left the window is not deleted under a reader: a question that began before may still have its name, and may
 be slow. So readers say when they begin and end, and a file goes when all have ended who were there when it left.
@@ -26,8 +26,16 @@ import pyarrow.parquet as pq
 
 from sash.core.errors import CheckpointError, SashError
 from sash.core.time import Micros
-from sash.storage.files import damaged, make_directory, remove, sync_directory, sync_file
-from sash.storage.seals import Seals, checksum_of, wrong_size
+from sash.storage.files import (
+    Seals,
+    checksum_of,
+    damaged,
+    make_directory,
+    remove,
+    sync_directory,
+    sync_file,
+    wrong_size,
+)
 
 # The part of an epoch's directory that has the rows of one sub-window.
 PANE = "_pane"

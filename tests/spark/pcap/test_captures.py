@@ -19,8 +19,7 @@ from sash.core.errors import SourceError
 from sash.core.time import LATEST
 from sash.spark.pcap import capture
 from sash.spark.pcap.capture import read_capture
-from sash.spark.pcap.packets import packets_of
-from sash.spark.pcap.schema import SCHEMA
+from sash.spark.pcap.frames import SCHEMA, packets_of
 from sash.spark.pcap.source import CaptureStreamReader, PcapPart, ReadAllAvailable, ReadMaxFiles, read_part
 from tests.support.captures import (
     ETHERNET,

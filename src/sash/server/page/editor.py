@@ -18,12 +18,12 @@ from typing import Any, TypeVar
 from nicegui import Client, ui
 
 from sash.core.errors import CqlError, SashError
-from sash.engine.session import Session
-from sash.language import RegisterQuery, parse
+from sash.runtime.session import Session
 from sash.server.api import Service
 from sash.server.models import Question
-from sash.server.page.rows import shown_rows, table_columns
+from sash.server.page.grid import shown_rows, table_columns
 from sash.server.problems import ProblemError
+from sash.sql import RegisterQuery, parse
 
 _ROWS = 500
 _PAUSE_SECONDS = 0.4

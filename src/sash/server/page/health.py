@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
-from sash.server.page import charts
+from sash.server.page import page_charts
 from sash.server.page.frame import REFRESH_SECONDS, heading
 from sash.server.watch import Sample, Watch
 
@@ -53,7 +53,7 @@ def _chart(title: str, samples: list[Sample]) -> dict[str, Any]:
     series, unit = _CHARTS[title]
     points = {name: [(each.at, read(each)) for each in samples] for name, read in series.items()}
     known = {name: [point for point in line if point[1] is not None] for name, line in points.items()}
-    return charts.lines(known, unit, stacked=title == _BATCHES)
+    return page_charts.lines(known, unit, stacked=title == _BATCHES)
 
 
 def _fact(name: str) -> ui.label:

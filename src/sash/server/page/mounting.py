@@ -7,7 +7,7 @@ from nicegui import app as pages
 from nicegui import ui
 
 from sash.server.api import Service
-from sash.server.page import answer, health, queries, schedule, sharing
+from sash.server.page import answer_view, health, queries_view, schedule_view, sharing_view
 from sash.server.page.frame import frame
 from sash.server.watch import Watch
 
@@ -27,22 +27,22 @@ def mount(app: FastAPI, service: Service, watch: Watch) -> None:
     @ui.page("/")
     def show_queries() -> None:
         with frame("Queries", watch):
-            queries.show(service, watch)
+            queries_view.show(service, watch)
 
     @ui.page("/answer")
     def show_answer(query: str = "") -> None:
         with frame("Answer", watch):
-            answer.show(session, query)
+            answer_view.show(session, query)
 
     @ui.page("/sharing")
     def show_sharing() -> None:
         with frame("Sharing", watch):
-            sharing.show(watch)
+            sharing_view.show(watch)
 
     @ui.page("/schedule")
     def show_schedule() -> None:
         with frame("Schedule", watch):
-            schedule.show(session)
+            schedule_view.show(session)
 
     @ui.page("/health")
     def show_health() -> None:

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from sash.core.errors import SourceError, nearest
 from sash.spark.pcap.capture import is_compressed, read_capture
-from sash.spark.pcap.schema import SCHEMA
+from sash.spark.pcap.frames import SCHEMA
 
 _PATH, _MOST_FILES = "path", "maxFilesPerTrigger"
 
@@ -73,7 +73,7 @@ class PcapPart(InputPartition):
 
 def read_part(part: PcapPart, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     # Spark plans in processes of their own, for which loading compiled loops would take longer than all the rest.
-    from sash.spark.pcap.packets import packets_of
+    from sash.spark.pcap.frames import packets_of
 
     try:
         for records in read_capture(part.path, part.after, part.until):

@@ -1,0 +1,42 @@
+"""The archive: a disk index for records with lifetimes, on Parquet (Golab's thesis, chapter 4).
+
+Archive       create, open, update, probe, scan, migrate; docs/archive.md has the format and the promises
+Layout        which sub-index a record is in, which ones an update touches: chronological, round robin, wave
+Writer        how files are written: ArrowWriter in this process; others may do it elsewhere
+choose        PARTITION AUTO
+"""
+
+from __future__ import annotations
+
+from sash.archive.archive import Archive
+from sash.archive.layout import LAYOUTS, ArchiveLayout, Chronological, PartitionChoice, RoundRobin, choose
+from sash.archive.records import with_times
+from sash.archive.spec import EXPIRES, INSERTED, Spec
+from sash.archive.states import Facts, Held, SubIndex, Updated
+from sash.archive.upkeep import STRATEGIES, DataFile
+from sash.archive.writer import ArrowWriter, Divided, Repartition, Rewrite, Writer
+
+__all__ = [
+    "EXPIRES",
+    "INSERTED",
+    "LAYOUTS",
+    "STRATEGIES",
+    "Archive",
+    "ArchiveLayout",
+    "ArrowWriter",
+    "Chronological",
+    "DataFile",
+    "Divided",
+    "Facts",
+    "Held",
+    "PartitionChoice",
+    "Repartition",
+    "Rewrite",
+    "RoundRobin",
+    "Spec",
+    "SubIndex",
+    "Updated",
+    "Writer",
+    "choose",
+    "with_times",
+]

@@ -1,0 +1,120 @@
+"""Reading the files of one state of an archive: probes by key, scans, and a whole file for a rewrite.
+
+A probe opens the files whose key directory has the key, and reads the row groups that may hold it. Footers and
+directories are kept in memory once read: files never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from sash.archive.key_directory import KeyDirectory, read_directory
+from sash.archive.spec import EXPIRES, Spec
+from sash.core.changes import INSTANT
+from sash.core.errors import ArchiveError
+from sash.core.time import Micros
+
+# Where pages have checksums, they are compared.
+CHECKED_PAGES = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+Groups = Callable[[KeyDirectory], list[int]]
+
+
+@dataclass(frozen=True)
+class Footer:
+    metadata: pq.FileMetaData
+    directory: KeyDirectory | None
+
+
+class Footers:
+    """What is known of files that have been read before."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._known: dict[Path, Footer] = {}
+
+    def of(self, path: Path) -> Footer:
+        # Other threads may forget files meanwhile: look once.
+        footer = self._known.get(path)
+        if footer is None:
+            with noticing_damage(path):
+                metadata = pq.read_metadata(path)
+                directory = read_directory(metadata, self._spec.key, self._spec.key_type)
+            footer = self._known[path] = Footer(metadata, directory)
+        return footer
+
+    def forget_all_but(self, paths: Collection[Path]) -> None:
+        self._known = {path: footer for path, footer in list(self._known.items()) if path in paths}
+
+
+def expires_after(now: Micros) -> pc.Expression:
+    """The condition under which a record is alive at `now`."""
+    return pc.field(EXPIRES) > pa.scalar(now, pa.int64()).cast(INSTANT)
+
+
+def read_whole(path: Path, spec: Spec, now: Micros) -> pa.Table:
+    """What is alive in a file, with the archive's own columns."""
+    try:
+        with noticing_damage(path):
+            file = pq.ParquetFile(path, page_checksum_verification=True)
+            return _conforming(file.read(), spec).filter(expires_after(now))
+    except FileNotFoundError:
+        raise ArchiveError(f"the archive has lost its file {path}; restore it from a copy") from None
+
+
+def read_matching(
+    paths: Iterable[Path], spec: Spec, footers: Footers, groups: Groups, condition: pc.Expression, columns: list[str]
+) -> pa.Table:
+    """From every file the row groups that the key directory names, and of those the rows that match."""
+    needed = [name for name in spec.stored.names if name in {*columns, spec.key, EXPIRES}]
+    found = [spec.stored.empty_table().select(needed)]
+    for path in paths:
+        footer = footers.of(path)
+        every = range(footer.metadata.num_row_groups)
+        wanted = list(every) if footer.directory is None else groups(footer.directory)
+        if wanted:
+            with noticing_damage(path):
+                file = pq.ParquetFile(path, metadata=footer.metadata, page_checksum_verification=True)
+                found.append(_conforming(file.read_row_groups(wanted, columns=needed), spec))
+    # All at once: starting a filter costs more than filtering the rows of a file.
+    return pa.concat_tables(found).filter(condition).select(columns)
+
+
+def scan_batches(
+    paths: Sequence[Path], spec: Spec, condition: pc.Expression, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """All rows that match, a batch at a time."""
+    form = ds.ParquetFileFormat(default_fragment_scan_options=CHECKED_PAGES)
+    files = ds.dataset([str(path) for path in paths], schema=spec.stored, format=form)
+    with noticing_damage(paths[0].parent if paths else None):
+        yield from files.to_batches(columns=columns, filter=condition)
+
+
+def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
+    """Of the archive's types, whoever wrote the file."""
+    wanted = pa.schema([field for field in spec.stored if field.name in table.column_names])
+    chosen = table.select(wanted.names)
+    return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
+
+
+class noticing_damage:  # noqa: N801 - used as a statement
+    """A file that cannot be read is told as damage; one that is missing is left to whoever holds the manifest."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, FileNotFoundError):
+            return
+        if isinstance(error, pa.ArrowException | OSError):
+            raise ArchiveError(f"the archive's file {self._path} cannot be read: {error}") from error

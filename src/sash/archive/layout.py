@@ -1,0 +1,178 @@
+"""Which sub-index a record belongs to: the doubly partitioned index (thesis, 4.3) and the wave index (2.3.4).
+
+Time is cut into *slots* of one update interval (delta): slot q is (q * delta, (q + 1) * delta], counted from 1970,
+so that an archive finds its slots again after a restart. A lifetime is p = S / delta slots long. A record has an
+insertion slot, in one of G partitions, and an expiry slot, in one of E; together they name one of G * E sub-indices:
+
+                       expiry slots of partition
+                           0        1                  the update at the end of slot q
+      insertion      0  |  I1   |   I2   |             inserts into a row, all sub-indices of q's insertion partition,
+      slots of       1  |  I3   |   I4   |             deletes from a column, those of q's expiry partition:
+      partition                                        G + E - 1 sub-indices, however many there are
+
+Chronological: a partition has consecutive slots, so that one row is inserted into many times in a row, grows, and
+shrinks again. Round robin: slot q is in partition q mod G (or E), so that neighbours take turns and the sub-indices
+have about the same size (theorem 4.1; sizes.py has the variances). A wave index is a chronological layout with one
+partition of the other kind: by insertion time it deletes from all n, by expiry time it inserts into all n.
+
+Where G does not divide p, a chronological partition has a slot more or less than the next; nothing else changes.
+
+PARTITION AUTO: the guidelines of the thesis (4.4.6) from the size of the data and the queries between updates.
+
+                      few queries         many queries
+    small data        NoRebuild 4 x 4     Rebuild 2 x 2
+    large data        NoRebuild 3 x 3     NoRebuild 2 x 2
+
+More sub-indices make updates cheaper and every query dearer; Rebuild makes queries cheaper and updates dearer, the
+more so the more data there are. "Rebuild 2 x 2 or 3 x 3 only if fast probes are crucial" is left to the user.
+
+The thesis measured 500 MB as small and 5 GB as large, with a query of each kind per update, and gives no limits;
+those here lie between (the geometric mean, and some ten times its queries).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.core.time import Micros
+
+LARGE_FROM_BYTES = 1_600_000_000
+MANY_FROM_QUERIES = 20.0
+# A choice is kept until what was measured is this far beyond a limit: changing costs a rewriting of everything.
+HYSTERESIS = 2.0
+
+
+@dataclass(frozen=True)
+class PartitionChoice:
+    g: int
+    e: int
+    strategy: str
+
+
+def choose(size: float, queries: float, slots: int) -> PartitionChoice:
+    """For so many bytes, queries per update, and updates in a lifetime.
+
+    >>> choose(500e6, 2, 8)
+    PartitionChoice(g=4, e=4, strategy='no_rebuild')
+    """
+    large, many = size >= LARGE_FROM_BYTES, queries >= MANY_FROM_QUERIES
+    if many:
+        side, strategy = 2, "no_rebuild" if large else "rebuild"
+    else:
+        side, strategy = (3 if large else 4), "no_rebuild"
+    side = max(2, min(side, slots))
+    return PartitionChoice(side, side, strategy)
+
+
+def rechoose(current: PartitionChoice, size: float, queries: float, slots: int) -> PartitionChoice:
+    """The choice for what is measured now; the current one as long as the figures are near a limit."""
+    around = {
+        choose(size * by, queries * often, slots)
+        for by in (1 / HYSTERESIS, HYSTERESIS)
+        for often in (1 / HYSTERESIS, HYSTERESIS)
+    }
+    return around.pop() if len(around) == 1 else current
+
+
+Ranges = list[tuple[Micros, Micros]]
+WAVE = "wave"
+
+
+@dataclass(frozen=True)
+class ArchiveLayout(ABC):
+    """Sub-indices are numbered from 0: that of insertion partition i and expiry partition j is i * E + j.
+
+    >>> layout = RoundRobin(lifetime=16, every=2, g=2, e=2)
+    >>> layout.inserts_into(18), layout.deletes_from(18), layout.touched(16, 18)
+    ([0, 1], [0, 2], [0, 1, 2])
+    """
+
+    lifetime: Micros
+    every: Micros
+    g: int
+    e: int
+
+    @property
+    def slots(self) -> int:
+        """p: how many updates there are in the longest lifetime."""
+        return self.lifetime // self.every
+
+    @property
+    def n(self) -> int:
+        return self.g * self.e
+
+    @abstractmethod
+    def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
+        """The partition, out of so many, that each slot is in."""
+
+    def slot(self, t: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The slot that each time is in; a time that is a multiple of delta ends its slot."""
+        return (t - 1) // self.every
+
+    def place(self, inserted: NDArray[np.int64], expires: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sub-index of each record."""
+        row = self.partition(self.slot(inserted), self.g)
+        column = self.partition(self.slot(expires), self.e)
+        return row * self.e + column
+
+    def inserts_into(self, now: Micros) -> list[int]:
+        """The sub-indices that the update at `now` inserts into: a row."""
+        row = self._partition_at(now, self.g)
+        return [row * self.e + column for column in range(self.e)]
+
+    def deletes_from(self, now: Micros) -> list[int]:
+        """The sub-indices that the update at `now` deletes from: a column."""
+        column = self._partition_at(now, self.e)
+        return [row * self.e + column for row in range(self.g)]
+
+    def touched(self, since: Micros, now: Micros) -> list[int]:
+        """The sub-indices that all updates after `since` up to `now` touch; G + E - 1 if that is one update."""
+        times = range(since + self.every, now + 1, self.every)
+        return sorted({each for time in times for each in (*self.inserts_into(time), *self.deletes_from(time))})
+
+    def insertion_ranges(self, now: Micros) -> list[Ranges]:
+        """For each sub-index the insertion times of what it may hold at `now`, as closed ranges."""
+        parts = self._ranges(range(now // self.every - self.slots, now // self.every), self.g)
+        return [parts[number // self.e] for number in range(self.n)]
+
+    def expiry_ranges(self, now: Micros) -> list[Ranges]:
+        parts = self._ranges(range(now // self.every, now // self.every + self.slots), self.e)
+        return [parts[number % self.e] for number in range(self.n)]
+
+    def _partition_at(self, now: Micros, partitions: int) -> int:
+        return int(self.partition(self.slot(np.array([now])), partitions)[0])
+
+    def _ranges(self, slots: range, partitions: int) -> list[Ranges]:
+        ranges: list[Ranges] = [[] for _ in range(partitions)]
+        for slot, number in zip(slots, self.partition(np.array(slots), partitions), strict=True):
+            mine = ranges[number]
+            start, end = slot * self.every + 1, (slot + 1) * self.every
+            if mine and mine[-1][1] == start - 1:
+                start = mine.pop()[0]
+            mine.append((start, end))
+        return ranges
+
+
+class Chronological(ArchiveLayout):
+    """Consecutive slots in one partition (figure 4.1)."""
+
+    def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
+        return slot % self.slots * partitions // self.slots
+
+
+class RoundRobin(ArchiveLayout):
+    """Neighbouring slots in different partitions (figure 4.2, algorithm 1)."""
+
+    def partition(self, slot: NDArray[np.int64], partitions: int) -> NDArray[np.int64]:
+        return slot % partitions
+
+
+LAYOUTS: dict[str, type[ArchiveLayout]] = {
+    "round_robin": RoundRobin,
+    "chronological": Chronological,
+    WAVE: Chronological,
+}

@@ -1,0 +1,170 @@
+"""How the files of a sub-index get written: what an archive asks of a writer.
+
+`ArrowWriter` (writer.py) does it in this process. A writer for larger batches, a Spark job per update, takes
+new records in a form of its own: the archive hands them from `divide` to `write` and never looks inside.
+
+    records ──divide──► one part per sub-index ──┐
+    old files of a sub-index ────────────────────┴──write──► new files, sorted by key, synced
+
+Files written by pyarrow in this process, one sub-index at a time in memory, one file per sub-index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sash.archive.file_reader import read_whole
+from sash.archive.key_directory import cuts, describe
+from sash.archive.records import check_times, conform, split_by, times_of
+from sash.archive.spec import EXPIRES, INSERTED, Spec
+from sash.archive.upkeep import DataFile
+from sash.core.time import Micros
+from sash.storage.files import drafted, remove
+
+
+@dataclass(frozen=True)
+class Divided:
+    """New records by sub-index, each part in the writer's own form; how many there are, and how many came too late."""
+
+    parts: dict[int, Any]
+    rows: int
+    expired: int
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """New files for one sub-index: what is alive after `now` in the sources, and `added` (a part, or None).
+
+    Files are called `stem` with something behind it and `.parquet`, in `folder`. Until a manifest names them they do
+    not count: a writer that fails may leave them behind.
+    """
+
+    sub_index: int
+    sources: tuple[Path, ...]
+    added: Any
+    now: Micros
+    folder: Path
+    stem: str
+
+
+@dataclass(frozen=True)
+class Repartition:
+    """The files of every sub-index of an archive, to be divided otherwise. Names begin with `stem`."""
+
+    sources: tuple[tuple[Path, ...], ...]
+    now: Micros
+    folder: Path
+    stem: str
+
+
+class Writer(Protocol):
+    """How the files of an archive are written. Files that `write` returns are durable, but for their directory."""
+
+    def divide(self, records: Any, spec: Spec, now: Micros) -> Divided:
+        """Check records (see `Archive.update`) and divide what is alive after `now` among the sub-indices."""
+        ...
+
+    def write(self, rewrite: Rewrite, spec: Spec) -> list[DataFile]:
+        """Write the files of a sub-index; none if nothing is alive."""
+        ...
+
+    def repartition(self, move: Repartition, spec: Spec) -> list[DataFile]:
+        """Write everything that is alive into the sub-indices of `spec`, the partitioning to come."""
+        ...
+
+
+# Beyond this the 32-bit offsets of Arrow's strings may overflow when rows are gathered.
+_WIDE_FROM_BYTES = 1 << 30
+
+
+class ArrowWriter:
+    """One sub-index at a time in memory, one file per sub-index."""
+
+    def divide(self, records: pa.Table, spec: Spec, now: Micros) -> Divided:
+        table = conform(records, spec)
+        inserted, expires = times_of(table, INSERTED), times_of(table, EXPIRES)
+        check_times(inserted, expires, spec.lifetime, now)
+        alive = expires > now
+        places = np.where(alive, spec.partitions.place(inserted, expires), -1)
+        return Divided(split_by(table, places), int(alive.sum()), int(len(alive) - alive.sum()))
+
+    def write(self, rewrite: Rewrite, spec: Spec) -> list[DataFile]:
+        alive = [read_whole(path, spec, rewrite.now) for path in rewrite.sources]
+        table = pa.concat_tables([*alive, *([] if rewrite.added is None else [rewrite.added])])
+        if table.num_rows == 0:
+            return []
+        name = f"{rewrite.stem}.parquet"
+        size = write_sorted(rewrite.folder / name, table, spec)
+        return [describe_file(name, rewrite.sub_index, size, times_of(table, EXPIRES))]
+
+    def repartition(self, move: Repartition, spec: Spec) -> list[DataFile]:
+        """By way of pieces, one for each pair of an old and a new sub-index: one of either kind is in memory."""
+        pieces: dict[int, list[Path]] = {}
+        for number, sources in enumerate(move.sources):
+            table = pa.concat_tables(
+                [spec.stored.empty_table(), *(read_whole(each, spec, move.now) for each in sources)]
+            )
+            for place, part in self.divide(table, spec, move.now).parts.items():
+                piece = move.folder / f"{move.stem}-{place}-from-{number}.piece"
+                write_sorted(piece, part, spec, durable=False)
+                pieces.setdefault(place, []).append(piece)
+        files = []
+        for place, paths in sorted(pieces.items()):
+            stem = f"{move.stem}-{place}"
+            files += self.write(Rewrite(place, tuple(paths), None, move.now, move.folder, stem), spec)
+            for piece in paths:
+                remove(piece)
+        return files
+
+
+def write_sorted(path: Path, table: pa.Table, spec: Spec, durable: bool = True) -> int:
+    """Write a file sorted by key, then expiry; synced and renamed into place. How many bytes it has."""
+    # In one chunk: rows would be gathered from many anew for every row group.
+    table = _widened(table).combine_chunks()
+    order = pc.sort_indices(table, sort_keys=[(spec.key, "ascending"), (EXPIRES, "ascending")])
+    keys = pa.concat_arrays(table[spec.key].take(order).chunks)
+    target = max(1, spec.bucket_bytes * table.num_rows // max(1, table.nbytes))
+    places = cuts(keys, target)
+    with drafted(path, durable) as file:
+        _write_groups(file, table, order, places, spec.stored, describe(keys, places))
+        return file.tell()
+
+
+def _write_groups(
+    file: Any, table: pa.Table, order: pa.Array, places: list[int], schema: pa.Schema, metadata: dict[str, str]
+) -> None:
+    with pq.ParquetWriter(file, schema, write_page_checksum=True) as writer:
+        for start, end in pairwise(places):
+            group = table.take(order.slice(start, end - start)).cast(schema)
+            writer.write_table(group, row_group_size=max(1, end - start))
+        writer.add_key_value_metadata(metadata)
+
+
+def _widened(table: pa.Table) -> pa.Table:
+    """With 64-bit offsets, where 32 bits may not be enough."""
+    if table.nbytes < _WIDE_FROM_BYTES:
+        return table
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    return table.cast(pa.schema([field.with_type(wide.get(field.type, field.type)) for field in table.schema]))
+
+
+def describe_file(name: str, sub_index: int, size: int, expires: NDArray[np.int64]) -> DataFile:
+    half = (len(expires) - 1) // 2
+    return DataFile(
+        name,
+        sub_index,
+        len(expires),
+        size,
+        int(expires.min()),
+        int(np.partition(expires, half)[half]),
+        int(expires.max()),
+    )

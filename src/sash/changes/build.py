@@ -1,0 +1,204 @@
+"""From logical nodes to physical operators: the update patterns of a node's inputs decide.
+
+The execution strategies are explained in plan/continuous.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow.types as pt
+
+from sash.changes.deltas import DeltasOp
+from sash.changes.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
+from sash.changes.graph_join import GraphJoinOp
+from sash.changes.group_by import GroupByOp
+from sash.changes.growing import GrowingGroupByOp
+from sash.changes.join import WindowJoinOp
+from sash.changes.matching import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH, MatchingOp
+from sash.changes.operator import Operator, Storing
+from sash.changes.pipelined_join import MultiJoinOp
+from sash.changes.sampled import SampledOp, SnapshotsOp
+from sash.changes.stateless import CanonicalKeysOp, ProjectOp, SelectOp, TimeWindowOp, UnionOp
+from sash.changes.table_join import NrrJoinOp
+from sash.changes.windows import NegativeWindowOp, OutlivingOp, ResultRowsOp, RowWindowOp, StampedOp
+from sash.core.changes import UpdatePattern
+from sash.core.window import RowWindow
+from sash.plan.continuous import (
+    DIRECT,
+    NT,
+    UPA,
+    BaseWindow,
+    Distinct,
+    Filter,
+    GroupBy,
+    Intersection,
+    Join,
+    Map,
+    Negation,
+    Node,
+    NrrJoin,
+    RelationJoin,
+    Union,
+    executed_pattern,
+    inputs,
+    path_below,
+    strategy_below,
+    windows,
+)
+from sash.plan.multi_join import MultiJoin
+from sash.plan.outputs import Deltas, Outliving, OutputNode, Sampled, Snapshots, Stamped
+
+STRICT = UpdatePattern.STRICT
+
+
+def build(plan: Node, partitions: int | None, strategy: str = UPA, *, named: bool = False) -> dict[str, Operator]:
+    """The operator of every node, by the node's path from the answer down ('' is the answer's own).
+
+    `named`: whoever takes the answer's changes asks who its rows are.
+    """
+    builder = _Builder(plan, partitions, strategy)
+    builder.visit(plan, "", named=named)
+    return builder.operators
+
+
+class _Builder:
+    def __init__(self, plan: Node, partitions: int | None, strategy: str) -> None:
+        self._partitions = partitions
+        self._strategy = strategy
+        lengths = [window.window.length for window in windows(plan) if window.lifetime is not None]
+        self._span = max(lengths, default=1)
+        self.operators: dict[str, Operator] = {}
+
+    def visit(self, node: Node, path: str, *, named: bool) -> int:
+        """Build a node and what is below it; `named`: the operator above asks who its rows are. Returns their ids."""
+        asks = self._must_know(node) or (named and self._passes_names(node))
+        strategy = self._strategy
+        self._strategy = strategy_below(node, strategy)
+        widths = [self.visit(input, path_below(path, place), named=asks) for place, input in enumerate(inputs(node))]
+        self._strategy = strategy
+        operator = self._operator(node, path, self._width(node, widths) if named else 0)
+        keys = _floating_keys(node)
+        operator = CanonicalKeysOp(operator, keys) if keys else operator
+        self.operators[path] = operator
+        return operator.width
+
+    def _pattern(self, node: Node) -> UpdatePattern:
+        """The pattern of the edge above a node, as it is executed."""
+        return executed_pattern(node, self._strategy)
+
+    def _must_know(self, node: Node) -> bool:
+        """A negative tuple must find the one that it takes back; and of tuples that came at one instant, those that
+        are shown must be the same in every epoch, in whatever order they are stored."""
+        if isinstance(node, Negation | Intersection) and not node.whole:
+            return True
+        stores = isinstance(node, Join | MultiJoin | RelationJoin | Negation | Intersection | Distinct | GroupBy)
+        stores = stores or isinstance(node, Deltas | Sampled | Snapshots)
+        return stores and any(self._pattern(input) is STRICT for input in inputs(node))
+
+    def _passes_names(self, node: Node) -> bool:
+        """Whether its rows are those of its inputs; groups, counted values and results have names of their own."""
+        counted = isinstance(node, Distinct) and self._pattern(node.input) is STRICT
+        return not counted and not isinstance(node, GroupBy | Deltas | Outliving | Snapshots)
+
+    def _width(self, node: Node, widths: list[int]) -> int:
+        if isinstance(node, BaseWindow) or not self._passes_names(node):
+            return 1
+        if isinstance(node, Union):
+            return 1 + max(widths)
+        if isinstance(node, RelationJoin):
+            return 1 + widths[0]
+        return sum(widths) if isinstance(node, Join | MultiJoin) else widths[0]
+
+    def _operator(self, node: Node, path: str, width: int) -> Operator:
+        if isinstance(node, BaseWindow):
+            return self._window(node, path, width)
+        if isinstance(node, Filter):
+            return SelectOp(node.schema, node.condition, width)
+        if isinstance(node, Map):
+            return ProjectOp(node.schema, [made for _, made in node.outputs], width)
+        if isinstance(node, Union):
+            return UnionOp(node.schema, width)
+        if isinstance(node, Join):
+            return WindowJoinOp(node.schema, node.keys, self._sides(node, path), width)
+        if isinstance(node, MultiJoin):
+            stored = (self._storing(each, path_below(path, place)) for place, each in enumerate(node.inputs))
+            return pipelined(node, tuple(stored), width)
+        if isinstance(node, NrrJoin):
+            return NrrJoinOp(node, width)
+        if isinstance(node, RelationJoin):
+            live = Storing(f"{path}1.live", STRICT, self._span, self._partitions)
+            return WindowJoinOp(node.schema, node.keys, (self._storing(node.input, f"{path}0"), live), width)
+        if isinstance(node, Distinct):
+            return self._distinct(node, path, width)
+        if isinstance(node, GroupBy):
+            grows = node.input.pattern is UpdatePattern.MONOTONIC
+            return (GrowingGroupByOp if grows else GroupByOp)(node, self._storing(node.input, f"{path}0"), width)
+        if isinstance(node, OutputNode):
+            return self._output(node, path, width)
+        rule = _rule(node)
+        sides = self._sides(node, path)
+        return MatchingOp(node.schema, rule, node.keys, sides, null_safe=node.null_safe, width=width)
+
+    def _window(self, node: BaseWindow, path: str, width: int) -> Operator:
+        if isinstance(node.window, RowWindow):
+            return RowWindowOp(node.schema, path, node.window.length, node.partition, width)
+        if self._strategy == NT and not node.window.unbounded:
+            return NegativeWindowOp(node.schema, path, node.window.length, width)
+        return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
+
+    def _distinct(self, node: Distinct, path: str, width: int) -> Operator:
+        storing = self._storing(node.input, f"{path}0")
+        if storing.pattern is STRICT:
+            return CountingDistinctOp(node.schema, storing, width)
+        if self._strategy == DIRECT:
+            return PlainDistinctOp(node.schema, storing, width)
+        return DeltaStarOp(node.schema, path, width)
+
+    def _output(self, node: OutputNode, path: str, width: int) -> Operator:
+        if isinstance(node, Deltas):
+            return DeltasOp(node.schema, node.kind, self._storing(node.input, f"{path}0"), width)
+        if isinstance(node, Stamped):
+            return StampedOp(node, width)
+        if isinstance(node, Outliving):
+            return OutlivingOp(node, path, width)
+        if isinstance(node, Sampled):
+            return SampledOp(node, path, width)
+        if isinstance(node, Snapshots):
+            return SnapshotsOp(node, self._storing(node.input, f"{path}0"), width)
+        if isinstance(node.window, RowWindow):
+            return ResultRowsOp(node.schema, path, node.window.length, node.partition, width)
+        return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
+
+    def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[Storing, Storing]:
+        left, right = (self._storing(input, path_below(path, place)) for place, input in enumerate(inputs(node)))
+        return left, right
+
+    def _storing(self, node: Node, path: str) -> Storing:
+        plain = self._strategy == DIRECT
+        return Storing(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
+
+
+def pipelined(node: MultiJoin, sides: tuple[Storing, ...], width: int) -> MultiJoinOp | GraphJoinOp:
+    """The operator of a join of n inputs, which are stored as `sides` says."""
+    if node.is_common:
+        (attribute,) = node.attributes
+        return MultiJoinOp(node.schema, list(attribute.values()), sides, width)
+    return GraphJoinOp(node.schema, node.attributes, sides, width)
+
+
+def _floating_keys(node: Node) -> list[str]:
+    """The columns of floating-point numbers by which rows are put together, and which are given out."""
+    keys: Iterable[str] = ()
+    if isinstance(node, Distinct | GroupBy):
+        keys = node.keys if isinstance(node, GroupBy) else node.schema.names
+    elif isinstance(node, Negation | Intersection) and node.null_safe:
+        # A set operation; what is tested against a sub-query stays as it is.
+        keys = dict.fromkeys(one for one, _ in node.keys)
+    return [name for name in keys if pt.is_floating(inputs(node)[0].schema.field(name).type)]
+
+
+def _rule(node: Negation | Intersection) -> int:
+    if isinstance(node, Negation):
+        return WITHOUT_MATCH if node.whole else EXCEPT_ALL
+    return WITH_MATCH if node.whole else INTERSECT_ALL

@@ -1,0 +1,420 @@
+"""Group-by with aggregates over a window: a group's new row replaces its old one (thesis 2.2.2, 3.2.2).
+
+    needs   aggregates whose partials combine; any update pattern
+    time    per arrival and expiry, one combination per level of the group's tree (see replay_kernels)
+    space   keys and arguments of the live tuples, and a row per group
+
+Every arrival and expiry may change a group's row: what comes out is the old row taken back and the new one, once per
+instant and only if they differ. A group without tuples has no row. An aggregate without GROUP BY has one from its first
+tuple on; under SLIDE from the first tuple of the streams on, since the next multiple is answered by a row over nothing.
+
+Aggregates instant by instant: tuples switched on and off in a tree of partial aggregates.
+
+    root ─┬─ node ─┬─ leaf: a tuple's partial, or the identity while it is not in the window
+          │        └─ leaf
+          └─ node ─┬─ leaf          a group's tuples are the leaves of one complete tree;
+                   └─ leaf          a change touches the path to its root: log2(tuples) combinations
+
+Nothing is ever subtracted: extremes need no inverse, and sums of floats do not keep the rounding errors of what left.
+
+Partials of single tuples: what Spark would compute for a pane that has one tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from numba import njit
+from numpy.typing import NDArray
+
+from sash.changes.bucket_state import Working
+from sash.changes.buffers import Fifo
+from sash.changes.key_numbers import dense_codes
+from sash.changes.lifetimes import Identities, Lifetimes, in_sequence, lifetimes
+from sash.changes.operator import Epoch, Storing
+from sash.changes.stateless import columns_of
+from sash.core.changes import NEVER, Changes
+from sash.panes.aggregates import AGGREGATES, Merged
+from sash.panes.partials import Combine, Partial
+from sash.plan.continuous import Aggregated, GroupBy
+from sash.plan.expressions import RowExpression
+
+Int64s = NDArray[np.int64]
+ADD, MIN, MAX = range(3)
+
+
+@njit(cache=True, inline="always")
+def _combined(kind: int, one: Any, other: Any) -> Any:
+    # NaN is the greatest number, and the identity of a minimum.
+    if kind == ADD:
+        return one + other
+    if kind == MIN:
+        return other if other < one or one != one else one
+    return other if other > one or other != other else one
+
+
+@njit(cache=True)
+def _kernel_replay(
+    kind: int, values: Any, identity: Any, roots: Int64s, leaves: Int64s, active: Any,
+    switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
+) -> Any:  # fmt: skip
+    """The root of a group's tree after each instant.
+
+    Group g's tree lies from roots[g] on, its root at roots[g] + 1. A tuple's leaf is leaves[i]. The changes `switched`
+    (tuples) and `on` are in order of (group, time); instant m is over before change ends[m], in group groups[m].
+    """
+    tree = np.empty(roots[-1], values.dtype)
+    tree[:] = identity
+    for i in range(len(leaves)):
+        if active[i]:
+            tree[leaves[i]] = values[i]
+    for group in range(len(roots) - 1):
+        first = roots[group]
+        for node in range((roots[group + 1] - first) // 2 - 1, 0, -1):
+            tree[first + node] = _combined(kind, tree[first + 2 * node], tree[first + 2 * node + 1])
+    out = np.empty(len(ends), values.dtype)
+    change = 0
+    for instant in range(len(ends)):
+        first = roots[groups[instant]]
+        while change < ends[instant]:
+            i = switched[change]
+            tree[leaves[i]] = values[i] if on[change] else identity
+            node = (leaves[i] - first) // 2
+            while node > 0:
+                tree[first + node] = _combined(kind, tree[first + 2 * node], tree[first + 2 * node + 1])
+                node //= 2
+            change += 1
+        out[instant] = tree[first + 1]
+    return out
+
+
+@njit(cache=True)
+def _kernel_replay_moments(
+    means: Any, squares: Any, roots: Int64s, leaves: Int64s, active: Any, counts: Int64s,
+    switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The same for (count, mean, sum of squared deviations), combined as Chan et al. do."""
+    n, mean, square = np.zeros(roots[-1], np.int64), np.zeros(roots[-1]), np.zeros(roots[-1])
+    for i in range(len(leaves)):
+        if active[i]:
+            n[leaves[i]], mean[leaves[i]], square[leaves[i]] = counts[i], means[i], squares[i]
+    for group in range(len(roots) - 1):
+        first = roots[group]
+        for node in range((roots[group + 1] - first) // 2 - 1, 0, -1):
+            _combine_moments(n, mean, square, first + node, first + 2 * node)
+    found_mean, found_square = np.empty(len(ends)), np.empty(len(ends))
+    change = 0
+    for instant in range(len(ends)):
+        first = roots[groups[instant]]
+        while change < ends[instant]:
+            i = switched[change]
+            n[leaves[i]] = counts[i] if on[change] else 0
+            mean[leaves[i]], square[leaves[i]] = means[i], squares[i]
+            node = (leaves[i] - first) // 2
+            while node > 0:
+                _combine_moments(n, mean, square, first + node, first + 2 * node)
+                node //= 2
+            change += 1
+        found_mean[instant], found_square[instant] = mean[first + 1], square[first + 1]
+    return found_mean, found_square
+
+
+@njit(cache=True, inline="always")
+def _combine_moments(n: Any, mean: Any, square: Any, to: int, one: int) -> None:
+    other = one + 1
+    if n[one] == 0 or n[other] == 0:
+        full = other if n[one] == 0 else one
+        n[to], mean[to], square[to] = n[full], mean[full], square[full]
+    else:
+        total = n[one] + n[other]
+        delta = mean[other] - mean[one]
+        step = delta / total
+        n[to] = total
+        mean[to] = mean[one] + step * n[other]
+        square[to] = square[one] + square[other] + delta * step * n[one] * n[other]
+
+
+def partials_of(call: Aggregated, schema: pa.Schema) -> tuple[Partial, ...]:
+    argument = None
+    if call.argument is not None:
+        argument = RowExpression(call.argument, schema.field(call.argument).type, (call.argument,))
+    return AGGREGATES[call.function].lift(argument, None)
+
+
+def lifted(partial: Partial, column: pa.Array | None, number: int) -> list[NDArray[Any]]:
+    """The components of a partial, one entry per tuple; ranked extremes as places among the sorted values."""
+    if column is None:
+        return [np.ones(number, dtype=np.int64)]
+    valid = np.asarray(column.is_valid(), dtype=np.int64)
+    if partial.kind == "count":
+        return [valid]
+    if partial.ranked:
+        return [ranks(partial, column)]
+    return partial.store(_columns(partial, column), valid)
+
+
+def _columns(partial: Partial, column: pa.Array) -> list[pa.Array]:
+    if partial.kind == "moments":
+        return [column.cast(pa.float64()), pa.array(np.zeros(len(column)))]
+    if partial.kind == "sum" and pt.is_decimal(column.type):
+        return [column.cast(pa.decimal128(38, column.type.scale))]
+    if partial.kind == "sum" and pt.is_int64(column.type):
+        return [pc.bit_wise_and(column, 0xFFFFFFFF), pc.shift_right(column, 32)]
+    return [column]
+
+
+def ranks(partial: Partial, column: pa.Array) -> NDArray[np.int64]:
+    """Each value's place among the sorted ones; a missing one as the partial's identity."""
+    places = pc.index_in(column, value_set=ranked_values(column))
+    absent = int(partial.identity())
+    return np.asarray(places.cast(pa.int64()).fill_null(absent), dtype=np.int64)
+
+
+def ranked_values(column: pa.Array) -> pa.Array:
+    """The values of a column, each once and in order."""
+    values = column.drop_null().unique()
+    return values.take(pc.array_sort_indices(values))
+
+
+_KINDS = {Combine.ADD: ADD, Combine.MIN: MIN, Combine.MAX: MAX}
+
+
+@dataclass(frozen=True)
+class Instants:
+    """What happens to groups in an epoch, in order of (group, time): see `_kernel_replay`."""
+
+    codes: Int64s
+    roots: Int64s
+    leaves: Int64s
+    active: NDArray[np.bool_]
+    switched: Int64s
+    on: NDArray[np.bool_]
+    ends: Int64s
+    groups: Int64s
+    times: Int64s
+
+
+MergedPartials = dict[Partial, "list[NDArray[np.int64]] | pa.Array"]
+
+
+class TreeLeaves(Protocol):
+    """What the leaves of the groups' trees hold."""
+
+    def components(self, partial: Partial) -> list[NDArray[Any]]:
+        """A partial's components, leaf by leaf."""
+        ...
+
+    def values(self, partial: Partial) -> pa.Array:
+        """The values of which a ranked extreme is one."""
+        ...
+
+
+class TupleLeaves:
+    """Every leaf is a tuple."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._columns = columns_of(rows)
+        self._number = rows.num_rows
+
+    def components(self, partial: Partial) -> list[NDArray[Any]]:
+        column = None if partial.argument is None else self._columns[partial.argument.sql]
+        return lifted(partial, column, self._number)
+
+    def values(self, partial: Partial) -> pa.Array:
+        assert partial.argument is not None
+        return self._columns[partial.argument.sql]
+
+
+class GroupByOp:
+    def __init__(self, node: GroupBy, storing: Storing, width: int) -> None:
+        self.schema = node.schema
+        self.width = width
+        self._keys = list(node.keys)
+        self._calls = node.calls
+        arguments = [call.argument for call in node.calls if call.argument is not None]
+        # A table must have a column, also where only its rows are counted.
+        self._needed = list(dict.fromkeys([*node.keys, *arguments])) or node.input.schema.names[:1]
+        self._partials = {call.name: partials_of(call, node.input.schema) for call in node.calls}
+        self._storing = storing
+        self._shown = f"{storing.name}.groups"
+        self._identities = Identities(f"{storing.name}.names", node.schema, node.keys)
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        buffer = self._storing.open(state)
+        arrived = inputs[0].with_rows(inputs[0].rows.select(self._needed))
+        alive = lifetimes(buffer, arrived)
+        shown, begun = self._standing(arrived, state, epoch)
+        codes, standing = self._codes(alive.tuples.rows, shown.rows)
+        happening = instants(codes, alive, epoch)
+        found = begun
+        if len(happening.ends):
+            rows, present, _ = self._rows(happening, alive.tuples.rows, TupleLeaves(alive.tuples.rows))
+            found = in_sequence([begun, self._replaced(happening, rows, present, shown, standing, state)])
+        alive.settle(buffer, epoch.high - 1)
+        self._storing.close(state, buffer)
+        return self._named(found, state)
+
+    def _named(self, found: Changes, state: Working) -> Changes:
+        return self._identities.named(found, state) if self.width else found
+
+    def _standing(self, arrived: Changes, state: Working, epoch: Epoch) -> tuple[Changes, Changes]:
+        """The rows that stand, and a row over nothing that appears in this epoch, before any tuple."""
+        none = Changes.none(self.schema)
+        shown = [*Fifo(state.chunks(self._shown)).tuples(), none][0]
+        if self._keys or len(shown) or epoch.begins is None:
+            return shown, none
+        at, first = max(epoch.begins + 1, epoch.low), int(arrived.ts.min(initial=epoch.high))
+        if at >= first:
+            return shown, none
+        values = [pa.array([0 if call.function == "count" else None], call.type) for call in self._calls]
+        begun = _changes(pa.table(values, schema=self.schema), np.array([at]), np.ones(1, dtype=np.int8))
+        self._show(begun.rows, state)
+        return begun, begun
+
+    def _codes(self, rows: pa.Table, shown: pa.Table) -> tuple[Int64s, Int64s]:
+        if not self._keys:
+            return np.zeros(rows.num_rows, dtype=np.int64), np.zeros(shown.num_rows, dtype=np.int64)
+        codes, standing = dense_codes((rows, shown), (self._keys, self._keys), null_safe=True)
+        return codes, standing
+
+    # -- the rows of groups ----------------------------------------------------------------------------
+
+    def _replaced(
+        self,
+        happening: Instants,
+        rows: pa.Table,
+        present: NDArray[np.bool_],
+        shown: Changes,
+        standing: Int64s,
+        state: Working,
+    ) -> Changes:
+        """Old rows taken back and new ones; the rows that stand at the end are kept."""
+        groups = happening.groups
+        every = pa.concat_tables([shown.rows, rows])
+        old = _previous(groups, standing, len(shown))
+        had = old >= 0
+        had[had] &= np.append(np.ones(len(shown), dtype=np.bool_), present)[old[had]]
+        changed = ~had
+        changed[had] = ~_same(rows.take(pa.array(np.flatnonzero(had))), every.take(pa.array(old[had])))
+        back, new = had & (changed | ~present), present & changed
+        places = np.concatenate([old[back], np.flatnonzero(new) + len(shown)])
+        ts = np.concatenate([happening.times[back], happening.times[new]])
+        sign = np.repeat(np.array([-1, 1], dtype=np.int8), [int(back.sum()), int(new.sum())])
+        self._keep(every, groups, present, standing, len(shown), state)
+        return _changes(every.take(pa.array(places)), ts, sign).in_order()
+
+    def _rows(
+        self, happening: Instants, keyed: pa.Table, leaves: TreeLeaves
+    ) -> tuple[pa.Table, NDArray[np.bool_], MergedPartials]:
+        """The row of each instant's group after it, whether the group has one, and the partials it was made of."""
+        one = happening.switched[happening.ends - 1]
+        counted = self._replayed(happening, np.ones(keyed.num_rows, dtype=np.int64), ADD, 0)
+        merged: MergedPartials = {}
+        made = [keyed[key].take(pa.array(one)) for key in self._keys]
+        for call in self._calls:
+            for partial in self._partials[call.name]:
+                if partial not in merged:
+                    merged[partial] = self._merged(partial, leaves, happening)
+            made.append(self._lowered(call, merged))
+        rows = pa.table(made, schema=self.schema)
+        return rows, counted > 0 if self._keys else np.ones(len(counted), dtype=np.bool_), merged
+
+    def _lowered(self, call: Aggregated, merged: Merged) -> pa.Array:
+        return AGGREGATES[call.function].lower(self._partials[call.name], merged).cast(call.type)
+
+    def _merged(self, partial: Partial, leaves: TreeLeaves, happening: Instants) -> list[NDArray[np.int64]] | pa.Array:
+        components = leaves.components(partial)
+        if partial.combine is Combine.MOMENTS:
+            counts = leaves.components(Partial("count", partial.argument))[0]
+            means, squares = components
+            h = happening
+            found = _kernel_replay_moments(
+                means, squares, h.roots, h.leaves, h.active, counts, h.switched, h.on, h.ends, h.groups
+            )
+            return list(found)
+        kind = _KINDS[partial.combine]
+        merged = [self._replayed(happening, part, kind, partial.identity()) for part in components]
+        if not partial.ranked:
+            return merged
+        absent = merged[0] == int(partial.identity())
+        return ranked_values(leaves.values(partial)).take(pa.array(merged[0], mask=absent))
+
+    def _replayed(self, happening: Instants, values: NDArray[np.int64], kind: int, identity: Any) -> Int64s:
+        h = happening
+        identity = values.dtype.type(identity)
+        return _kernel_replay(kind, values, identity, h.roots, h.leaves, h.active, h.switched, h.on, h.ends, h.groups)
+
+    def _keep(
+        self, every: pa.Table, groups: Int64s, present: NDArray[np.bool_], standing: Int64s, stored: int, state: Working
+    ) -> None:
+        last = np.append(groups[1:] != groups[:-1], True) & present
+        untouched = np.flatnonzero(~np.isin(standing, groups))
+        places = np.concatenate([untouched, np.flatnonzero(last) + stored])
+        self._show(every.take(pa.array(places)), state)
+
+    def _show(self, rows: pa.Table, state: Working) -> None:
+        buffer, number = Fifo(), rows.num_rows
+        buffer.add(_changes(rows, np.zeros(number, dtype=np.int64), np.ones(number, dtype=np.int8)))
+        state.store(self._shown, buffer.chunks)
+
+
+def _changes(rows: pa.Table, ts: Int64s, sign: NDArray[np.int8]) -> Changes:
+    return Changes(rows, ts, np.full(len(ts), NEVER, dtype=np.int64), sign, np.zeros((len(ts), 0), dtype=np.int64))
+
+
+def instants(codes: Int64s, alive: Lifetimes, epoch: Epoch) -> Instants:
+    """Arrivals and departures of the epoch by group and time, those that leave first."""
+    went, came = alive.departures(epoch), alive.arrivals()
+    switched = np.concatenate([went, came])
+    times = np.concatenate([alive.out[went], alive.tuples.ts[came]])
+    on = np.repeat(np.array([False, True]), [len(went), len(came)])
+    order = np.lexsort((on, times, codes[switched]))
+    switched, times, on = switched[order], times[order], on[order]
+    groups = codes[switched]
+    ends = np.flatnonzero(np.append((groups[1:] != groups[:-1]) | (times[1:] != times[:-1]), len(times) > 0)) + 1
+    roots, leaves = _trees(codes)
+    at = ends - 1
+    return Instants(codes, roots, leaves, alive.before(epoch), switched, on, ends, groups[at], times[at])
+
+
+def _trees(codes: Int64s) -> tuple[Int64s, Int64s]:
+    """Where each group's tree begins, and the leaf of each tuple."""
+    number = int(codes.max(initial=-1)) + 1
+    sizes = np.bincount(codes, minlength=number)
+    capacity = 1 << np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
+    # A tree of one leaf would be its own root: the root is always node 1, above the leaves.
+    capacity = np.maximum(capacity, 2)
+    roots = np.concatenate([[0], np.cumsum(2 * capacity)])
+    order = np.argsort(codes, kind="stable")
+    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    leaves = np.empty(len(codes), dtype=np.int64)
+    leaves[order] = roots[codes[order]] + capacity[codes[order]] + np.arange(len(codes)) - firsts[codes[order]]
+    return roots, leaves
+
+
+def _previous(groups: Int64s, standing: Int64s, stored: int) -> Int64s:
+    """For each instant the place of its group's row before it: a stored row, or an earlier instant's; -1: none."""
+    first_place = np.full(int(max(groups.max(initial=-1), standing.max(initial=-1))) + 1, -1, dtype=np.int64)
+    first_place[standing] = np.arange(stored)
+    old = np.arange(len(groups)) - 1 + stored
+    begins = np.append(True, groups[1:] != groups[:-1])
+    old[begins] = first_place[groups[begins]]
+    return old
+
+
+def _same(rows: pa.Table, others: pa.Table) -> NDArray[np.bool_]:
+    """Rows that are equal in every column; NULL equals NULL and NaN equals NaN."""
+    same = np.ones(rows.num_rows, dtype=np.bool_)
+    for one, other in zip(rows.columns, others.columns, strict=True):
+        equal = np.asarray(pc.equal(one, other).fill_null(False), dtype=np.bool_)
+        equal |= np.asarray(one.is_null(), dtype=np.bool_) & np.asarray(other.is_null(), dtype=np.bool_)
+        if pt.is_floating(one.type):
+            equal |= np.asarray(pc.and_(pc.is_nan(one), pc.is_nan(other)).fill_null(False), dtype=np.bool_)
+        same &= equal
+    return same

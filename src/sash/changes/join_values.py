@@ -1,0 +1,156 @@
+"""The live tuples of n inputs by join value, as far as an epoch has touched the value.
+
+A tuple is touched when it came or was taken back in this epoch: every change of the join has one. Most values of a
+large window are left alone by a small epoch, and their tuples are passed over at the price of one look into a hash
+table. Of each value an input's touched tuples lie first:
+
+    input 0   | touched  untouched | touched  untouched | ..
+              ^first    ^middle    ^last = first of the next value
+
+Which tuples have one of some keys, and where they lie when they are put in order of the key.
+
+Join values of n inputs as numbers: equal numbers mean equal values, within one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from sash.changes.join import Int64s, _slot
+from sash.changes.key_numbers import NO_KEY, Codes, dense_codes, is_whole, whole
+from sash.changes.lifetimes import Lifetimes
+
+Booleans = NDArray[np.bool_]
+
+
+@njit(cache=True)
+def _kernel_numbered(keys: Int64s) -> tuple[Int64s, Int64s, int]:
+    """A hash table of the different keys: each slot has the place of a key (-1: none) and the key's number."""
+    size = 16
+    while size < 2 * len(keys):
+        size *= 2
+    slots, numbers, count = np.full(size, -1, np.int64), np.zeros(size, np.int64), 0
+    for place in range(len(keys)):
+        slot = _slot(keys[place], size)
+        while slots[slot] >= 0 and keys[slots[slot]] != keys[place]:
+            slot = (slot + 1) & (size - 1)
+        if slots[slot] < 0:
+            slots[slot], numbers[slot] = place, count
+            count += 1
+    return slots, numbers, count
+
+
+@njit(cache=True)
+def _kernel_members(
+    codes: Int64s, wanted: Booleans, touched: Booleans, keys: Int64s, slots: Int64s, numbers: Int64s, count: int
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Where each key's tuples begin, where its untouched ones do, where they end; and the places of the tuples."""
+    size = len(slots)
+    number_of = np.full(len(codes), -1, np.int64)
+    middle, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for place in range(len(codes)):
+        if not wanted[place]:
+            continue
+        slot = _slot(codes[place], size)
+        while slots[slot] >= 0 and keys[slots[slot]] != codes[place]:
+            slot = (slot + 1) & (size - 1)
+        if slots[slot] >= 0:
+            number_of[place] = numbers[slot]
+            last[numbers[slot]] += 1
+            if touched[place]:
+                middle[numbers[slot]] += 1
+    first, total = np.empty(count, np.int64), 0
+    for number in range(count):
+        first[number] = total
+        middle[number] += total
+        total += last[number]
+        last[number] = total
+    places, hit, others = np.empty(total, np.int64), first.copy(), middle.copy()
+    for place in range(len(codes)):
+        number = number_of[place]
+        if number < 0:
+            continue
+        if touched[place]:
+            places[hit[number]] = place
+            hit[number] += 1
+        else:
+            places[others[number]] = place
+            others[number] += 1
+    return first, middle, last, places
+
+
+def join_values(
+    tables: Sequence[pa.Table], names: Sequence[Sequence[str]]
+) -> tuple[list[Codes], list[NDArray[np.bool_]]]:
+    """The numbers, and which rows have a value at all: NULL equals nothing. `names` has each table's columns.
+
+    >>> tables = [pa.table({"a": [7, 8]}), pa.table({"b": [8]})]
+    >>> join_values(tables, [["a"], ["b"]])[0]
+    [array([7, 8]), array([8])]
+    """
+    columns = [table[own[0]] for table, own in zip(tables, names, strict=True)]
+    if len(names[0]) == 1 and all(is_whole(column.type) and not column.null_count for column in columns):
+        numbers = [whole(column) for column in columns]
+        return numbers, [np.ones(len(codes), dtype=np.bool_) for codes in numbers]
+    dense = dense_codes(tables, names, null_safe=False)
+    return dense, [codes != NO_KEY for codes in dense]
+
+
+@dataclass(frozen=True)
+class MemberGroups:
+    """`bounds` are first, middle and last by input and value: places in `members`, which has the inputs in sequence.
+
+    `members` are places of tuples in their own input; `ts`, `exp` and `end` are theirs.
+    """
+
+    bounds: Int64s
+    members: Int64s
+    ts: Int64s
+    exp: Int64s
+    end: Int64s
+
+    def __len__(self) -> int:
+        return self.bounds.shape[2]
+
+    @property
+    def sizes(self) -> Int64s:
+        """How many tuples an input has in all values."""
+        return (self.bounds[2] - self.bounds[0]).sum(axis=1)
+
+    @property
+    def touched(self) -> Int64s:
+        return (self.bounds[1] - self.bounds[0]).sum(axis=1)
+
+
+def groups(
+    sides: Sequence[Lifetimes], codes: Sequence[Int64s], named: Sequence[NDArray[np.bool_]], low: int
+) -> MemberGroups:
+    """By value; `named` are the tuples whose value equals anything. Who expired before `low` is left out."""
+    touched = [side.touched for side in sides]
+    wanted = [names & (side.tuples.exp > low) for side, names in zip(sides, named, strict=True)]
+    keys = np.concatenate([own[hit & use] for own, hit, use in zip(codes, touched, wanted, strict=True)])
+    slots, numbers, count = _kernel_numbered(keys)
+    found = [
+        _kernel_members(own, use, hit, keys, slots, numbers, count)
+        for own, use, hit in zip(codes, wanted, touched, strict=True)
+    ]
+    offsets = np.cumsum([0, *(len(places) for *_, places in found[:-1])])
+    bounds = np.stack([[part + offset for part in parts[:3]] for parts, offset in zip(found, offsets, strict=True)], 1)
+    members = [places for *_, places in found]
+
+    def gathered(values: Sequence[Int64s]) -> Int64s:
+        return np.concatenate([each[places] for each, places in zip(values, members, strict=True)])
+
+    return MemberGroups(
+        bounds,
+        np.concatenate(members),
+        gathered([side.tuples.ts for side in sides]),
+        gathered([side.tuples.exp for side in sides]),
+        gathered([side.end for side in sides]),
+    )

@@ -1,0 +1,137 @@
+"""What every physical operator is.
+
+How an operator stores one of its inputs: under which name, and in the buffer that the input's pattern asks for.
+
+Shares of a join's results: several tasks may work on one bucket, each with the whole bucket before it.
+
+    the bucket's tuples  ──┬──► share 0 of 3 ──► its results, and the bucket's next state
+    and its state          ├──► share 1 of 3 ──► its results
+                           └──► share 2 of 3 ──► its results
+
+A join value that most tuples have gives most of the results, and all of them in one bucket. What is divided is the
+work, never the state, so nothing has to move when a value becomes hot or ceases to be. Results that must wait (SLIDE)
+become state: each share adds its own, and the next epoch has them all before it.
+
+Of each join value one input is divided: a share takes some of its tuples, and all tuples of the other inputs. A result
+has one tuple of the divided input, so one share finds it, and no other does. Divided is the input with the most tuples
+that may have a result in this epoch, so that a value that is frequent in one input alone is divided as well. Values
+are looked at by slots, which may hold several: what counts is that a value has one slot. A join along a graph of
+attributes has no value that all tuples of a result have: one of its inputs is divided as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.changes.bucket_state import Working
+from sash.changes.buffers import Buffer, Linear, adapted, buffer_for
+from sash.core.changes import Changes, UpdatePattern
+
+
+@dataclass(frozen=True)
+class Storing:
+    """`span` is about how long tuples live: the time that a calendar queue's partitions share.
+
+    `partitions` of a calendar queue or slots of a hashed buffer; by default as many as its size asks for. A chunk knows
+    when its last tuple expires, so their number may change while it is stored.
+    `plain` is the direct approach: a list, whatever the pattern.
+    """
+
+    name: str
+    pattern: UpdatePattern
+    span: int
+    partitions: int | None = None
+    plain: bool = False
+
+    def open(self, state: Working) -> Buffer:
+        if self.plain:
+            return Linear(state.chunks(self.name))
+        chunks = state.chunks(self.name)
+        partitions = self.partitions or adapted(sum(map(len, chunks)))
+        return buffer_for(self.pattern, chunks, span=self.span, partitions=partitions)
+
+    def close(self, state: Working, buffer: Buffer) -> None:
+        state.store(self.name, buffer.chunks)
+
+
+Int64s = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+_SLOTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Share:
+    """The results of which number `number` of `of` tasks is in charge."""
+
+    number: int = 0
+    of: int = 1
+
+    def taken(self, codes: Sequence[Int64s], touched: Sequence[Booleans], named: Sequence[Booleans]) -> list[Booleans]:
+        """Which of the tuples that have a join value (`named`) it takes, input by input.
+
+        `codes` are the join values as numbers, `touched` the tuples that came or were taken back in the epoch. They
+        must be the same, and in the same order, for all shares.
+        """
+        if self.of == 1:
+            return list(named)
+        slots = [_mixed(each) % _SLOTS for each in codes]
+        divided = _divided(slots, touched, named)
+        return [
+            has & ((divided[slot] != place) | self.part(len(slot)))
+            for place, (slot, has) in enumerate(zip(slots, named, strict=True))
+        ]
+
+    def part(self, number: int) -> Booleans:
+        """Which of so many tuples it takes that all shares have, in the same order."""
+        return _mixed(np.arange(number)) % self.of == self.number
+
+
+WHOLE = Share()
+
+
+def _divided(slots: Sequence[Int64s], touched: Sequence[Booleans], named: Sequence[Booleans]) -> Int64s:
+    """For each slot the input with the most tuples that may have a result: one of its tuples must be touched."""
+    every = np.stack([_counts(slot[has]) for slot, has in zip(slots, named, strict=True)])
+    hit = np.stack([_counts(slot[has & new]) for slot, has, new in zip(slots, named, touched, strict=True)])
+    others = hit.sum(axis=0) - hit
+    return np.where(others > 0, every, hit).argmax(axis=0)
+
+
+def _counts(slots: Int64s) -> Int64s:
+    return np.bincount(slots, minlength=_SLOTS)
+
+
+def _mixed(numbers: Int64s) -> Int64s:
+    """Spread numbers that have a pattern: every other tuple may have the same value."""
+    spread = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (spread >> np.uint64(33)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The instants to process: low <= t < high; of a join's results a share, where several tasks find them.
+
+    `begins`: the first tuple of all streams comes after this. None before there is one, or where nobody asks.
+    """
+
+    low: int
+    high: int
+    share: Share = WHOLE
+    begins: int | None = None
+
+
+class Operator(Protocol):
+    """`width` is how many ids its output rows have. It reads and replaces its own buffers of the working state."""
+
+    schema: pa.Schema
+    width: int
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        """The changes of the epoch, from the inputs' changes of the epoch."""
+        ...

@@ -1,0 +1,198 @@
+"""Window join of n inputs on one common attribute, fully pipelined (thesis 5.2).
+
+    needs   equal values of an attribute of one or several columns; any update patterns: a negative tuple takes back
+            all results that it is part of
+    time    one pass over the buffers per epoch, and the combinations that are found
+    space   the live tuples of the inputs; neither results nor intermediate results are stored
+
+Tuples with one join value probe the others together. In which order is decided anew in every epoch, by what is there
+(`plan.join_order`). Since a probe finds exactly the tuples of its value, and values that some input does not have are
+passed over, no order makes more combinations than there are results and combinations that were never alive together:
+the order matters less than to the algorithms of the thesis.
+
+What joins of n inputs without stored intermediate results have in common: all but how they find combinations.
+
+A result appears at the latest timestamp of its tuples and expires at their earliest expiry, all known from the tuples,
+so an epoch's results are found at once, and are those of a tuple-at-a-time join. A negative tuple takes back all
+results that it is part of.
+
+All combinations of one tuple of each input with equal join values that are alive together and are new.
+
+The rule of deltas: with T the touched tuples of an input, U the others and A all of them, the changes are
+
+    T0 A1 A2  +  U0 T1 A2  +  U0 U1 T2
+
+so that each combination with a touched tuple is found once. A combination grows by one input at a time; as soon as its
+members were never alive together, nothing is added to it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from sash.changes.bucket_state import Working
+from sash.changes.join import Int64s
+from sash.changes.join_values import MemberGroups, groups, join_values
+from sash.changes.lifetimes import Lifetimes, lifetimes
+from sash.changes.operator import Epoch, Storing
+from sash.core.changes import Changes, UpdatePattern, together
+from sash.plan.join_order import JoinInput, augmented, probing_order
+
+
+class Combinations(NamedTuple):
+    """Places of the members by input; when each combination appears, expires, and is taken back."""
+
+    places: Int64s
+    start: Int64s
+    exp: Int64s
+    end: Int64s
+
+
+class PipelinedJoin(ABC):
+    """`width` is 0 where nobody asks who the results are."""
+
+    def __init__(self, schema: pa.Schema, sides: tuple[Storing, ...], width: int) -> None:
+        self.schema = schema
+        self.width = width
+        self._sides = sides
+        self._strict = any(side.pattern is UpdatePattern.STRICT for side in sides)
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        buffers = [side.open(state) for side in self._sides]
+        alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
+        found = self._changes(alive, epoch)
+        for side, tuples, buffer in zip(self._sides, alive, buffers, strict=True):
+            tuples.settle(buffer, epoch.high)
+            side.close(state, buffer)
+        return found
+
+    @abstractmethod
+    def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
+        """Those with a touched member, each once, that appear in the epoch or are taken back in it."""
+
+    def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:
+        found = self._combinations(alive, epoch)
+        if found is None:
+            return Changes.none(self.schema, self.width)
+        places, start, exp, end = found
+        appears = self._result(alive, places, start, exp, 1, start >= epoch.low)
+        if not self._strict:
+            return appears.in_order()
+        return together((appears, self._result(alive, places, end, exp, -1, end < exp))).in_order()
+
+    def _result(
+        self, alive: Sequence[Lifetimes], places: Int64s, ts: Int64s, exp: Int64s, sign: int, wanted: NDArray[np.bool_]
+    ) -> Changes:
+        if not wanted.all():
+            places, ts, exp = places[:, wanted], ts[wanted], exp[wanted]
+        parts = [side.tuples.rows.take(pa.array(own)) for side, own in zip(alive, places, strict=True)]
+        rows = pa.table([column for part in parts for column in part.columns], schema=self.schema)
+        ids = np.zeros((len(ts), 0), dtype=np.int64)
+        if self.width:
+            ids = np.concatenate([side.tuples.ids[own] for side, own in zip(alive, places, strict=True)], axis=1)
+        return Changes(rows, ts, exp, np.full(len(ts), sign, dtype=np.int8), ids)
+
+
+_LATEST = np.iinfo(np.int64).max
+
+
+@njit(cache=True)
+def _kernel_combinations(
+    bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """`bounds` are those of `Groups`; `orders[i]` is the order in which touched tuples of input i meet the others.
+
+    Returns the members' places by input, and when each combination appears, expires, and is taken back. Left out are
+    those that were there before `low` and are not taken back.
+    """
+    inputs, keys = bounds.shape[1], bounds.shape[2]
+    begin, stop, at = np.empty(inputs, np.int64), np.empty(inputs, np.int64), np.empty(inputs, np.int64)
+    picked = np.empty(inputs, np.int64)
+    # Of what is picked before a depth: when all had come, when the first expires, when the first is taken back.
+    came, expires, ends = np.empty(inputs, np.int64), np.empty(inputs, np.int64), np.empty(inputs, np.int64)
+    came[0], expires[0], ends[0] = -_LATEST, _LATEST, _LATEST
+    size, found = 64, 0
+    places = np.empty((inputs, size), np.int64)
+    times = np.empty((3, size), np.int64)
+    for turn in range(inputs):
+        for key in range(keys):
+            every = True
+            for depth in range(inputs):
+                side = orders[turn, depth]
+                begin[depth] = bounds[1, side, key] if side < turn else bounds[0, side, key]
+                stop[depth] = bounds[1, side, key] if side == turn else bounds[2, side, key]
+                every = every and begin[depth] < stop[depth]
+            if not every:
+                continue
+            depth = 0
+            at[0] = begin[0]
+            while depth >= 0:
+                if at[depth] == stop[depth]:
+                    depth -= 1
+                    continue
+                member = at[depth]
+                at[depth] += 1
+                start = max(came[depth], ts[member])
+                until, taken = min(expires[depth], exp[member]), min(ends[depth], end[member])
+                if start >= min(until, taken):
+                    continue
+                picked[orders[turn, depth]] = members[member]
+                if depth + 1 < inputs:
+                    depth += 1
+                    came[depth], expires[depth], ends[depth] = start, until, taken
+                    at[depth] = begin[depth]
+                elif start >= low or taken < until:
+                    if found == size:
+                        size *= 2
+                        places, times = _wider(places, size), _wider(times, size)
+                    for side in range(inputs):
+                        places[side, found] = picked[side]
+                    times[0, found], times[1, found], times[2, found] = start, until, taken
+                    found += 1
+    return places[:, :found], times[0, :found], times[1, :found], times[2, :found]
+
+
+@njit(cache=True)
+def _wider(rows: Int64s, size: int) -> Int64s:
+    found = np.empty((rows.shape[0], size), np.int64)
+    found[:, : rows.shape[1]] = rows
+    return found
+
+
+class MultiJoinOp(PipelinedJoin):
+    """`attribute` has the names of its columns in every input."""
+
+    def __init__(
+        self, schema: pa.Schema, attribute: Sequence[Sequence[str]], sides: tuple[Storing, ...], width: int
+    ) -> None:
+        super().__init__(schema, sides, width)
+        self._names = [list(columns) for columns in attribute]
+
+    def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
+        codes, named = join_values([side.tuples.rows for side in alive], self._names)
+        named = epoch.share.taken(codes, [side.touched for side in alive], named)
+        by_value = groups(alive, codes, named, epoch.low)
+        if not len(by_value):
+            return None
+        found = _kernel_combinations(
+            by_value.bounds, _orders(by_value), by_value.members, by_value.ts, by_value.exp, by_value.end, epoch.low
+        )
+        return Combinations(*found)
+
+
+def _orders(by_value: MemberGroups) -> Int64s:
+    """For each input the order in which its touched tuples meet the others; an epoch is the unit of time."""
+    present = (by_value.bounds[2] > by_value.bounds[0]).sum(axis=1)
+    inputs = []
+    for size, touched, values in zip(by_value.sizes.tolist(), by_value.touched.tolist(), present.tolist(), strict=True):
+        rate = max(touched, 1)
+        inputs.append(JoinInput(rate, size / rate, max(values, 1), max(values, 1)))
+    order = augmented(inputs)
+    return np.array([probing_order(order, place) for place in range(len(inputs))], dtype=np.int64)

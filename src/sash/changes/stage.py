@@ -1,0 +1,190 @@
+"""A stage: operators of a plan over one bucket of their tuples, epoch by epoch.
+
+    arrivals per window ──► wait for the watermark ──► numbered ──► window ──┐
+                            (`pending`)                                      ├──► .. ──► changes
+    changes of the stages below, those of the epoch ─────────────────────────┘ (state in between)
+
+Most plans are one stage; `StagePlan` says which part of a plan it is. A join with a table has the table as one more
+input: the versions of its rows that this epoch needs come along with it.
+
+A stage is a value: it has no state of its own. An epoch takes the bucket's state and what arrived, and gives the
+changes and the state after. The same code runs in the Sash process and on Spark's executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.changes.bucket_state import State, Working
+from sash.changes.buffers import Chunk, Fifo
+from sash.changes.build import build
+from sash.changes.deltas import net
+from sash.changes.lifetimes import in_sequence
+from sash.changes.operator import WHOLE, Epoch, Share
+from sash.changes.table_join import table_input
+from sash.core.changes import NEVER, Changes
+from sash.core.versions import RowVersions
+from sash.plan.continuous import BaseWindow, Node, TableJoin, inputs, path_below, windows
+from sash.plan.outputs import Outliving
+from sash.plan.stages import StagePlan, divided_join
+
+NO_TABLES: Mapping[str, RowVersions] = MappingProxyType({})
+NO_CHANGES: Mapping[str, Changes] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Tuples of one window in order of arrival, not yet in order of time."""
+
+    rows: pa.Table
+    ts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One of several buckets of a stage. Ids that they give out are different."""
+
+    number: int = 0
+    of: int = 1
+
+
+ONLY = Bucket()
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An epoch's input: the tuples of the windows by their places, changes of the stages below, and the tables."""
+
+    arrived: Mapping[int, Arrivals]
+    exchanged: Mapping[str, Changes]
+    tables: Mapping[str, RowVersions]
+
+
+class Stage:
+    """`plan` is a whole plan; its windows are numbered from left to right. `part` is what runs here, by default all.
+
+    `named` keeps the ids of results. Equal rows are then told apart, so one that replaces another is a change.
+    """
+
+    def __init__(
+        self,
+        plan: Node,
+        partitions: int | None = None,
+        strategy: str = "upa",
+        *,
+        named: bool = False,
+        part: StagePlan | None = None,
+    ) -> None:
+        self.plan = plan
+        self.schemas = [window.schema for window in windows(plan)]
+        # All operators, also those of other stages: what is above says how the results of this one are announced.
+        self._operators = build(plan, partitions, strategy, named=named)
+        self._nodes = dict(_paths(plan, ""))
+        self._places = {path: place for place, path in enumerate(_windows(self._nodes))}
+        part = StagePlan("") if part is None else part
+        self._root, self._lower = part.path, frozenset(part.lower)
+        self._divided = divided_join(plan, part, self._numbering())
+        self._nets = self._root == "" and not named
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether several tasks may share the results of one bucket."""
+        return self._divided is not None
+
+    def schema_of(self, path: str) -> pa.Schema:
+        """The columns of the results of the node at a path."""
+        return self._nodes[path].schema
+
+    def width_of(self, path: str) -> int:
+        """How many ids the results of the node at a path have."""
+        return self._operators[path].width
+
+    def step(
+        self, state: State, arrived: Mapping[int, Arrivals], low: int, high: int,
+        tables: Mapping[str, RowVersions] = NO_TABLES,
+        *, exchanged: Mapping[str, Changes] = NO_CHANGES, bucket: Bucket = ONLY, share: Share = WHOLE,
+        begins: int | None = None,
+    ) -> tuple[Changes, State]:  # fmt: skip
+        """Process the instants low <= t < high. Tuples from `high` on wait; those before `low` are late: left out.
+
+        `tables` has, by table, what changes in the epoch, and of a non-retroactive one what its tuples may find.
+        `exchanged` has the changes of the epoch from the stages below, by their paths. All shares of a bucket's results
+        give the same state, but for what each has added to it (`State.own`). `begins` as in `Epoch`.
+        """
+        assert share.of == 1 or self.is_divisible, "operators with state need all changes"
+        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high, share, begins)
+        found = self._run(self._root, working, epoch, _Given(arrived, exchanged, tables))
+        return net(found).nameless() if self._nets else found, working.finished()
+
+    def _run(self, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
+        node = self._nodes[path]
+        if path in self._lower:
+            return given.exchanged.get(path, Changes.none(node.schema, self.width_of(path)))
+        if isinstance(node, BaseWindow):
+            taken = [self._take(node, path, state, epoch, given.arrived.get(self._places[path]))]
+        else:
+            below = [path_below(path, place) for place in range(len(inputs(node)))]
+            taken = [self._run(each, state, epoch, given) for each in below]
+        if isinstance(node, TableJoin):
+            taken.append(table_input(node, given.tables.get(node.table.name), epoch))
+        found = self._operators[path].step(taken, state, epoch)
+        if path == self._divided:
+            state.results = len(found)
+        return found
+
+    def _numbering(self) -> list[str]:
+        """Where results get numbers of their own: somebody above asks who they are."""
+        return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
+
+    def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:
+        """The tuples whose time has come, in order and numbered; the others wait."""
+        buffer = Fifo(state.chunks(f"{path}.pending"))
+        waited, chunks = list[Changes](), list[Chunk]()
+        for chunk in buffer.chunks:
+            due = chunk.tuples.ts < epoch.high
+            if due.any():
+                waited.append(chunk.tuples.where(due))
+            # What still waits keeps its place: equal timestamps stay in the order in which they came.
+            if not due.all():
+                chunks.append(Chunk(chunk.tuples.where(~due)) if due.any() else chunk)
+        buffer.chunks = chunks
+        if arrived is not None and len(arrived.ts):
+            waited.append(_as_changes(arrived).where(arrived.ts >= epoch.low))
+        if not waited:
+            return Changes.none(window.schema, self.width_of(path))
+        every = in_sequence(waited)
+        ready = every.ts < epoch.high
+        buffer.add(every.where(~ready))
+        state.store(f"{path}.pending", buffer.chunks)
+        found = every.where(ready)
+        return self._numbered(found.take(np.argsort(found.ts, kind="stable")), path, state)
+
+    def _numbered(self, ready: Changes, path: str, state: Working) -> Changes:
+        width = self.width_of(path)
+        ids = np.zeros((len(ready), width), dtype=np.int64)
+        if width:
+            ids[:, 0] = state.numbers(path, len(ready))
+        return Changes(ready.rows, ready.ts, ready.exp, ready.sign, ids)
+
+
+def _paths(node: Node, path: str) -> list[tuple[str, Node]]:
+    """All nodes with their paths, windows from left to right."""
+    below = [pair for place, input in enumerate(inputs(node)) for pair in _paths(input, path_below(path, place))]
+    return [*below, (path, node)]
+
+
+def _windows(nodes: Mapping[str, Node]) -> list[str]:
+    return [path for path, node in nodes.items() if isinstance(node, BaseWindow)]
+
+
+def _as_changes(arrived: Arrivals) -> Changes:
+    number = len(arrived.ts)
+    never = np.full(number, NEVER, dtype=np.int64)
+    ids = np.zeros((number, 0), dtype=np.int64)
+    return Changes(arrived.rows, arrived.ts, never, np.ones(number, dtype=np.int8), ids)

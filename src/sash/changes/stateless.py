@@ -1,0 +1,102 @@
+"""Operators that keep nothing: selection, projection, merge union, time-based windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sash.changes.bucket_state import Working
+from sash.changes.key_numbers import with_canonical
+from sash.changes.operator import Epoch, Operator
+from sash.core.changes import NEVER, Changes, together
+from sash.expr.evaluate import evaluate
+from sash.plan.expressions import Expression
+
+
+class TimeWindowOp:
+    """A tuple expires one window's length after it came; `length` is None without a bound."""
+
+    def __init__(self, schema: pa.Schema, length: int | None, width: int) -> None:
+        self.schema = schema
+        self.width = width
+        self._length = length
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        (arrived,) = inputs
+        exp = np.full(len(arrived), NEVER) if self._length is None else arrived.ts + self._length
+        return Changes(arrived.rows, arrived.ts, exp, arrived.sign, arrived.ids)
+
+
+class SelectOp:
+    """Tuples of which the condition is true."""
+
+    def __init__(self, schema: pa.Schema, condition: Expression, width: int) -> None:
+        self.schema = schema
+        self.width = width
+        self._condition = condition
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        (changes,) = inputs
+        found = evaluate(self._condition, columns_of(changes.rows), len(changes))
+        return changes.where(np.asarray(found.fill_null(False), dtype=np.bool_))
+
+
+class ProjectOp:
+    """Columns computed from columns."""
+
+    def __init__(self, schema: pa.Schema, outputs: Sequence[Expression], width: int) -> None:
+        self.schema = schema
+        self.width = width
+        self._outputs = outputs
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        (changes,) = inputs
+        columns = columns_of(changes.rows)
+        made = [evaluate(output, columns, len(changes)) for output in self._outputs]
+        return changes.with_rows(pa.table(made, schema=self.schema))
+
+
+class CanonicalKeysOp:
+    """Another operator, whose first input has one zero and one NaN in its keys: -0.0 and 0.0 are one group, and the
+    order of arrival must not decide which of them is its key. Spark gives out 0.0."""
+
+    def __init__(self, operator: Operator, keys: Sequence[str]) -> None:
+        self.schema = operator.schema
+        self.width = operator.width
+        self._operator = operator
+        self._keys = keys
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        first, *others = inputs
+        return self._operator.step([first.with_rows(with_canonical(first.rows, self._keys)), *others], state, epoch)
+
+
+class UnionOp:
+    """All changes of all inputs, merged by time. Ids say which input a row came from."""
+
+    def __init__(self, schema: pa.Schema, width: int) -> None:
+        self.schema = schema
+        self.width = width
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        return together(self._branch(place, changes) for place, changes in enumerate(inputs))
+
+    def _branch(self, place: int, changes: Changes) -> Changes:
+        rows = changes.rows.rename_columns(self.schema.names)
+        ids = np.zeros((len(changes), self.width), dtype=np.int64)
+        if self.width:
+            ids[:, 0] = place
+            ids[:, 1 : 1 + changes.ids.shape[1]] = changes.ids
+        return Changes(rows, changes.ts, changes.exp, changes.sign, ids)
+
+
+def columns_of(rows: pa.Table) -> dict[str, pa.Array]:
+    arrays = {}
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        array = column.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
+        arrays[name] = array
+    return arrays

@@ -1,0 +1,223 @@
+"""Scripts: read from a file, and rehearsed against an empty catalog so that mistakes show before Spark starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery, Table
+from sash.core.errors import CqlError, SashError
+from sash.plan.continuous import AUTO, Node, streams_of
+from sash.runtime.commands.archive_commands import declared_archive
+from sash.runtime.commands.declare import declared_stream
+from sash.runtime.compiler import CompiledQuery, as_select, compile_any_question, compile_select, compile_stored
+from sash.runtime.continuous.continuous_queries import unmeasured
+from sash.runtime.explaining.explain import compile_for_explain
+from sash.runtime.explaining.explain_continuous import either, explain_continuous
+from sash.runtime.explaining.explain_stored import explain_rows
+from sash.sql import (
+    SCRIPTS,
+    AlterArchive,
+    CreateArchive,
+    CreateIndex,
+    CreateStream,
+    CreateTable,
+    Delete,
+    Describe,
+    DropArchive,
+    DropIndex,
+    DropQuery,
+    DropStream,
+    DropTable,
+    Explain,
+    Insert,
+    RegisterQuery,
+    Select,
+    SelectStatement,
+    SetExecution,
+    ShowArchives,
+    ShowIndexes,
+    ShowTables,
+    Statement,
+    StoredQuestion,
+    Update,
+    bind_change,
+    bind_continuous,
+    is_continuous,
+    parse_script,
+)
+
+SchemaOf = Callable[[CreateStream], pa.Schema]
+
+
+def read_script(path: str) -> list[Statement]:
+    """The statements of a file, or of stdin for `-`."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SashError(f"cannot read the script: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise SashError("cannot read the script: it is not UTF-8 text") from None
+    statements = parse_script(text, SCRIPTS)
+    if not statements:
+        raise SashError("the script has no statements")
+    return statements
+
+
+def place(path: str) -> str:
+    """What messages call a script."""
+    return "stdin" if path == "-" else path
+
+
+def title(statement: Statement) -> str:
+    """A statement in a few words.
+
+    >>> title(parse_script("DROP QUERY slow")[0])
+    'DROP QUERY slow'
+    """
+    match statement:
+        case CreateStream(name=name):
+            return f"CREATE STREAM {name}"
+        case RegisterQuery(name=name):
+            return f"REGISTER QUERY {name}"
+        case DropQuery(name=name):
+            return f"DROP QUERY {name}"
+        case DropStream(name=name):
+            return f"DROP STREAM {name}"
+        case CreateTable(name=name):
+            return f"CREATE TABLE {name}"
+        case DropTable(name=name):
+            return f"DROP TABLE {name}"
+        case Insert(table=table):
+            return f"INSERT INTO {table.text}"
+        case Update(table=table):
+            return f"UPDATE {table.text}"
+        case Delete(table=table):
+            return f"DELETE FROM {table.text}"
+        case ShowTables():
+            return "SHOW TABLES"
+        case ShowIndexes():
+            return "SHOW INDEXES"
+        case CreateIndex(stream=stream, column=column):
+            return f"CREATE INDEX ON {stream.text} ({column.text})"
+        case DropIndex(stream=stream, column=column):
+            return f"DROP INDEX ON {stream.text} ({column.text})"
+        case CreateArchive(name=name):
+            return f"CREATE ARCHIVE {name.text}"
+        case AlterArchive(name=name):
+            return f"ALTER ARCHIVE {name.text}"
+        case DropArchive(name=dropped):
+            return f"DROP ARCHIVE {dropped}"
+        case ShowArchives():
+            return "SHOW ARCHIVES"
+        case SetExecution(strategy=strategy):
+            return f"SET EXECUTION {strategy}"
+        case Describe(name=name):
+            return f"DESCRIBE {name}"
+        case Explain(select=select):
+            return f"EXPLAIN {one_line(select.text)}"
+        case SelectStatement(select=select):
+            return one_line(select.text)
+        case _:
+            return "SHOW QUERIES"
+
+
+def one_line(text: str, width: int = 100) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+@dataclass
+class Rehearsal:
+    """What a script would leave in the catalog, and its one-time questions. Needs no Spark."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    queries: dict[str, CompiledQuery] = field(default_factory=dict)
+    questions: list[tuple[Statement, CompiledQuery]] = field(default_factory=list)
+    # Explanations of queries that panes do not answer, by what they are called.
+    explained: dict[str, str] = field(default_factory=dict)
+    execution: str = AUTO
+
+    def play(self, statements: Sequence[Statement], schema_of: SchemaOf) -> None:
+        for statement in statements:
+            self._play(statement, schema_of)
+
+    def _play(self, statement: Statement, schema_of: SchemaOf) -> None:
+        match statement:
+            case CreateStream():
+                self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
+            case RegisterQuery(name=name, select=select) if is_continuous(select):
+                decision = unmeasured(select, self.catalog, self.execution)
+                self.explained[name] = explain_continuous(decision)
+                streams, route = streams_of(decision.written), decision.route
+                self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams, route=route))
+            case CreateTable():
+                table = Table(statement.name, statement.schema, statement.key, statement.retroactive)
+                self.catalog.add_table(table)
+            case DropTable(name=name):
+                self.catalog.drop_table(name)
+            case Insert() | Update() | Delete():
+                bind_change(statement, self.catalog)
+            case RegisterQuery(name=name, select=select, synopsis=synopsis):
+                compiled = compile_select(select, self.catalog, name, synopsis=synopsis)
+                self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
+                self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
+            case DropQuery(name=name):
+                dropped = self.catalog.drop_query(name)
+                self.queries.pop(name.lower(), None)
+                self.explained.pop(dropped.name, None)
+            case DropStream(name=name):
+                self.catalog.check_unread_stream(name)
+                self.catalog.drop_stream(name)
+            case CreateArchive():
+                self.catalog.add_archive(declared_archive(statement, self.catalog, self._plan_of))
+            case DropArchive(name=name):
+                self.catalog.drop_archive(name)
+            case SelectStatement(select=select):
+                self._ask(statement, select)
+            case SetExecution(strategy=strategy):
+                self.execution = strategy
+            case Explain():
+                self._explain(statement)
+
+    def _plan_of(self, query: RegisteredQuery) -> Node:
+        return bind_continuous(as_select(query.text), self.catalog)
+
+    def _ask(self, statement: Statement, select: Select) -> None:
+        question = compile_any_question(select, self.catalog)
+        if isinstance(question, StoredQuestion):
+            self.explained[title(statement)] = explain_rows(question)
+        else:
+            self.questions.append((statement, question))
+
+    def _explain(self, statement: Explain) -> None:
+        """A question if it can be one, else a continuous query."""
+        try:
+            self.questions.append((statement, compile_for_explain(statement.select, self.catalog)))
+        except CqlError:
+            if not is_continuous(statement.select):
+                self.explained[title(statement)] = explain_rows(compile_stored(statement.select, self.catalog))
+                return
+            self.explained[title(statement)] = either(
+                lambda: explain_rows(compile_stored(statement.select, self.catalog)),
+                lambda: explain_continuous(unmeasured(statement.select, self.catalog, self.execution)),
+            )
+
+
+def declares_all_columns(statements: Sequence[Statement]) -> bool:
+    return all(s.schema is not None for s in statements if isinstance(s, CreateStream))
+
+
+def declared_columns(statement: CreateStream) -> pa.Schema:
+    assert statement.schema is not None
+    return statement.schema
+
+
+def rehearse(statements: Sequence[Statement]) -> None:
+    """Raise what is wrong with a script, as far as that can be told without opening its sources."""
+    if declares_all_columns(statements):
+        Rehearsal().play(statements, declared_columns)

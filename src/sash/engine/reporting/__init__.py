@@ -1,1 +1,0 @@
-"""SHOW, DESCRIBE, stats(), schedule(), and the numbers for Prometheus."""

@@ -1,0 +1,53 @@
+"""Functions of an answer's columns, with Spark's meaning (NULL, NaN, ANSI errors).
+
+`FUNCTIONS` is the closed vocabulary of calls whose arguments are computed first; `evaluate.LAZY` has the others.
+Each takes the type of its result, then its arguments as Arrow arrays of one length. Operands of comparisons and of
+arithmetic on machine numbers have equal types already; decimals keep their own. A ValueError or ArithmeticError is
+an error of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.expr import arithmetic, comparisons, mathematics, rounding, string_functions
+from sash.expr.casts import cast
+
+Function = Callable[..., pa.Array]
+
+
+def _is_null(type: pa.DataType, value: pa.Array) -> pa.Array:
+    return value.is_null()
+
+
+def _is_not_null(type: pa.DataType, value: pa.Array) -> pa.Array:
+    return value.is_valid()
+
+
+def _not(type: pa.DataType, value: pa.Array) -> pa.Array:
+    return pc.invert(value)
+
+
+def _cast(type: pa.DataType, value: pa.Array) -> pa.Array:
+    return cast(value, type)
+
+
+def _try_cast(type: pa.DataType, value: pa.Array) -> pa.Array:
+    return cast(value, type, strict=False)
+
+
+FUNCTIONS: dict[str, Function] = {
+    **arithmetic.FUNCTIONS,
+    **rounding.FUNCTIONS,
+    **mathematics.FUNCTIONS,
+    **comparisons.FUNCTIONS,
+    **string_functions.FUNCTIONS,
+    "is_null": _is_null,
+    "is_not_null": _is_not_null,
+    "not": _not,
+    "cast": _cast,
+    "try_cast": _try_cast,
+}

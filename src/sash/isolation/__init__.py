@@ -1,0 +1,29 @@
+"""Isolation of window slides and reads (thesis, chapter 7).
+
+history     operations and histories, in the thesis' notation
+checker     what a history is: serializable, WS, LWS, CPS
+window      a window of sub-windows that threads slide and read (reading, priorities, recorder are its parts)
+isolation   the levels for state that is changed in place (serial, optimistic), and what is taken of it (taken)
+"""
+
+from sash.isolation.checker import Verdict, classify
+from sash.isolation.history import History, Recorder
+from sash.isolation.levels import ISOLATION_LEVELS, Isolation, isolation
+from sash.isolation.optimistic import Optimistic
+from sash.isolation.serial import Serial, Taken
+from sash.isolation.shared_window import SharedWindow, WindowRead
+
+__all__ = [
+    "ISOLATION_LEVELS",
+    "History",
+    "Isolation",
+    "Optimistic",
+    "Recorder",
+    "Serial",
+    "SharedWindow",
+    "Taken",
+    "Verdict",
+    "WindowRead",
+    "classify",
+    "isolation",
+]

@@ -1,0 +1,64 @@
+"""Isolation levels: what a query sees of the window slides that happen while it reads (thesis, chapter 7).
+
+Two kinds of transaction touch a window: a slide writes its sub-windows (the engine applies a pane), and a read
+scans them (a scheduled execution or a one-time query). An answer that mixes sub-windows from before and after a
+slide is the answer to no window at all; the levels differ in what they allow and in how long a slide waits:
+
+    serial  one transaction at a time
+    ws      window-serializable: a read sees the window as of some time up to its end (definition 7.1)
+    lws     latest-window-serializable: as of its end; slides never wait, a read in conflict is aborted (algorithm 7)
+    ttu     lws with fewer aborts: what is updated last (longest time-to-update) is read first (algorithm 8)
+
+There are two ways to keep them. Where sub-windows are values that are replaced, `window.SharedWindow` has all four.
+Where a slide changes arrays in place, a level here guards it: a lock for those who need one; `taking` for those who
+take what they need in a moment and compute with it afterwards, and `reading` for those who can be repeated on whatever
+they find. Under all levels but serial, both compute without a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Protocol, TypeVar
+
+from sash.core.errors import SashError, nearest
+from sash.isolation.optimistic import Optimistic
+from sash.isolation.serial import Serial, Take
+
+Result = TypeVar("Result")
+
+
+class Isolation(Protocol):
+    def slide(self) -> AbstractContextManager[None]:
+        """A window update; the engine applies all changes of one pane inside."""
+
+    def read(self) -> AbstractContextManager[None]:
+        """A scheduled execution or a one-time query; it sees one state of the window, and slides wait for it."""
+
+    def reading(self, function: Callable[[], Result]) -> Result:
+        """A read that may be repeated: what the function returns on one state of the window."""
+
+    def taking(self, take: Take[Result]) -> Result | None:
+        """A read in two steps: `take` under the lock, `compute` what was taken; None where there is nothing to take."""
+
+    def give_way(self) -> None:
+        """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
+
+    def away(self) -> AbstractContextManager[None]:
+        """The same for a while: the slide waits for something else, and whoever comes meanwhile has the window."""
+
+
+ISOLATION_LEVELS: dict[str, Callable[[], Isolation]] = {
+    "serial": Serial,
+    "ws": partial(Optimistic, latest=False),
+    "lws": Optimistic,
+    "ttu": Optimistic,
+}
+
+
+def isolation(name: str) -> Isolation:
+    """The isolation level of this name; `SashError` if there is none."""
+    if name not in ISOLATION_LEVELS:
+        raise SashError(f"unknown isolation '{name}'{nearest(name, ISOLATION_LEVELS)}")
+    return ISOLATION_LEVELS[name]()

@@ -1,0 +1,150 @@
+"""Reads that hold no lock, of state that slides change in place: try, and try again if a slide came between.
+
+    version    4 ──────────────── 5 ───── 6 ─────────────────
+    slides                        [ slide ]
+    read 1        [ function ]                                  4 before and after: good
+    read 2                   [ function ]   [ function ]        4, then 5: once more
+                                                                as of its end: latest-window-serializable
+
+The version is odd while a slide is under way. A read that finds it odd waits for the slide's end, or for the place in
+it where it gives way; then it runs without a lock. If the version is the same afterwards, nothing has been changed in
+between. After `RETRIES` failures the read takes the lock as under `serial`, so it ends.
+
+What runs so may see a window that is half slid, and its result (or what it raises) is thrown away then. So it must not
+change anything, must copy what it returns, and must end on whatever it finds: no loop until some value turns up, and
+no compiled code that follows indices without checking them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+from sash.isolation.serial import Serial, Take
+
+RETRIES = 8
+
+Result = TypeVar("Result")
+
+
+class Optimistic:
+    """The isolation levels `ws`, `lws` and `ttu` for state that is changed in place.
+
+    For `reading` all three are the same, since there are no sub-windows to choose from: an answer is as of its end.
+    For `taking` that is so with `latest`; without it, which is `ws`, an answer is as of its start.
+    Needs: functions that bear a half-slid window. Blocks: slides wait for neither, up to RETRIES.
+
+    >>> level, window = Optimistic(), [1, 2, 3]
+    >>> with level.slide():
+    ...     window[:] = [2, 3, 4]
+    >>> level.reading(lambda: sum(window))
+    9
+    """
+
+    def __init__(self, latest: bool = True) -> None:
+        self._latest = latest
+        self._serial = Serial()
+        # Changed by the holder of the lock only.
+        self._version = 0
+        self._depth = 0
+        self._holder: int | None = None
+
+    @contextmanager
+    def slide(self) -> Iterator[None]:
+        with self._serial.slide():
+            self._enter()
+            try:
+                yield
+            finally:
+                self._leave()
+
+    def read(self) -> AbstractContextManager[None]:
+        """With the lock: for those who cannot be repeated."""
+        return self._serial.read()
+
+    def give_way(self) -> None:
+        """The window is whole here: those who wait have their turn, and those who read without a lock may begin."""
+        if self._holder == threading.get_ident():
+            with self._whole():
+                self._serial.give_way()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """The same for a while, in which others may slide it, too."""
+        if self._holder != threading.get_ident():
+            yield
+            return
+        with self._whole(), self._serial.away():
+            yield
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Between two parts of a slide; to be entered and left by the holder of the lock."""
+        depth = self._depth
+        self._depth, self._holder = 0, None
+        self._version += 1
+        try:
+            yield
+        finally:
+            self._version += 1
+            self._depth, self._holder = depth, threading.get_ident()
+
+    def reading(self, function: Callable[[], Result]) -> Result:
+        """What the function returns (or raises) when no slide comes between its start and its end."""
+        if self._holder == threading.get_ident():
+            return function()
+        for _ in range(RETRIES):
+            version = self._whole_version()
+            try:
+                result = function()
+            except Exception:
+                if self._version == version:
+                    raise
+            else:
+                if self._version == version:
+                    return result
+        with self._serial.read():
+            return function()
+
+    def taking(self, take: Take[Result]) -> Result | None:
+        """With the lock for the first step alone; with `latest`, all over when the window has changed meanwhile."""
+        for _ in range(RETRIES):
+            with self._serial.read():
+                taken = take()
+            if taken is None:
+                return None
+            try:
+                result = taken.compute()
+            except Exception:
+                if not self._latest or taken.is_latest():
+                    raise
+            else:
+                if not self._latest or taken.is_latest():
+                    return result
+        return self._serial.taking(take)
+
+    @property
+    def waiting(self) -> int:
+        """How many transactions wait for the lock, for statistics and tests."""
+        return self._serial.waiting
+
+    def _whole_version(self) -> int:
+        version = self._version
+        if version % 2:
+            with self._serial.read():
+                version = self._version
+        return version
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._holder = threading.get_ident()
+            self._version += 1
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._holder = None
+            self._version += 1

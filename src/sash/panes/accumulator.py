@@ -1,0 +1,324 @@
+"""One accumulator per group while panes are folded, youngest first, into ever longer windows.
+
+Kernels that fold rows of panes into one accumulator per group.
+
+Each is a plain loop that Numba compiles. Rows are (group code, component), accumulators are indexed by code and hold
+the combine's identity at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.expr.value_codes import Codes, ValueDictionary
+from sash.panes.partials import Combine, Component, Partial
+from sash.panes.sketches import SKETCHES
+from sash.panes.sketches.sketch import Unions
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
+    for i in range(codes.size):
+        accumulator[codes[i]] += values[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_min(codes: Any, values: Any, accumulator: Any) -> None:
+    # NaN is the greatest number and also the identity: anything replaces it.
+    for i in range(codes.size):
+        old = accumulator[codes[i]]
+        if values[i] < old or old != old:
+            accumulator[codes[i]] = values[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_max(codes: Any, values: Any, accumulator: Any) -> None:
+    # NaN is the greatest number: it replaces anything and nothing replaces it.
+    for i in range(codes.size):
+        if values[i] > accumulator[codes[i]] or values[i] != values[i]:
+            accumulator[codes[i]] = values[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
+    # n is the accumulator's own count, so that the shared count partial may be folded before or after.
+    for i in range(codes.size):
+        added = counts[i]
+        if added == 0:
+            continue
+        g = codes[i]
+        if n[g] == 0:
+            # Nothing to combine with: the formula below would make NaN of a mean whose square overflows.
+            n[g], mean[g], square[g] = added, means[i], squares[i]
+            continue
+        total = n[g] + added
+        delta = means[i] - mean[g]
+        step = delta / total
+        mean[g] += step * added
+        square[g] += squares[i] + delta * step * n[g] * added
+        n[g] = total
+
+
+# A scan fills one row of `out` per window, the shortest first: the row before it, and the rows of panes between
+# cuts[i + 1] and cuts[i] on top. One call serves all windows, so its cost does not grow with their number.
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_scan_add(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i, :] = out[i - 1, :]
+        _kernel_add(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_scan_min(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i, :] = out[i - 1, :]
+        _kernel_min(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_scan_max(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+    for i in range(out.shape[0]):
+        if i > 0:
+            out[i, :] = out[i - 1, :]
+        _kernel_max(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+
+
+SCANS: dict[Combine, Any] = {
+    Combine.ADD: _kernel_scan_add,
+    Combine.MIN: _kernel_scan_min,
+    Combine.MAX: _kernel_scan_max,
+}
+FOLDS: dict[Combine, Any] = {Combine.ADD: _kernel_add, Combine.MIN: _kernel_min, Combine.MAX: _kernel_max}
+fold_moments = _kernel_moments
+
+
+Slot = tuple[Partial, int]
+
+
+class RankedValues:
+    """The dictionary of one ranked extreme: values that are no machine numbers, compared by their rank."""
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.dictionary = ValueDictionary(type)
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._rank: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def compact(self, live: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Forget the values that are not live; each old code's new one."""
+        kept = np.flatnonzero(live)
+        remap = np.full(len(live), -1, dtype=np.int64)
+        old, self.dictionary = self.dictionary, ValueDictionary(self.dictionary.values.type)
+        remap[kept] = self.dictionary.encode(old.decode(kept))
+        self._order = np.empty(0, dtype=np.int64)
+        return remap
+
+    def _refresh(self) -> None:
+        if len(self._order) != len(self.dictionary):
+            self._order = np.asarray(pc.sort_indices(self.dictionary.values), dtype=np.int64)
+            self._rank = np.empty_like(self._order)
+            self._rank[self._order] = np.arange(len(self._order))
+
+    def frozen(self) -> RankedValues:
+        """The values of now, for another thread."""
+        other = RankedValues(self.dictionary.values.type)
+        other.dictionary, other._order, other._rank = self.dictionary.frozen(), self._order, self._rank
+        return other
+
+    def store(self, column: pa.Array, identity: int) -> NDArray[np.int64]:
+        codes = self.dictionary.encode(column).astype(np.int64)
+        return np.where(np.asarray(column.is_valid()), codes, np.int64(identity))
+
+    def ranks(self, codes: Component, identity: int) -> NDArray[np.int64]:
+        self._refresh()
+        return _mapped(self._rank, codes, identity)
+
+    def codes(self, ranks: Component, identity: int) -> NDArray[np.int64]:
+        self._refresh()
+        return _mapped(self._order, ranks, identity)
+
+    def values(self, ranks: Component, identity: int) -> pa.Array:
+        codes = self.codes(ranks, identity)
+        return self.dictionary.values.take(pa.array(codes, mask=codes == identity))
+
+
+def _mapped(table: NDArray[np.int64], places: Component, identity: int) -> NDArray[np.int64]:
+    known = places != identity
+    result = np.full(len(places), identity, dtype=np.int64)
+    result[known] = table[places[known].astype(np.int64)]
+    return result
+
+
+class Accumulator:
+    """Folds slices of rows; `size` groups, each at the identity at first.
+
+    Needs: combine is associative and commutative. Time: one kernel call per component and slice.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        partials: Iterable[Partial],
+        ranked: Mapping[Partial, RankedValues],
+        block: Block | None = None,
+        window: int = 0,
+    ) -> None:
+        self._ranked = ranked
+        self.block, self.window = block, window
+        self.slots: dict[Slot, Component] = {}
+        self._counts: dict[Partial, NDArray[np.int64]] = {}
+        self._unions: dict[Partial, Unions] = {}
+        for partial in partials:
+            if partial.combine is Combine.UNION:
+                self._unions[partial] = Unions(SKETCHES[partial.kind], size)
+                continue
+            for i, dtype in enumerate(partial.dtypes):
+                self.slots[partial, i] = np.full(size, partial.identity(i), dtype=dtype)
+            if partial.combine is Combine.MOMENTS:
+                self._counts[partial] = np.zeros(size, dtype=np.int64)
+
+    def like(self, block: Block | None) -> Accumulator:
+        """One for the same window that has nothing yet."""
+        return Accumulator(0, (), self._ranked, block, self.window)
+
+    def fold(self, partials: Iterable[Partial], codes: Codes, column: Callable[[Slot], Component]) -> None:
+        for partial in partials:
+            if partial.combine is Combine.MOMENTS:
+                self._fold_moments(partial, codes, column)
+                continue
+            if partial.combine is Combine.UNION:
+                self._unions[partial].add(codes, column((partial, 0)))
+                continue
+            kernel = FOLDS[partial.combine]
+            for i in range(len(partial.dtypes)):
+                values = column((partial, i))
+                if partial.ranked:
+                    values = self._ranked[partial].ranks(values, int(partial.identity()))
+                kernel(codes, values, self.slots[partial, i])
+
+    def _fold_moments(self, partial: Partial, codes: Codes, column: Callable[[Slot], Component]) -> None:
+        counts = column((counted(partial), 0))
+        mean, square = self.slots[partial, 0], self.slots[partial, 1]
+        fold_moments(codes, counts, column((partial, 0)), column((partial, 1)), self._counts[partial], mean, square)
+
+    def merged(self, partial: Partial, groups: NDArray[np.int64] | None) -> list[Component] | pa.Array:
+        """A partial's components for some groups (None: all); a ranked one as its values."""
+        picked = self._components(partial)
+        if groups is not None:
+            picked = [component[groups] for component in picked]
+        return self._ranked[partial].values(picked[0], int(partial.identity())) if partial.ranked else picked
+
+    def stored(self, partial: Partial) -> list[Component]:
+        """The components as a pane stores them."""
+        parts = self._components(partial)
+        return [self._ranked[partial].codes(parts[0], int(partial.identity()))] if partial.ranked else parts
+
+    def _components(self, partial: Partial) -> list[Component]:
+        if partial in self._unions:
+            return [self._unions[partial].values()]
+        return [self.slots[partial, i] for i in range(len(partial.dtypes))]
+
+
+@dataclass(frozen=True)
+class ScanRows:
+    """The rows of panes that a scan goes over: codes, components by slot, and where its windows begin.
+
+    Window i has the rows from cuts[i + 1] on, up to cuts[0]: the shortest window is the first.
+    """
+
+    groups: int
+    cuts: NDArray[np.int64]
+    codes: Codes
+    column: Callable[[Slot], Component]
+    ranked: Mapping[Partial, RankedValues]
+
+
+class Block:
+    """Windows that were scanned together: one matrix per slot, a row per window, a column per group.
+
+    What depends on a whole matrix (which windows have all groups, an aggregate's lowered column) is computed once for
+    all windows and kept here: an answer is then a slice.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+        self.slots: dict[Slot, Component] = {}
+        self.lowered: dict[Hashable, pa.Array | None] = {}
+        self.memo: dict[Hashable, Any] = {}
+        self._full: dict[Partial, NDArray[np.bool_]] = {}
+
+    def is_full(self, presence: Partial, window: int) -> bool:
+        """Every group has tuples in a window."""
+        if presence not in self._full:
+            self._full[presence] = np.asarray((self.slots[presence, 0] > 0).all(axis=1))
+        return bool(self._full[presence][window])
+
+    def flat(self, partial: Partial, windows: int) -> list[Component]:
+        """A partial's components over the first windows, one after the other."""
+        return [self.slots[partial, i][:windows].ravel() for i in range(len(partial.dtypes))]
+
+
+def scan(needs: Sequence[Sequence[Partial]], rows: ScanRows) -> Iterator[Accumulator]:
+    """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants.
+
+    Numbers are there for all windows at once, in a block. Sketches are merged along the way, window by window: those
+    of all windows together would not fit into memory.
+    """
+    windows = {partial: i + 1 for i, partials in enumerate(needs) for partial in partials}
+    block = Block(rows.groups)
+    for partial, count in windows.items():
+        if partial.combine is Combine.UNION:
+            continue
+        fill = _scan_moments if partial.combine is Combine.MOMENTS else _scan_components
+        for place, out in enumerate(fill(partial, rows, rows.cuts[: count + 1])):
+            block.slots[partial, place] = out
+    unions = {p: Unions(SKETCHES[p.kind], rows.groups) for p in windows if p.combine is Combine.UNION}
+    for i, partials in enumerate(needs):
+        accumulator = Accumulator(rows.groups, (), rows.ranked, block, i)
+        accumulator.slots |= {slot: out[i] for slot, out in block.slots.items() if i < len(out)}
+        between = slice(int(rows.cuts[i + 1]), int(rows.cuts[i]))
+        for partial, union in unions.items():
+            union.add(rows.codes[between], rows.column((partial, 0))[between])
+            if partial in partials:
+                accumulator.slots[partial, 0] = union.values()
+        yield accumulator
+
+
+def _scan_components(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
+    filled: list[Component] = []
+    for i, dtype in enumerate(partial.dtypes):
+        values = rows.column((partial, i))
+        if partial.ranked:
+            values = rows.ranked[partial].ranks(values, int(partial.identity()))
+        out = np.empty((len(cuts) - 1, rows.groups), dtype=dtype)
+        out[:1] = partial.identity(i)
+        SCANS[partial.combine](rows.codes, values, cuts, out)
+        filled.append(out)
+    return filled
+
+
+def _scan_moments(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
+    """Moments are rarer than sums: window by window, each on a copy of the one before."""
+    accumulator = Accumulator(rows.groups, (partial,), rows.ranked)
+    copies = []
+    for low, high in zip(cuts[1:].tolist(), cuts[:-1].tolist(), strict=True):
+        between = slice(low, high)
+        accumulator.fold((partial,), rows.codes[between], lambda slot, part=between: rows.column(slot)[part])  # type: ignore[misc]
+        copies.append([accumulator.slots[partial, i].copy() for i in (0, 1)])
+    return [np.stack([copy[i] for copy in copies]) for i in (0, 1)]
+
+
+def counted(partial: Partial) -> Partial:
+    """The count partial that goes with an aggregate of the same argument."""
+    return Partial("count", partial.argument, partial.predicate)

@@ -1,0 +1,183 @@
+"""Aggregates that answer with an estimate and its bounds, from sketches (see `sketches`).
+
+APPROX_COUNT_DISTINCT(x)   from a HyperLogLog sketch per pane
+APPROX_QUANTILE(x, p)      from a KLL sketch per pane: an element of the window, like QUANTILE's
+COUNT_MIN(x, value)        how often a value occurs, from a count-min sketch of the window's item counts
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from sash.panes.aggregates.base import Merged, components, require_number
+from sash.panes.items import ItemCounts
+from sash.panes.pane_ring import Column
+from sash.panes.partials import Partial
+from sash.panes.sketches.count_min import CountMinSketch as Sketch
+from sash.panes.sketches.count_min import names
+from sash.panes.sketches.hll import Hll
+from sash.panes.sketches.kll import Kll
+from sash.panes.sketches.sketch import require_value
+from sash.plan.expressions import RowExpression
+
+
+@dataclass(frozen=True)
+class ApproxCountDistinct:
+    """0 over no values, as Spark has it; NULL is no value. Not subtractable: nothing leaves a union again.
+
+    The bounds are three standard deviations away: about 5% of the count, less when there are few values.
+    """
+
+    form: str = "estimate"
+
+    category = "algebraic"
+    subtractable = False
+    duplicate_sensitive = False
+    exact = False
+
+    def bind(self, *parameters: object) -> Self:
+        assert not parameters
+        return self
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_value("APPROX_COUNT_DISTINCT", argument)
+        return pa.int64()
+
+    def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
+        return (Partial("hll", argument, predicate),)
+
+    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+        (sketches,) = components(merged, partials[0])
+        return pa.array(np.array(_read(sketches, self._number, 0), dtype=np.int64))
+
+    def _number(self, data: bytes) -> int:
+        sketch = Hll.from_bytes(data)
+        if self.form == "estimate":
+            return round(sketch.estimate())
+        lower, upper = sketch.bounds()
+        return math.floor(lower) if self.form == "lower" else math.ceil(upper)
+
+
+@dataclass(frozen=True)
+class ApproxQuantile:
+    """A double, because that is what the sketch holds; NULL over no values. Not subtractable.
+
+    The bounds are the values whose ranks are 1.33% of the window's values away; the same value as long as the sketch
+    is exact.
+    """
+
+    p: Fraction = Fraction(1, 2)
+    form: str = "estimate"
+
+    category = "algebraic"
+    subtractable = False
+    duplicate_sensitive = True
+    exact = False
+
+    def bind(self, *parameters: object) -> Self:
+        (p,) = parameters
+        assert isinstance(p, Fraction)
+        if not 0 <= p <= 1:
+            raise ValueError(f"APPROX_QUANTILE needs a fraction between 0 and 1, not {p}")
+        return replace(self, p=p)
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_number("APPROX_QUANTILE", argument)
+        return pa.float64()
+
+    def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
+        return (Partial("kll", argument, predicate),)
+
+    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+        (sketches,) = components(merged, partials[0])
+        return pa.array(_read(sketches, self._value, None), pa.float64())
+
+    def _value(self, data: bytes) -> float:
+        sketch = Kll.from_bytes(data)
+        if self.form == "estimate":
+            return sketch.estimate(self.p)
+        lower, upper = sketch.bounds(self.p)
+        return lower if self.form == "lower" else upper
+
+
+T = TypeVar("T")
+N = TypeVar("N")
+
+
+def _read(sketches: Column, value: Callable[[bytes], T], missing: N) -> list[T | N]:
+    """Each sketch's value, or what stands for none. Groups that share their bytes are read once."""
+    known: dict[int, T] = {}
+    found: list[T | N] = []
+    for data in sketches.tolist():
+        if data is not None and id(data) not in known:
+            known[id(data)] = value(data)
+        found.append(missing if data is None else known[id(data)])
+    return found
+
+
+@dataclass(frozen=True)
+class CountMin:
+    """Never below the true count; above it by more than 0.1% of the window's values in at most one of 100 cases.
+
+    It reads item counts, as holistic aggregates do, because Spark's count-min sketch has a format of its own.
+    """
+
+    value: object = None
+    form: str = "estimate"
+
+    category = "holistic"
+    subtractable = True
+    duplicate_sensitive = True
+    exact = False
+
+    def bind(self, *parameters: object) -> Self:
+        (value,) = parameters
+        return replace(self, value=value)
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_value("COUNT_MIN", argument)
+        return pa.int64()
+
+    def estimate(self, items: pa.Array, counts: NDArray[np.int64]) -> tuple[int, int, int]:
+        """The estimate and its bounds, from each item of a window and how often it occurs.
+
+        >>> CountMin("b").estimate(pa.array(["a", "b"]), np.array([3, 5]))
+        (5, 5, 5)
+        """
+        sketch = Sketch.of_counts(items, counts)
+        (name,) = names(pa.array([_of_type(self.value, items.type)], items.type))
+        return sketch.estimate(name), *sketch.bounds(name)
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        pairs, owners = items.order.valid_pairs
+        values = items.order.values(pairs)
+        bounds = np.searchsorted(owners, np.arange(items.groups + 1))
+        place = {"estimate": 0, "lower": 1, "upper": 2}[self.form]
+        answers = []
+        for window in range(items.windows):
+            counts = items.counts[window][pairs]
+            for first, last in pairwise(bounds.tolist()):
+                answers.append(self.estimate(values.slice(first, last - first), counts[first:last])[place])
+        return pa.array(answers, pa.int64())
+
+
+def _of_type(value: object, type: pa.DataType) -> object:
+    """A constant of the query as a value of the argument's type."""
+    if isinstance(value, Fraction):
+        value = Decimal(value.numerator) / Decimal(value.denominator)
+    if isinstance(value, Decimal | int) and not isinstance(value, bool) and pt.is_floating(type):
+        return float(value)
+    if isinstance(value, Decimal) and pt.is_integer(type) and value == int(value):
+        return int(value)
+    return Decimal(value) if isinstance(value, int) and pt.is_decimal(type) else value

@@ -1,0 +1,156 @@
+"""Holistic aggregates: they read how often each item occurs, not a summary of fixed size.
+
+COUNT(DISTINCT x)           the items that occur at least once; NULL is no value
+MODE(x)                     the most frequent item, the least one among equals (Spark leaves that open)
+QUANTILE(x, p)              the item at position max(1, floor(p N)) of the N sorted items (Arasu and Widom 3.3)
+QUANTILE_CONT(x, p), MEDIAN between two neighbours by linear interpolation, as Spark's `percentile` does
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from sash.panes.aggregates.base import nullable, require_number
+from sash.panes.items import Ints, ItemCounts
+
+
+class Holistic(Protocol):
+    """Needs per pane: the number of tuples of each (group, item), which all aggregates of the item share (rule SS1).
+
+    Counts are subtractable, so every holistic aggregate is.
+    """
+
+    category: str
+    subtractable: bool
+    duplicate_sensitive: bool
+    exact: bool
+
+    def bind(self, *parameters: object) -> Self:
+        """The aggregate with its constants, for example the p of QUANTILE(x, p)."""
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        """The answer's type; ValueError with a reason where the argument will not do."""
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        """One value per window and group, window after window; NULL over no items (a count is 0)."""
+
+
+class ExactHolistic:
+    """What the exact ones have in common."""
+
+    category = "holistic"
+    subtractable = True
+    duplicate_sensitive = True
+    exact = True
+
+    def bind(self, *parameters: object) -> Self:
+        assert not parameters
+        return self
+
+
+def require_ordered(name: str, argument: pa.DataType | None) -> pa.DataType:
+    if argument is None:
+        raise ValueError(f"{name}(*) has no meaning: {name} needs a column")
+    if pt.is_nested(argument):
+        raise ValueError(f"{name} needs values with an order")
+    return argument
+
+
+class CountDistinct(ExactHolistic):
+    """The thesis counts it among the duplicate-sensitive aggregates: its counters change with every duplicate."""
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_ordered("COUNT DISTINCT", argument)
+        return pa.int64()
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        return pa.array(items.distinct().ravel())
+
+
+class Mode(ExactHolistic):
+    """NULL over no values."""
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        return require_ordered("MODE", argument)
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        return items.values(items.modes())
+
+
+@dataclass(frozen=True)
+class Quantile(ExactHolistic):
+    """An element of the window, so it works on anything with an order. NULL over no values.
+
+    The printed definition has position 0 for p < 1/N, which does not exist; the first item stands in for it. p N is
+    computed exactly: 0.7 of 10 items is the 7th, whatever 0.7 is in binary.
+    """
+
+    p: Fraction = Fraction(1, 2)
+
+    def bind(self, *parameters: object) -> Self:
+        (p,) = parameters
+        assert isinstance(p, Fraction)
+        return type(self)(p)
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        return require_ordered("QUANTILE", argument)
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        return items.values(items.at(quantile_positions(items.totals, self.p)))
+
+
+def quantile_positions(totals: Ints, p: Fraction) -> Ints:
+    """max(1, floor(p N)) for each N > 0, and 0 for none.
+
+    >>> quantile_positions(np.array([10, 10, 1, 0]), Fraction(7, 10)).tolist()
+    [7, 7, 1, 0]
+    """
+    most = int(totals.max(initial=0))
+    exact = totals if most * p.numerator < 2**63 else totals.astype(object)
+    positions = (exact * p.numerator // p.denominator).astype(np.int64)
+    return np.where(totals > 0, np.maximum(positions, 1), 0)
+
+
+@dataclass(frozen=True)
+class QuantileCont(ExactHolistic):
+    """The value at position p (N - 1), counted from 0, of the sorted numbers; a double. NULL over no values."""
+
+    p: Fraction = Fraction(1, 2)
+    name: str = "QUANTILE_CONT"
+
+    def bind(self, *parameters: object) -> Self:
+        if not parameters:
+            return self
+        (p,) = parameters
+        assert isinstance(p, Fraction)
+        return type(self)(p, self.name)
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        require_number(self.name, argument)
+        return pa.float64()
+
+    def lower_items(self, items: ItemCounts) -> pa.Array:
+        there = items.totals > 0
+        position = np.where(there, items.totals - 1, 0) * float(self.p)
+        below, above = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+        low = _numbers(items, np.where(there, below + 1, 0))
+        high = _numbers(items, np.where(there, above + 1, 0))
+        share = (position - below).ravel()
+        # Two equal neighbours are their own value: infinities and NaN would not survive the arithmetic.
+        with np.errstate(invalid="ignore"):
+            between = (1.0 - share) * low + share * high
+        alone = (share == 0.0) | (low == high)
+        return nullable(np.where(alone, low, between), there.ravel(), pa.float64())
+
+
+def _numbers(items: ItemCounts, ranks: Ints) -> NDArray[np.float64]:
+    # As Spark converts them: a BIGINT beyond 2^53 to the nearest double.
+    values = items.values(items.at(ranks)).cast(pa.float64(), safe=False)
+    return np.asarray(values.fill_null(0.0) if values.null_count else values, dtype=np.float64)

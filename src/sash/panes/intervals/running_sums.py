@@ -1,0 +1,106 @@
+"""Running synopsis, R-INT (Arasu and Widom, 3.2; thesis, 2.3.4): sums of the stream so far, taken from each other.
+
+    position            1    2    3    4    5    6    7    8
+    value               3    6    6    6    7    7    7    9
+    stored  f(1, r)     .    .    .   21   28   35   42   51        capacity 4: five running values, r = 4 .. 8
+                                       |              |
+                        sum over (5, 7) = f(1, 7) - f(1, 4) = 42 - 21
+
+N_max + 1 running values answer every window of up to N_max positions; the thesis counts b of them for windows
+shorter than b, and lists b + 1.
+
+Sums only: nothing can be taken back from a maximum. And of integers only: a running sum of floats grows without
+bound and loses the digits that a window is made of. A running sum of integers may leave the range of int64 as
+well, but loses nothing: int64 counts modulo 2^64, and so a difference is exact whenever the window's own sum fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from sash.panes.intervals.synopsis import GroupedSynopsis, Interval, Positions, refuse_partial
+from sash.panes.pane_ring import Dtype
+from sash.panes.partials import Combine, Component
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_extend(running: Any, length: Any, values: Any) -> None:
+    slots = running.shape[0]
+    last = length % slots
+    for i in range(values.shape[0]):
+        slot = last + 1 if last + 1 < slots else 0
+        for g in range(running.shape[1]):
+            # It may wrap around: see the module's docstring.
+            running[slot, g] = running[last, g] + values[i, g]
+        last = slot
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_lookup(running: Any, lefts: Any, rights: Any, out: Any) -> None:
+    slots = running.shape[0]
+    for i in range(lefts.size):
+        plus, minus = rights[i] % slots, (lefts[i] - 1) % slots
+        for g in range(running.shape[1]):
+            out[i, g] = running[plus, g] - running[minus, g]
+
+
+class RunningSynopsis(GroupedSynopsis):
+    """Sums by subtraction of running sums.
+
+    Needs: a subtractable combine without rounding: ADD of int64. Time: update and lookup O(1).
+    Space: (N_max + 1) x groups. Reference: Arasu and Widom 2004, Figure 6.
+
+    >>> synopsis = RunningSynopsis(4, 1, Combine.ADD, np.int64)
+    >>> synopsis.extend([[3], [6], [6], [6], [7], [7], [7], [9]])
+    >>> synopsis.lookup(5, 7), synopsis.probed(5, 7)
+    (array([21]), [(1, 7), (1, 4)])
+    """
+
+    name = "running"
+
+    @staticmethod
+    def refuse(combine: Combine, dtype: Dtype) -> str | None:
+        if combine in (Combine.MIN, Combine.MAX):
+            extreme = "maximum" if combine is Combine.MAX else "minimum"
+            return f"{combine.upper()} is not subtractable: a running synopsis would have to take back a {extreme}"
+        if combine is Combine.ADD and dtype is np.float64:
+            return "float sums are never taken by subtraction"
+        return refuse_partial(combine, dtype)
+
+    def _slots(self, capacity: int) -> int:
+        return capacity + 1
+
+    def _append(self, values: Component) -> None:
+        _kernel_extend(self._rows, self.length, values)
+
+    def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
+        _kernel_lookup(self._rows, lefts, rights, out)
+
+    def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
+        self._active([left], [right])
+        slots = len(self._rows)
+        return self._rows[right % slots][groups] - self._rows[(left - 1) % slots][groups]
+
+    def running(self, right: int) -> Component:
+        """The value f(1, right) of an active running interval."""
+        if not self.oldest - 1 <= right <= self.length:
+            raise ValueError(f"running interval (1, {right}) is not active")
+        return self._rows[right % len(self._rows)].copy()
+
+    def grow(self, capacity: int) -> None:
+        old, rights = self._rows, np.arange(self.oldest - 1, self.length + 1)
+        self._enlarge(capacity)
+        self._rows = self._empty(self._slots(capacity))
+        self._rows[rights % len(self._rows)] = old[rights % len(old)]
+
+    def stored(self) -> list[Interval]:
+        """Running intervals, the youngest first; (1, 0) is the empty one before the stream began."""
+        return [(1, right) for right in range(self.length, self.oldest - 2, -1)]
+
+    def probed(self, left: int, right: int) -> list[Interval]:
+        """The one that is added and the one that is taken away."""
+        return [(1, right), (1, left - 1)]

@@ -1,0 +1,220 @@
+"""Items: the values of a holistic aggregate's argument, which are keys of a pane table of their own.
+
+COUNT(DISTINCT x), MEDIAN(x), TOP(k, x) need to know how often each value occurs, so they read a pane table that is
+grouped by the query's keys *and* x (thesis 2.3.4: frequency counts per interval). One row per (group, item):
+
+    codes     0          1          2          3          4          in order of arrival
+              (b, 80)    (a, 22)    (b, 22)    (a, NULL)  (a, 80)
+    order     1 4 3 | 2 0                                            by group, then by item; NULL items last
+    starts    0       3     5
+    valid     2       5                                              where the NULL item of a group begins
+
+A window's counts, read in this order, are each group's sorted multiset: ranks, modes and distinct values are one
+walk. All windows of a scan are walked by one kernel call.
+
+Kernels over (group, item) pairs in sorted order (see `items`).
+
+`counts` has a row per window and a column per pair; `order` lists the pairs by group and item; group g has the
+places first[g] .. last[g] - 1 of it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.expr.value_codes import KeyDictionary
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            total = 0
+            for place in range(first[g], last[g]):
+                total += counts[w, order[place]]
+            out[w, g] = total
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            found = 0
+            for place in range(first[g], last[g]):
+                found += counts[w, order[place]] > 0
+            out[w, g] = found
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
+    out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            most = 0
+            for place in range(first[g], last[g]):
+                # Items ascend: only a greater count replaces, so the least item among equals stays.
+                if counts[w, order[place]] > most:
+                    most = counts[w, order[place]]
+                    out[w, g] = order[place]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
+    out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
+    for w in range(counts.shape[0]):
+        for g in range(first.size):
+            left = ranks[w, g]
+            if left < 1:
+                continue
+            for place in range(first[g], last[g]):
+                left -= counts[w, order[place]]
+                if left <= 0:
+                    out[w, g] = order[place]
+                    break
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _kernel_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
+    # The k heaviest pairs of each window and group, heaviest first. there: 0 no tuples, 1 a NULL weight (last), 2 a
+    # weight.
+    out = np.full((weights.shape[0], first.size, k), -1, dtype=np.int64)
+    for w in range(weights.shape[0]):
+        for g in range(first.size):
+            _top_of_group(weights[w], there[w], order[first[g] : last[g]], out[w, g])
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _top_of_group(weights: Any, there: Any, pairs: Any, best: Any) -> None:
+    found = 0
+    for pair in pairs:
+        if there[pair] == 0:
+            continue
+        at = found
+        # Equal weights stay in the order of their items.
+        while at > 0 and _is_heavier(weights, there, pair, best[at - 1]):
+            at -= 1
+        if at == best.size:
+            continue
+        found = min(best.size, found + 1)
+        for j in range(found - 1, at, -1):
+            best[j] = best[j - 1]
+        best[at] = pair
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_heavier(weights: Any, there: Any, a: int, b: int) -> bool:
+    if there[a] != there[b]:
+        return bool(there[a] > there[b])
+    if there[a] == 1:
+        return False
+    # NaN is the greatest number.
+    if weights[a] != weights[a]:
+        return bool(weights[b] == weights[b])
+    return bool(weights[a] > weights[b])
+
+
+sum_groups = _kernel_sum_groups
+count_distinct = _kernel_count_distinct
+pick_modes = _kernel_pick_modes
+pick_ranks = _kernel_pick_ranks
+pick_top = _kernel_pick_top
+
+
+Ints = NDArray[np.int64]
+
+
+class ItemOrder:
+    """The (group, item) pairs of a key dictionary in the order above; `item` and `group` are places among its keys."""
+
+    def __init__(self, keys: KeyDictionary, item: int, group: tuple[int, ...]) -> None:
+        columns = keys.decode_all()
+        self.groups = KeyDictionary([keys.types[place] for place in group])
+        owners = self.groups.encode([columns[place] for place in group], len(keys)).astype(np.int64)
+        self._column = columns[item]
+        ranks, is_null = _ranks(self._column)
+        self.order: Ints = np.argsort(owners * (len(keys) + 1) + ranks, kind="stable").astype(np.int64)
+        bounds = np.arange(len(self.groups) + 1)
+        self.starts: Ints = np.searchsorted(owners[self.order], bounds).astype(np.int64)
+        nulls = np.bincount(owners[is_null], minlength=len(self.groups)).astype(np.int64)
+        self.valid: Ints = self.starts[1:] - nulls[: len(self.groups)]
+
+    @cached_property
+    def valid_pairs(self) -> tuple[Ints, Ints]:
+        """The pairs whose item is not NULL, in order, and the group of each."""
+        owners = np.repeat(np.arange(len(self.groups)), np.diff(self.starts))
+        keep = np.arange(len(self.order)) < self.valid[owners]
+        return self.order[keep], owners[keep]
+
+    def values(self, codes: NDArray[np.integer]) -> pa.Array:
+        """The items of pairs; NULL for code -1."""
+        return self._column.take(pa.array(codes, mask=codes < 0))
+
+
+def _ranks(column: pa.Array) -> tuple[Ints, NDArray[np.bool_]]:
+    """Each value's place among the distinct ones, NaN after every number, NULL last."""
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices
+    order = np.asarray(pc.sort_indices(encoded.dictionary), dtype=np.int64)
+    rank = np.empty(len(order) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    rank[-1] = len(order)
+    return rank[np.asarray(codes, dtype=np.int64)], np.asarray(column.is_null())
+
+
+def item_order(keys: KeyDictionary, item: int, group: tuple[int, ...]) -> ItemOrder:
+    """The order of a dictionary's pairs, made again only when pairs have come."""
+    return keys.derived((item, group), lambda: ItemOrder(keys, item, group))
+
+
+class ItemCounts:
+    """How often each item occurs, in some windows: a row of `counts` per window, a column per pair."""
+
+    def __init__(self, counts: Ints, order: ItemOrder) -> None:
+        self.counts = np.ascontiguousarray(counts)
+        self.order = order
+
+    @property
+    def windows(self) -> int:
+        return len(self.counts)
+
+    @property
+    def groups(self) -> int:
+        return len(self.order.groups)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Tuples per window and group, NULL items too: whether a group is there at all."""
+        return sum_groups(self.counts, self.order.order, self.order.starts[:-1], self.order.starts[1:])
+
+    @cached_property
+    def totals(self) -> Ints:
+        """Tuples per window and group whose item is not NULL."""
+        return sum_groups(self.counts, self.order.order, self.order.starts[:-1], self.order.valid)
+
+    def distinct(self) -> Ints:
+        return count_distinct(self.counts, self.order.order, self.order.starts[:-1], self.order.valid)
+
+    def modes(self) -> Ints:
+        """The pair of the most frequent item of each window and group, the least item among equals; -1 for none."""
+        return pick_modes(self.counts, self.order.order, self.order.starts[:-1], self.order.valid)
+
+    def at(self, ranks: Ints) -> Ints:
+        """The pair whose item has a 1-based rank among a window's and group's sorted items; -1 where there is none."""
+        return pick_ranks(self.counts, self.order.order, self.order.starts[:-1], self.order.valid, ranks)
+
+    def values(self, pairs: Ints) -> pa.Array:
+        return self.order.values(pairs.ravel())

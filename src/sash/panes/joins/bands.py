@@ -1,0 +1,237 @@
+"""BIJ, the basic interval join synopsis (thesis 8.3.2), for any band: plain, generalized, or in two dimensions.
+
+    age of the older tuple         0     1     2     3     4  ..   b - 1
+    whole                       | all | all | all | all | all |   | all |        scanned for all pairs together (CS5)
+    apart, first older by 1     |     |     |     |     |     |   |     |
+                   .. by 2      |     |     |     |     |     |   |     |        a table: two dimensions
+    apart, second older by 1    |     |     |     |     |     |   |     |
+
+    windows (6, 8)    6 intervals whole, then of ages 6 and 7 the results whose second tuple is older by more
+                      than 0 and by more than 1
+
+Rows are sparse, (interval, lead, group), and hold any partial: sums, extremes, moments, sketches. Each update brings
+rows to many intervals; they gather, and are merged when the synopsis is read.
+
+The thesis keeps values apart in the g oldest intervals only. But an interval gathers results from its first day on, and
+whose lead is what can be told only when a result comes: so they are apart in all of them, and g says no more than which
+pairs a query may ask for.
+
+Needs: any partial. Time: an update b values; all pairs of windows together one pass over the longest, and |n1 - n2|
+intervals' leads for each unequal pair. Space: b x (1 + differences) x groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.core.time import Micros
+from sash.expr.value_codes import Codes
+from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, Slot, scan
+from sash.panes.basic_interval import LEAST_COMPACTED, MOST_SCANNED
+from sash.panes.joins.join_synopsis import JoinHistory, Needs, Saved
+from sash.panes.joins.pairs import Band, Cells, PairReading, WindowPair
+from sash.panes.partials import Component, Partial
+
+Numbers = NDArray[np.int64]
+# So many updates gather before they are merged, whether anybody reads or not.
+MOST_UNMERGED = 16
+
+
+@dataclass(frozen=True)
+class JoinPaneRows:
+    """Rows of (interval, lead, group), one for each, the oldest interval first once they are settled."""
+
+    intervals: Numbers
+    leads: Numbers
+    codes: Codes
+    columns: Mapping[Slot, Component]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def where(self, wanted: NDArray[np.bool_]) -> JoinPaneRows:
+        if wanted.all():
+            return self
+        columns = {slot: column[wanted] for slot, column in self.columns.items()}
+        return JoinPaneRows(self.intervals[wanted], self.leads[wanted], self.codes[wanted], columns)
+
+
+class RowStore:
+    """Rows that gather and are merged: one per interval, lead and group."""
+
+    def __init__(self, partials: Sequence[Partial], ranked: Mapping[Partial, RankedValues]) -> None:
+        self._partials, self._ranked = partials, ranked
+        self._merged_rows = self._nothing()
+        self._new: list[JoinPaneRows] = []
+
+    def add(self, rows: JoinPaneRows, oldest: int, groups: int) -> None:
+        if len(rows):
+            self._new.append(rows)
+        if len(self._new) > MOST_UNMERGED:
+            self.settled(oldest, groups)
+
+    def settled(self, oldest: int, groups: int) -> JoinPaneRows:
+        """The rows of intervals from `oldest` on, the oldest first; what is older is dropped."""
+        kept = [part.where(part.intervals >= oldest) for part in (self._merged_rows, *self._new)]
+        self._merged_rows = self._merged(_together(kept), groups) if self._new else kept[0]
+        self._new = []
+        return self._merged_rows
+
+    def replace(self, rows: JoinPaneRows) -> None:
+        """Settled rows in place of those that are there."""
+        self._merged_rows = rows
+
+    def _nothing(self) -> JoinPaneRows:
+        none = np.empty(0, dtype=np.int64)
+        columns = {(p, i): np.empty(0, dtype=dtype) for p in self._partials for i, dtype in enumerate(p.dtypes)}
+        return JoinPaneRows(none, none, none.astype(np.int32), columns)
+
+    def _merged(self, rows: JoinPaneRows, groups: int) -> JoinPaneRows:
+        if not len(rows):
+            return rows
+        low, lead = rows.intervals.min(), rows.leads.min()
+        leads = int(rows.leads.max() - lead) + 1
+        keys = ((rows.intervals - low) * leads + (rows.leads - lead)) * groups + rows.codes
+        unique, places = np.unique(keys, return_inverse=True)
+        merged = Accumulator(len(unique), self._partials, self._ranked)
+        merged.fold(self._partials, places.astype(np.int32), rows.columns.__getitem__)
+        columns = {(p, i): column for p in self._partials for i, column in enumerate(merged.stored(p))}
+        above, codes = np.divmod(unique, groups)
+        intervals, number = np.divmod(above, leads)
+        return JoinPaneRows(intervals + low, number + lead, codes.astype(np.int32), columns)
+
+
+def _together(parts: list[JoinPaneRows]) -> JoinPaneRows:
+    columns = {slot: np.concatenate([part.columns[slot] for part in parts]) for slot in parts[0].columns}
+    return JoinPaneRows(
+        np.concatenate([part.intervals for part in parts]),
+        np.concatenate([part.leads for part in parts]),
+        np.concatenate([part.codes for part in parts]),
+        columns,
+    )
+
+
+class JoinPanes(JoinHistory):
+    """Rows by interval of expiry; leads apart where windows may differ. See the module's docstring."""
+
+    kind = "basic"
+
+    def __init__(
+        self, key_types: list[pa.DataType], partials: Iterable[Partial], length: int, band: Band, capacity: int
+    ) -> None:
+        super().__init__(key_types, partials, length, band, capacity)
+        self._whole, self._apart = (RowStore(self.partials, self._ranked) for _ in range(2))
+        self._most_values: dict[Partial, int] = {}
+
+    @property
+    def numbers(self) -> int:
+        """Rows, not vectors: as many as there are groups in the intervals."""
+        return sum(len(self._rows(store)) for store in (self._whole, self._apart))
+
+    @property
+    def _oldest(self) -> int:
+        assert self._now is not None
+        return self._now - self.capacity + 1
+
+    def _rows(self, store: RowStore) -> JoinPaneRows:
+        return store.settled(0 if self._now is None else self._oldest, len(self._keys))
+
+    def _begin(self, pane: int) -> None:
+        """Intervals have the numbers of panes: there is nothing to lay out."""
+
+    def _slide(self, panes: int) -> None:
+        """And nothing has to move."""
+
+    def _insert(self, ages: Numbers, leads: Numbers, cells: Cells) -> None:
+        assert self._now is not None
+        intervals = self._now - ages
+        none = np.zeros(len(leads), dtype=np.int64)
+        self._whole.add(JoinPaneRows(intervals, none, cells.codes, cells.columns), self._oldest, len(self._keys))
+        if self.band.values > 1:
+            apart = JoinPaneRows(intervals, leads, cells.codes, cells.columns).where(leads != 0)
+            self._apart.add(apart, self._oldest, len(self._keys))
+
+    def _live(self) -> NDArray[np.bool_]:
+        live = np.zeros(len(self._keys), dtype=np.bool_)
+        live[self._rows(self._whole).codes] = True
+        return live
+
+    def _recode(self, remap: NDArray[np.int32], groups: int) -> None:
+        for store in (self._whole, self._apart):
+            rows = self._rows(store)
+            store.replace(JoinPaneRows(rows.intervals, rows.leads, remap[rows.codes], rows.columns))
+
+    def close(self, until: Micros) -> None:
+        super().close(until)
+        for partial, values in self._ranked.items():
+            if len(values.dictionary) > self._most_values.get(partial, LEAST_COMPACTED):
+                self._forget_values(partial, values)
+
+    def _forget_values(self, partial: Partial, values: RankedValues) -> None:
+        """Values of extremes that no row has any more."""
+        slot, identity = (partial, 0), int(partial.identity())
+        columns = [self._rows(store).columns[slot] for store in (self._whole, self._apart)]
+        columns += [cells.columns[slot] for waiting in self._pending.values() for cells in waiting]
+        live = np.zeros(len(values.dictionary), dtype=np.bool_)
+        for column in columns:
+            live[column[column != identity]] = True
+        if 2 * int(live.sum()) <= len(live):
+            remap = values.compact(live)
+            for column in columns:
+                known = column != identity
+                column[known] = remap[column[known]]
+        self._most_values[partial] = max(LEAST_COMPACTED, 2 * len(values.dictionary))
+
+    def _saved(self) -> Iterator[Saved]:
+        for part, store in enumerate((self._whole, self._apart), 1):
+            rows = self._rows(store)
+            yield Saved(part, rows.intervals, rows.leads, rows.codes, rows.columns)
+
+    def _load(self, saved: Saved) -> None:
+        store = (self._whole, self._apart)[saved.part - 1]
+        store.replace(JoinPaneRows(saved.x, saved.y, saved.codes, saved.columns))
+
+    # -- answering -----------------------------------------------------------------------------------
+
+    def _answers(self, needs: Needs) -> Iterator[tuple[WindowPair, Accumulator]]:
+        readings = {pair: self.band.reading(pair) for pair in needs}
+        by_length: dict[int, list[WindowPair]] = {}
+        for pair in sorted(needs, key=lambda pair: readings[pair].whole):
+            by_length.setdefault(readings[pair].whole, []).append(pair)
+        lengths = list(by_length)
+        most = max(1, MOST_SCANNED // max(1, len(self._keys)))
+        for start in range(0, len(lengths), most):
+            some = lengths[start : start + most]
+            wanted = [_union(needs[pair] for pair in by_length[length]) for length in some]
+            for length, accumulator in zip(some, self._scan(some, wanted), strict=True):
+                for pair in by_length[length]:
+                    more = readings[pair].next
+                    yield pair, self._with_leads(accumulator, readings[pair], needs[pair]) if more else accumulator
+
+    def _scan(self, lengths: list[int], wanted: list[list[Partial]]) -> Iterator[Accumulator]:
+        """One pass from the youngest interval to the oldest, with each length's groups on the way."""
+        rows, now = self._rows(self._whole), self._now or 0
+        # Intervals beyond now are those of no pane yet; there are none.
+        edges = [now + 1, *(now + 1 - length for length in lengths)]
+        cuts = np.searchsorted(rows.intervals, edges)
+        return scan(wanted, ScanRows(len(self._keys), cuts, rows.codes, rows.columns.__getitem__, self._ranked))
+
+    def _with_leads(self, whole: Accumulator, reading: PairReading, partials: Sequence[Partial]) -> Accumulator:
+        """What a scan found, and the results of the next intervals that are in the longer window alone."""
+        rows, groups, youngest = self._rows(self._apart), len(self._keys), (self._now or 0) - reading.whole
+        first, last = np.searchsorted(rows.intervals, [youngest - reading.next + 1, youngest + 1])
+        leads = rows.leads[first:last] * reading.side
+        places = first + np.flatnonzero(leads >= reading.least + youngest - rows.intervals[first:last])
+        found = Accumulator(groups, partials, self._ranked)
+        found.fold(partials, np.arange(groups, dtype=np.int32), lambda slot: whole.stored(slot[0])[slot[1]])
+        found.fold(partials, rows.codes[places], lambda slot: rows.columns[slot][places])
+        return found
+
+
+def _union(needs: Iterator[Sequence[Partial]]) -> list[Partial]:
+    return list(dict.fromkeys(partial for partials in needs for partial in partials))

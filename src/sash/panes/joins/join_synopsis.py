@@ -1,0 +1,308 @@
+"""What the join synopses have in common: results wait for their pane to close, then each pane is one update.
+
+    closed                    now   open
+    | pane | pane | pane | pane |  ( pane ) ( pane )        a result is of the younger of its tuples' panes
+
+When a pane closes, the results that were generated in it enter the synopsis: they belong to intervals of all ages,
+because the older tuple of a result may have come long ago. Results that leave every window before their pane closes
+are never in it.
+
+Invariant: after `close(t)` every pair of windows is answered as of t, exactly. What was is gone: an interval takes
+results up after its time, so nothing can be read as of an earlier pane.
+
+A join synopsis as one Arrow table and back, for checkpoints.
+
+Rows carry their key values and, for ranked extremes, the values themselves: codes and ranks mean something only in
+memory. What a row is, `part`, `x` and `y` say: the synopsis that wrote it knows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.core.time import Micros
+from sash.core.window import TimeWindow
+from sash.expr.value_codes import Codes, KeyDictionary
+from sash.panes.accumulator import Accumulator, RankedValues, Slot
+from sash.panes.basic_interval import LEAST_COMPACTED
+from sash.panes.joins.pairs import Band, Cells, JoinRows, WindowPair, stored_columns
+from sash.panes.partials import Combine, Component, Partial
+from sash.panes.readings import WindowView
+
+Ranked = Mapping[Partial, RankedValues]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Rows of one part: two numbers that place each of them, its group, its components."""
+
+    part: int
+    x: NDArray[np.int64]
+    y: NDArray[np.int64]
+    codes: Codes
+    columns: Mapping[Slot, Component]
+
+
+def to_table(parts: Iterable[Saved], keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked) -> pa.Table:
+    every = list(parts)
+    codes = _joined([part.codes for part in every], np.int32)
+    columns: dict[str, pa.Array] = {
+        "part": pa.array(np.repeat([part.part for part in every], [len(part.codes) for part in every]), pa.int64()),
+        "x": pa.array(_joined([part.x for part in every], np.int64)),
+        "y": pa.array(_joined([part.y for part in every], np.int64)),
+    }
+    columns |= {f"key{i}": column for i, column in enumerate(keys.decode(codes))}
+    for number, partial in enumerate(partials):
+        for i, dtype in enumerate(partial.dtypes):
+            stored = _joined([part.columns[partial, i] for part in every], dtype)
+            columns[f"value{number}_{i}"] = _written(partial, stored, ranked)
+    return pa.table(columns)
+
+
+def from_table(table: pa.Table, keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked) -> Iterator[Saved]:
+    """The inverse of `to_table`, part by part; groups get codes as they come."""
+    table = table.combine_chunks()
+    part, x, y = (np.array(table[name], dtype=np.int64) for name in ("part", "x", "y"))
+    codes = keys.encode([_array(table[f"key{i}"]) for i in range(len(keys.types))], len(table))
+    columns: dict[Slot, Component] = {
+        (partial, i): _read(partial, _array(table[f"value{number}_{i}"]), dtype, ranked)
+        for number, partial in enumerate(partials)
+        for i, dtype in enumerate(partial.dtypes)
+    }
+    for number in np.unique(part).tolist():
+        rows = np.flatnonzero(part == number)
+        yield Saved(number, x[rows], y[rows], codes[rows], {slot: column[rows] for slot, column in columns.items()})
+
+
+def _joined(parts: list[NDArray[np.generic]], dtype: type) -> Component:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _written(partial: Partial, stored: Component, ranked: Ranked) -> pa.Array:
+    if partial.combine is Combine.UNION:
+        # The sketches of a large synopsis may take more than the 2 GB that a plain binary column holds.
+        return pa.array(stored, pa.large_binary())
+    if not partial.ranked:
+        return pa.array(stored)
+    identity = int(partial.identity())
+    return ranked[partial].values(ranked[partial].ranks(stored, identity), identity)
+
+
+def _read(partial: Partial, column: pa.Array, dtype: type, ranked: Ranked) -> Component:
+    if partial.ranked:
+        return ranked[partial].store(column, int(partial.identity()))
+    if partial.combine is Combine.UNION:
+        sketches: Component = np.full(len(column), None, dtype=np.object_)
+        sketches[:] = column.to_pylist()
+        return sketches
+    return np.array(column, dtype=dtype)
+
+
+# The part of a saved table that has the results of panes that have not closed.
+_PENDING = 0
+Needs = Mapping[WindowPair, Sequence[Partial]]
+
+
+class JoinHistory(ABC):
+    """One synopsis of a join's results by group: absorb, close, answer pairs of windows. Not for several threads."""
+
+    def __init__(
+        self, key_types: list[pa.DataType], partials: Iterable[Partial], length: int, band: Band, capacity: int
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"a capacity of {capacity}: a synopsis keeps one interval at least")
+        self.partials = tuple(dict.fromkeys(partials))
+        self.length, self.band, self.capacity = length, band, capacity
+        self._keys = KeyDictionary(key_types)
+        self._ranked = {partial: RankedValues(partial.type) for partial in self.partials if partial.ranked}
+        # The number of the pane that closed last; none before the first.
+        self._now: int | None = None
+        self._pending: dict[int, list[Cells]] = {}
+        self._most_groups = LEAST_COMPACTED
+
+    @property
+    def keys(self) -> KeyDictionary:
+        return self._keys
+
+    @property
+    def groups(self) -> int:
+        return len(self._keys)
+
+    def live_groups(self) -> int:
+        """The groups that have results in some interval, or in a pane that has not closed; `groups` also counts some
+        that have vanished.
+        """
+        return int(self._kept_groups().sum())
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers it stores per component of a partial, counted in groups."""
+
+    # -- filling -------------------------------------------------------------------------------------
+
+    def absorb(self, rows: JoinRows) -> None:
+        """Take results in, of panes that have not closed yet."""
+        if not len(rows):
+            return
+        if rows.length != self.length:
+            raise ValueError(f"results in panes of {rows.length}, the synopsis has panes of {self.length}")
+        codes = self._keys.encode(rows.keys, len(rows))
+        columns = stored_columns(rows, self.partials, self._ranked)
+        every = Cells(rows.first // self.length, rows.second // self.length, codes, columns)
+        earliest = int(np.maximum(every.first, every.second).min())
+        if self._now is not None and earliest <= self._now:
+            raise ValueError(f"results of a pane that has closed: {earliest} by {self._now}")
+        self._wait(every)
+
+    def _wait(self, every: Cells) -> None:
+        younger = np.maximum(every.first, every.second)
+        order = np.argsort(younger, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(younger[order])) + 1):
+            self._pending.setdefault(int(younger[part[0]]), []).append(every.take(part))
+
+    @property
+    def next_pane(self) -> int | None:
+        """The number of the next pane with results; pane p ends by (p + 1) x length, wherever multiples begin."""
+        return min(self._pending, default=None)
+
+    def close(self, until: Micros) -> None:
+        """Close every pane that ends by the end of one."""
+        last = until // self.length
+        for pane in sorted(pane for pane in self._pending if pane <= last):
+            self._advance(pane)
+            for cells in self._pending.pop(pane):
+                self._enter(cells)
+        self._advance(last)
+        self._forget_groups()
+
+    def _advance(self, pane: int) -> None:
+        if self._now is None:
+            self._begin(pane)
+            self._now = pane
+        elif pane > self._now:
+            self._slide(pane - self._now)
+            self._now = pane
+
+    @abstractmethod
+    def _begin(self, pane: int) -> None:
+        """The number of the first pane that closes."""
+
+    def _enter(self, cells: Cells) -> None:
+        """The results of the pane that closes, as far as they are in some window at its end."""
+        assert self._now is not None
+        ages, leads = self.band.place(self._now - cells.first, self._now - cells.second)
+        inside = np.flatnonzero(ages < self.capacity)
+        if len(inside):
+            self._insert(ages[inside], leads[inside], cells if len(inside) == len(ages) else cells.take(inside))
+
+    @abstractmethod
+    def _slide(self, panes: int) -> None:
+        """Every interval is so many panes older."""
+
+    @abstractmethod
+    def _insert(self, ages: NDArray[np.int64], leads: NDArray[np.int64], cells: Cells) -> None:
+        """Results that enter intervals of some ages."""
+
+    # -- groups that have vanished -------------------------------------------------------------------
+
+    def _forget_groups(self) -> None:
+        """Looked at whenever the dictionary is twice as large as after the last look, so the cost is amortised."""
+        if len(self._keys) <= self._most_groups:
+            return
+        live = self._kept_groups()
+        if 2 * int(live.sum()) <= len(live):
+            kept, remap = self._keys.compacted(live)
+            self._recode(remap, len(kept))
+            self._keys = kept
+            for pane, waiting in self._pending.items():
+                self._pending[pane] = [
+                    Cells(cells.first, cells.second, remap[cells.codes], cells.columns) for cells in waiting
+                ]
+        self._most_groups = max(LEAST_COMPACTED, 2 * len(self._keys))
+
+    def _kept_groups(self) -> NDArray[np.bool_]:
+        live = self._live()
+        for cells in (cells for waiting in self._pending.values() for cells in waiting):
+            live[cells.codes] = True
+        return live
+
+    @abstractmethod
+    def _live(self) -> NDArray[np.bool_]:
+        """Which groups have results in some interval."""
+
+    @abstractmethod
+    def _recode(self, remap: NDArray[np.int32], groups: int) -> None:
+        """Groups have other codes: each old code's new one, -1 for those that are gone; so many are left."""
+
+    # -- answering -----------------------------------------------------------------------------------
+
+    def why_not(self, pair: WindowPair) -> str | None:
+        """Why it cannot answer a pair, or None if it can."""
+        return self.band.why_not(pair, self.capacity)
+
+    def views(self, needs: Needs) -> Iterator[tuple[WindowPair, WindowView]]:
+        """Every pair of windows as of the last pane that closed, in no order."""
+        for pair in needs:
+            if (why := self.why_not(pair)) is not None:
+                raise ValueError(why)
+        for pair, accumulator in self._answers(needs):
+            yield pair, self._view(pair, accumulator, needs[pair])
+
+    @abstractmethod
+    def _answers(self, needs: Needs) -> Iterator[tuple[WindowPair, Accumulator]]: ...
+
+    def _view(self, pair: WindowPair, accumulator: Accumulator, partials: Sequence[Partial]) -> WindowView:
+        present = [accumulator.slots[partial, 0] for partial in partials if partial.kind == "rows"]
+        empty = not any((rows > 0).any() for rows in present)
+        window = TimeWindow(pair.first * self.length)
+        since: dict[Partial, Micros | None] = dict.fromkeys(self.partials)
+        return WindowView(window, empty, accumulator, self._keys, 0, since, _no_later)
+
+    # -- recovery ------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int | None:
+        """The number of the pane that closed last, which `load` is to be told."""
+        return self._now
+
+    def to_table(self) -> pa.Table:
+        """Everything that it stores, with key values."""
+        waiting = [
+            Saved(_PENDING, cells.first, cells.second, cells.codes, cells.columns)
+            for pane in sorted(self._pending)
+            for cells in self._pending[pane]
+        ]
+        return to_table([*self._saved(), *waiting], self._keys, self.partials, self._ranked)
+
+    def load(self, table: pa.Table, now: int | None) -> None:
+        """The inverse of `to_table`, into a synopsis of the same kind, band and partials that has nothing yet."""
+        if now is not None:
+            self._advance(now)
+        for saved in from_table(table, self._keys, self.partials, self._ranked):
+            if saved.part == _PENDING:
+                self._wait(Cells(saved.x, saved.y, saved.codes, saved.columns))
+            else:
+                self._load(saved)
+
+    @abstractmethod
+    def _saved(self) -> Iterable[Saved]:
+        """What is stored, in parts of its own numbering from 1 on."""
+
+    @abstractmethod
+    def _load(self, saved: Saved) -> None:
+        """The inverse: each part once."""
+
+
+def _no_later(since: Micros) -> Accumulator:
+    raise AssertionError("all partials of a join synopsis are of one time")

@@ -1,0 +1,241 @@
+"""The panes of one pane table behind one interface, wherever their rows are.
+
+    BasicIntervalSynopsis   rows in this process; partitioned windows keep single rows (PartitionedSynopsis)
+    ClusterPanes            rows in files; this process has the names of the files, and a job reads them
+
+Code that fills, closes, expires or reads panes does not ask which store it has. A store reads a query part by part: an
+`AnswerPart` is one reader of one aggregate over its window, and the store returns a result or a failure for each part.
+What only one store can do has a neutral default here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import pyarrow as pa
+
+from sash.core.errors import QueryFailedError
+from sash.core.time import Micros
+from sash.core.window import Window
+from sash.panes.accelerator import Accelerator
+from sash.panes.answers import Finisher
+from sash.panes.covered import Covered
+from sash.panes.filters import FilterIndex
+from sash.panes.pane_rows import PaneRows
+from sash.panes.partials import Partial
+from sash.panes.readers import Columns, Found, Reader
+from sash.panes.readings import Reading, WindowView
+
+if TYPE_CHECKING:
+    from sash.panes.ahead import ReadAhead
+
+# What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
+FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
+
+
+@dataclass(frozen=True)
+class AnswerPart:
+    """One reader of one aggregate, over its window. `covered`: its partials are put together from others' (SS4)."""
+
+    finisher: Finisher
+    reader: int
+    covered: Covered | None = None
+
+    def __reduce__(self) -> tuple[type[AnswerPart], tuple[object, ...]]:
+        """Without what is cached, in the query as well: another process hashes strings differently."""
+        return AnswerPart, (Finisher(replace(self.finisher.query)), self.reader, self.covered)
+
+    @property
+    def chosen(self) -> Reader:
+        return self.finisher.readers[self.reader]
+
+    @cached_property
+    def stored(self) -> Reading:
+        """What it reads of what is stored."""
+        reading = self.finisher.readings[self.reader]
+        return reading if self.covered is None else self.covered.reading(reading)
+
+    def found(self, views: Sequence[WindowView], shared: Found) -> PartResult:
+        """Its columns from the views of its spans. `shared`: with the parts that read the same view."""
+        reader = self.finisher.readers[self.reader]
+        try:
+            if self.covered is not None:
+                views = [self.covered.view(view, reader.reading.partials) for view in views]
+            return reader.read(views, shared)
+        except FAILURES as error:
+            return PartFailure(str(error))
+
+
+@dataclass(frozen=True)
+class PartFailure:
+    """An expression of the query failed over some groups."""
+
+    why: str
+
+
+# What came of a part.
+PartResult = Columns | PartFailure
+
+
+def needs_of(parts: Sequence[AnswerPart]) -> dict[Window, list[Partial]]:
+    """The windows that some parts read, and what of each."""
+    needs: dict[Window, dict[Partial, None]] = {}
+    for part in parts:
+        stored = part.stored
+        for span in stored.spans:
+            needs.setdefault(span, {}).update(dict.fromkeys(stored.partials))
+    return {span: list(partials) for span, partials in needs.items()}
+
+
+class PaneStore(ABC):
+    """Fill, close, expire, read. Not safe for several threads: the engine isolates."""
+
+    # The name that STORED IN and SYNOPSIS have for it.
+    kind: ClassVar[str]
+
+    def __init__(self, key_types: Sequence[pa.DataType], version: int = 0) -> None:
+        self.key_types = tuple(key_types)
+        # Since when each partial is stored; None: from the beginning of the stream.
+        self.since: dict[Partial, Micros | None] = {}
+        # How far back windows look.
+        self.reach = 0
+        # Other synopses over the same panes. They are built anew when the version changes: panes were revised, or
+        # groups have other codes.
+        self.accelerators: list[Accelerator] = []
+        self._version = version
+
+    # -- what it stores --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def require(self, partials: Sequence[Partial], since: Micros | None) -> None:
+        """Store these partials from now on; `since` None means from the beginning of the stream."""
+
+    @abstractmethod
+    def release(self, kept: set[Partial]) -> None:
+        """Forget every partial that no query needs any more."""
+
+    def adopt(self, partials: Sequence[Partial], covered: Covered) -> bool:
+        """Store partials that were put together from others until now, also in the panes that are there, if it can."""
+        return False
+
+    @property
+    @abstractmethod
+    def groups(self) -> int:
+        """About how many groups the panes have: some may have vanished."""
+
+    def groups_beyond(self, most: int) -> int:
+        """How many groups this process holds, if there are more than so many; else 0."""
+        return 0
+
+    @property
+    @abstractmethod
+    def panes(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def rows(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def closed_rows(self) -> int: ...
+
+    @abstractmethod
+    def closed_groups(self) -> tuple[int, float]:
+        """How many groups the closed panes have, and how many of them one pane has on average."""
+
+    # -- filling and closing ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def absorb(self, rows: PaneRows, closed_until: Micros | None = None) -> None:
+        """Take a micro-batch's rows in; rows of panes that ended by `closed_until` revise closed panes."""
+
+    @abstractmethod
+    def close(self, until: Micros) -> None:
+        """Close every open pane that ends by a time."""
+
+    @abstractmethod
+    def expire(self, before: Micros) -> None:
+        """Drop panes that start before a time."""
+
+    @abstractmethod
+    def merge(self, before: Micros) -> None:
+        """Put panes that end by a time together, for windows that reach back without end."""
+
+    @abstractmethod
+    def next_end(self, after: Micros) -> Micros | None:
+        """When the next pane with tuples ends after a time, closed or open."""
+
+    # -- reading ---------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """Grows when closed panes are revised; it may grow at other times, too."""
+        return self._version
+
+    @abstractmethod
+    def is_empty(self, window: Window, now: Micros) -> bool:
+        """No pane with tuples lies in the window as of now."""
+
+    @abstractmethod
+    def straddles(self, edge: Micros) -> bool:
+        """Some stored pane holds tuples on both sides of a time."""
+
+    @abstractmethod
+    def frozen(
+        self,
+        needs: Mapping[Window, list[Partial]],
+        now: Micros,
+        build: bool = False,
+        partials: Collection[Partial] | None = None,
+    ) -> Self:
+        """The closed panes as they are now: another thread may read these windows as of now, while this one goes on.
+
+        `partials`: all that will be read; None: everything. Lookups are made at once; `build`: whatever they need is
+        built for that.
+        """
+
+    @abstractmethod
+    def read(
+        self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
+    ) -> Iterator[tuple[int, PartResult | None]]:
+        """What came of each part, by its number, as of a time; None where nobody is to be answered.
+
+        `ahead`: what a frozen store has read of the windows before it was known as of when.
+        """
+
+    def ahead(self, parts: Sequence[AnswerPart], now: Micros, pane: int) -> ReadAhead | None:
+        """Of a frozen one, what can be read before it is known as of when; None where all is read at once."""
+        return None
+
+    def answer_by(self, index: FilterIndex, finisher: Finisher, now: Micros) -> pa.Table | None:
+        """A simple query's answer from the groups that an index of its HAVING finds; None: its parts must be read."""
+        return None
+
+    # -- recovery --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def note_failure(self, query: str, now: Micros, why: str) -> None:
+        """A part of a query has failed as of a time: a replay that asks nobody lets it fail again."""
+
+    def noted_failure(self, query: str, now: Micros) -> str | None:
+        """Why a query failed as of a time, if that was noted."""
+        return None
+
+    @abstractmethod
+    def to_table(self) -> pa.Table:
+        """What it stores."""
+
+    @abstractmethod
+    def pane_tables(self) -> Iterator[pa.Table]:
+        """The rows that this process has, those of one pane at a time."""
+
+    def save_since(self) -> list[list[object]]:
+        return [[*partial.signature, since] for partial, since in self.since.items()]
+
+    @abstractmethod
+    def load(self, table: pa.Table, since: list[list[object]]) -> None:
+        """The inverse of `to_table` and `save_since`, into a store with the same partials and no panes."""

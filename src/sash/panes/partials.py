@@ -1,0 +1,183 @@
+"""Partials: what Spark computes for each pane and group, and how two of them combine.
+
+A partial is lifted by Spark's aggregate functions, stored as one or more int64 or float64 arrays
+(its components), combined by a kernel, and lowered to the answer's value by the aggregates that share it
+(rule SS1: the same data per interval serves every aggregate that needs it). A sketch is one array of bytes
+objects and is combined by its library's union.
+
+Absent values are stored as the combine's identity; whether there was a value at all is told by the
+`count` partial of the same argument, which every aggregate of that argument shares. An absent sketch is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+from numpy.typing import NDArray
+
+from sash.panes.lifted import Lifted
+from sash.panes.limbs import split_decimal
+from sash.panes.pane_ring import Dtype
+from sash.panes.sketches import SKETCHES
+from sash.plan.expressions import RowExpression
+
+# The column of k - 1 that a stream with SHED has, where a micro-batch keeps one tuple in k (spark/preparation.py).
+SHED_COLUMN = "_shed"
+
+# int64, float64 or objects
+Component = NDArray[Any]
+
+
+class Combine(StrEnum):
+    ADD = "add"
+    MIN = "min"
+    MAX = "max"
+    MOMENTS = "moments"
+    UNION = "union"
+
+
+@dataclass(frozen=True)
+class Partial:
+    """`kind` is rows, count, sum, min, max, moments, shed or a sketch's; `predicate` is the query's WHERE."""
+
+    kind: str
+    argument: RowExpression | None = None
+    predicate: RowExpression | None = None
+
+    @property
+    def signature(self) -> tuple[str, str, str]:
+        """What it is in words, for checkpoints."""
+        texts = [part.sql if part is not None else "" for part in (self.argument, self.predicate)]
+        return (self.kind, texts[0], texts[1])
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.kind, self.argument, self.predicate))
+
+    def __hash__(self) -> int:
+        """Computed once: partials are dictionary keys on the path of every execution."""
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what is cached: another process hashes strings differently."""
+        return Partial, (self.kind, self.argument, self.predicate)
+
+    @cached_property
+    def combine(self) -> Combine:
+        if self.kind in SKETCHES:
+            return Combine.UNION
+        return {"min": Combine.MIN, "max": Combine.MAX, "moments": Combine.MOMENTS}.get(self.kind, Combine.ADD)
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.int64() if self.argument is None else self.argument.type
+
+    @cached_property
+    def ranked(self) -> bool:
+        """A minimum or maximum of values that are no machine numbers: stored as codes into a dictionary."""
+        return self.kind in ("min", "max") and not is_machine_number(self.type)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Its components are the numbers themselves: all windows of a scan lie in one matrix, and may be lowered so."""
+        return not self.ranked and self.combine is not Combine.UNION
+
+    @cached_property
+    def dtypes(self) -> tuple[Dtype, ...]:
+        if self.kind in SKETCHES:
+            return (np.object_,)
+        if self.kind == "moments":
+            return (np.float64, np.float64)
+        if self.kind == "shed":
+            return (np.float64,)
+        if self.kind == "sum" and pt.is_decimal(self.type):
+            return (np.int64,) * 4
+        if self.kind == "sum" and pt.is_int64(self.type):
+            return (np.int64,) * 2
+        return (np.float64,) if self.kind in ("sum", "min", "max") and pt.is_floating(self.type) else (np.int64,)
+
+    def lift(self) -> tuple[Lifted, ...]:
+        if self.argument is None:
+            return (Lifted("count", "1", pa.int32()),)
+        x, type = self.argument.sql, self.type
+        if self.kind in SKETCHES:
+            return SKETCHES[self.kind].lift(self.argument)
+        if self.kind == "moments":
+            return tuple(Lifted(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
+        if self.kind == "shed":
+            # Like all sums it is multiplied by k afterwards: k (k - 1) x x.
+            return (Lifted("sum", f"{SHED_COLUMN} * CAST({x} AS DOUBLE) * CAST({x} AS DOUBLE)", pa.float64()),)
+        if self.kind == "sum" and pt.is_decimal(type):
+            return (Lifted("sum", f"CAST({x} AS DECIMAL(38, {type.scale}))", pa.decimal128(38, type.scale)),)
+        if self.kind == "sum" and pt.is_int64(type):
+            return (Lifted("sum", f"(({x}) & 4294967295L)", type), Lifted("sum", f"shiftright({x}, 32)", type))
+        return (Lifted(self.kind, x, type),)
+
+    def identity(self, component: int = 0) -> Any:
+        """What changes nothing when it is combined: an int or a float, None for a sketch."""
+        if self.kind in SKETCHES:
+            return None
+        if self.kind == "min":
+            return float("nan") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).max
+        if self.kind == "max":
+            return float("-inf") if self.dtypes[0] is np.float64 else np.iinfo(np.int64).min
+        return 0
+
+    @cached_property
+    def subtractable(self) -> bool:
+        """Exact sums only: a float sum would keep the rounding errors of what was taken back."""
+        return self.combine is Combine.ADD and all(dtype is np.int64 for dtype in self.dtypes)
+
+    def invert(self, whole: list[Component], part: list[Component]) -> list[Component]:
+        """What is left of a combined partial when a part of it is taken back (Arasu and Widom, 3.2)."""
+        if not self.subtractable:
+            raise ValueError(f"{self.kind.upper()} of {self.type} cannot be taken back")
+        return [all - some for all, some in zip(whole, part, strict=True)]
+
+    def store(self, columns: list[pa.Array], counts: NDArray[np.int64] | None) -> list[Component]:
+        """The components of freshly lifted columns (not for ranked partials). Moments need the argument's counts."""
+        if self.kind in SKETCHES:
+            return [_sketches(columns[0], self.kind)]
+        if self.kind == "moments":
+            assert counts is not None
+            mean, variance = (to_numpy(column, np.float64, 0.0) for column in columns)
+            return [mean, variance * counts]
+        if pt.is_decimal(columns[0].type):
+            return [*split_decimal(columns[0])]
+        return [to_numpy(c, d, self.identity()) for c, d in zip(columns, self.dtypes, strict=True)]
+
+
+def _sketches(column: pa.Array, kind: str) -> Component:
+    """A sketch of no values, which Spark makes of NULLs, is stored as None."""
+    stored: Component = np.full(len(column), None, dtype=np.object_)
+    for i, data in enumerate(column.to_pylist()):
+        if data is not None and not SKETCHES[kind].from_bytes(data).empty:
+            stored[i] = data
+    return stored
+
+
+def is_machine_number(type: pa.DataType) -> bool:
+    """Types whose order and equality are those of an int64 or a float64."""
+    return (
+        pt.is_integer(type)
+        or pt.is_floating(type)
+        or pt.is_date32(type)
+        or pt.is_timestamp(type)
+        or pt.is_duration(type)
+    )
+
+
+def to_numpy(array: pa.Array, dtype: Dtype, missing: int | float) -> Component:
+    """An Arrow column as a fresh int64 or float64 array, nulls replaced."""
+    if pt.is_date32(array.type):
+        array = array.view(pa.int32())
+    elif pt.is_timestamp(array.type) or pt.is_duration(array.type):
+        array = array.view(pa.int64())
+    array = array.cast(pa.int64() if dtype is np.int64 else pa.float64())
+    return np.array(array.fill_null(missing) if array.null_count else array, dtype=dtype)

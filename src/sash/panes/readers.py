@@ -1,0 +1,264 @@
+"""Readers: from the scanned windows of one reading to columns by group.
+
+PlainReader  distributive and algebraic aggregates of the query's groups
+ItemReader   holistic aggregates of one argument
+
+Aggregates that answer with one row per item are readers too: `item_lists`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sash.core.errors import QueryFailedError
+from sash.core.window import RowWindow
+from sash.expr.value_codes import Codes, KeyDictionary
+from sash.panes.accumulator import Accumulator
+from sash.panes.aggregates import AGGREGATES, HOLISTIC, Aggregate, Holistic
+from sash.panes.items import ItemCounts, ItemOrder, item_order
+from sash.panes.partials import Partial
+from sash.panes.readings import Reading, TableName, WindowView, key_set
+from sash.plan.nodes import AggregateCall
+from sash.plan.periodic import PeriodicAggregate
+
+
+@dataclass(frozen=True)
+class PredicateGroups:
+    """Which groups have tuples under one predicate (`places` None: all of them), with their key values."""
+
+    count: int
+    places: NDArray[np.int64] | None
+    keys: list[pa.Array]
+
+
+# Groups by what tells of their presence: queries that read the same view under the same predicate share them.
+Found = dict[Partial, PredicateGroups]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows by group: the key columns under the query's names for them, and the fields."""
+
+    keys: dict[str, pa.Array]
+    fields: dict[str, pa.Array]
+    count: int
+
+
+class Reader(Protocol):
+    @property
+    def reading(self) -> Reading: ...
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        """The places, among the pane table's keys, of those that tell the answer's groups apart."""
+
+    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+        """The columns of one execution; one view per span of the reading."""
+
+
+def table_name(query: PeriodicAggregate, *items: Any) -> TableName:
+    keys = key_set([*(key.expression for key in query.keys), *items])
+    return TableName(keys, isinstance(query.window, RowWindow), key_set(query.partition))
+
+
+def places_of(query: PeriodicAggregate, table: TableName) -> list[int]:
+    """Where each GROUP BY expression stands in the pane table's own order of keys."""
+    order = [key.sql for key in table.keys]
+    return [order.index(key.expression.sql) for key in query.keys]
+
+
+def aggregate_of(call: AggregateCall) -> Aggregate:
+    found: Any = AGGREGATES[call.function]
+    bound: Aggregate = found.bind(*call.parameters) if call.parameters else found
+    return bound
+
+
+class Lowering:
+    """An aggregate with its partials, as a dictionary key that is hashed once: each execution looks it up."""
+
+    def __init__(self, aggregate: Aggregate, parts: tuple[Partial, ...]) -> None:
+        self.aggregate = aggregate
+        self.parts = parts
+        self.numeric = all(partial.numeric for partial in parts)
+        self._hash = hash((aggregate, parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Lowering) and self.aggregate == other.aggregate and self.parts == other.parts
+        )
+
+
+@dataclass(frozen=True)
+class PlainReader:
+    query: PeriodicAggregate
+    calls: tuple[AggregateCall, ...]
+
+    @cached_property
+    def presence(self) -> Partial:
+        """The number of rows tells which groups are there at all."""
+        return Partial("rows", None, self.query.predicate)
+
+    @cached_property
+    def _bound(self) -> list[tuple[AggregateCall, Lowering]]:
+        bound = [(call, aggregate_of(call)) for call in self.calls]
+        return [(call, Lowering(each, each.lift(call.argument, self.query.predicate))) for call, each in bound]
+
+    @cached_property
+    def reading(self) -> Reading:
+        partials = dict.fromkeys(
+            [self.presence, *(partial for _, lowering in self._bound for partial in lowering.parts)]
+        )
+        sensitive = any(call.function not in ("min", "max") for call in self.calls)
+        return Reading(table_name(self.query), self.query.window, tuple(partials), sensitive=sensitive)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        return places_of(self.query, self.reading.table)
+
+    @property
+    def group(self) -> tuple[int, ...]:
+        return tuple(range(len(self.reading.table.keys)))
+
+    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+        (view,) = views
+        accumulator = view.accumulator_for(self.reading.partials)
+        groups = found.get(self.presence) if accumulator is view.accumulator else None
+        if groups is None:
+            groups = _present(accumulator, view.keys, self.presence, bool(self.query.keys))
+            if accumulator is view.accumulator:
+                found[self.presence] = groups
+        keys = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
+        fields = {}
+        for call, lowering in self._bound:
+            column = shared_column(lowering, accumulator) if groups.places is None else None
+            if column is None:
+                column = lowered_column(call, lowering, accumulator, groups.places)
+            fields[call.name] = column
+        return Columns(keys, fields, groups.count)
+
+    def read_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> Columns:
+        """The columns of some groups alone; the accumulator has these in their order."""
+        values = keys.decode(codes)
+        names = {key.name: values[place] for key, place in zip(self.query.keys, self._places, strict=True)}
+        fields = {call.name: lowered_column(call, lowering, accumulator, None) for call, lowering in self._bound}
+        return Columns(names, fields, len(codes))
+
+
+def lowered_column(
+    call: AggregateCall, lowering: Lowering, accumulator: Accumulator, places: NDArray[np.int64] | None
+) -> pa.Array:
+    """An aggregate's column over some groups of one window."""
+    try:
+        return lowering.aggregate.lower(
+            lowering.parts, {partial: accumulator.merged(partial, places) for partial in lowering.parts}
+        )
+    except OverflowError as error:
+        raise QueryFailedError(f"{call}: {error}") from None
+
+
+def shared_column(lowering: Lowering, accumulator: Accumulator, all_windows: bool = False) -> pa.Array | None:
+    """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
+
+    None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,
+    which must fail only the queries over that window.
+    """
+    block, parts = accumulator.block, lowering.parts
+    if block is None or not lowering.numeric:
+        return None
+    if lowering not in block.lowered:
+        windows = min(len(block.slots[partial, 0]) for partial in parts)
+        try:
+            block.lowered[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
+        except (OverflowError, pa.ArrowInvalid):
+            # Arrow's error is an extreme that some window does not have, because it came later than its count.
+            block.lowered[lowering] = None
+    column, first = block.lowered[lowering], accumulator.window * block.groups
+    if column is None or first >= len(column):
+        return None
+    return column if all_windows else column.slice(first, block.groups)
+
+
+def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> PredicateGroups:
+    if not grouped:
+        return PredicateGroups(1, None, [])
+    block = accumulator.block
+    if block is not None and block.is_full(presence, accumulator.window):
+        return PredicateGroups(block.groups, None, keys.decode_all())
+    there = accumulator.slots[presence, 0] > 0
+    if there.all():
+        return PredicateGroups(len(there), None, keys.decode_all())
+    places = np.flatnonzero(there)
+    return PredicateGroups(len(places), places, keys.decode(places))
+
+
+@dataclass(frozen=True)
+class ItemReader:
+    """`calls` are holistic aggregates of one argument, the item."""
+
+    query: PeriodicAggregate
+    calls: tuple[AggregateCall, ...]
+
+    @cached_property
+    def presence(self) -> Partial:
+        return Partial("rows", None, self.query.predicate)
+
+    @cached_property
+    def reading(self) -> Reading:
+        return Reading(table_name(self.query, self.calls[0].argument), self.query.window, (self.presence,))
+
+    @cached_property
+    def _bound(self) -> list[tuple[AggregateCall, Holistic]]:
+        return [(call, HOLISTIC[call.function].bind(*call.parameters)) for call in self.calls]
+
+    @cached_property
+    def _item(self) -> int:
+        return self.reading.table.keys.index(self.calls[0].argument)
+
+    @cached_property
+    def group(self) -> tuple[int, ...]:
+        """The places of the query's keys, each once, in the table's order."""
+        return tuple(sorted(set(places_of(self.query, self.reading.table))))
+
+    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+        (view,) = views
+        accumulator = view.accumulator_for(self.reading.partials)
+        order = item_order(view.keys, self._item, self.group)
+        items, window = self._counts(accumulator, order)
+        present = np.flatnonzero(items.rows[window] > 0) if self.query.keys else None
+        values = order.groups.decode(present) if present is not None else []
+        wanted = places_of(self.query, self.reading.table)
+        keys = {k.name: values[self.group.index(place)] for k, place in zip(self.query.keys, wanted, strict=True)}
+        fields = {}
+        for call, aggregate in self._bound:
+            column = self._column(aggregate, items, accumulator).slice(window * items.groups, items.groups)
+            fields[call.name] = column if present is None else column.take(pa.array(present))
+        return Columns(keys, fields, 1 if present is None else len(present))
+
+    def _counts(self, accumulator: Accumulator, order: ItemOrder) -> tuple[ItemCounts, int]:
+        """The counts of all windows that were scanned together, and which of them is asked for."""
+        block = accumulator.block
+        if block is None:
+            return ItemCounts(accumulator.slots[self.presence, 0][np.newaxis, :], order), 0
+        key = (self.presence, self._item, self.group)
+        if key not in block.memo:
+            block.memo[key] = ItemCounts(block.slots[self.presence, 0], order)
+        return block.memo[key], accumulator.window
+
+    def _column(self, aggregate: Holistic, items: ItemCounts, accumulator: Accumulator) -> pa.Array:
+        block = accumulator.block
+        if block is None:
+            return aggregate.lower_items(items)
+        key = (aggregate, self.presence, self._item, self.group)
+        if key not in block.lowered:
+            block.lowered[key] = aggregate.lower_items(items)
+        return block.lowered[key]

@@ -1,0 +1,110 @@
+"""Readings: which pane tables a query reads, over which windows, and which partials it needs there.
+
+Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the one that is grouped
+by x as well, and so do TOP, HISTOGRAM and FREQUENT: TOP(k, x, SUM(y)) and SUM(y) GROUP BY x read one table (rule SS1).
+
+One window of a synopsis, as of a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sash.core.time import Micros
+from sash.core.window import RowWindow, TimeWindow, Window
+from sash.expr.value_codes import KeyDictionary
+from sash.panes.accumulator import Accumulator
+from sash.panes.partials import Partial
+from sash.plan.expressions import RowExpression
+
+
+@dataclass(frozen=True)
+class WindowView:
+    """The groups of one window.
+
+    `later` folds only the panes that start at or after a time, for readers of partials that came later.
+    """
+
+    window: Window
+    empty: bool
+    accumulator: Accumulator
+    keys: KeyDictionary
+    oldest: Micros
+    since: Mapping[Partial, Micros | None]
+    later: Callable[[Micros], Accumulator]
+
+    def accumulator_for(self, partials: Iterable[Partial]) -> Accumulator:
+        """What to read so that all these partials speak of the same tuples."""
+        starts = [start for partial in partials if (start := self.since[partial]) is not None]
+        since = max(starts, default=self.oldest)
+        return self.accumulator if since <= self.oldest else self.later(since)
+
+
+KeySet = tuple[RowExpression, ...]
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The identity of a pane table within its stream.
+
+    `by_rows`: panes are cut by tuples instead of time. `partition` is the PARTITION BY of row-based windows, whose
+    expressions are keys too.
+    """
+
+    keys: KeySet
+    by_rows: bool = False
+    partition: KeySet = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.keys, self.by_rows, self.partition))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def label(self) -> str:
+        keys = f"({', '.join(key.sql for key in self.keys)})"
+        by = f" per {', '.join(key.sql for key in self.partition)}" if self.partition else ""
+        return f"{keys} in rows{by}" if self.by_rows else keys
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Names sort by what they say: the same queries give the same pass."""
+        return (self.by_rows, [key.sql for key in self.keys], [key.sql for key in self.partition])
+
+
+def key_set(expressions: Iterable[RowExpression]) -> KeySet:
+    """Grouping expressions without order or repetition: queries with equal sets read one pane table."""
+    return tuple(sorted(set(expressions), key=lambda expression: expression.sql))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One pane table as one query reads it. `window` is the query's own, with its SLIDE.
+
+    `sensitive`: a tuple that counted twice would make a difference (not for minima and maxima).
+    """
+
+    table: TableName
+    window: Window
+    partials: tuple[Partial, ...]
+    sub_window: int | None = None
+    sensitive: bool = True
+
+    @cached_property
+    def spans(self) -> tuple[Window, ...]:
+        """The windows to be scanned as of now: the window itself, or its sub-windows, the youngest first."""
+        kind = RowWindow if isinstance(self.window, RowWindow) else TimeWindow
+        if self.sub_window is None:
+            return (kind(self.window.length, None, self.window.lag),)
+        steps = range(0, self.window.length, self.sub_window)
+        return tuple(kind(self.sub_window, None, self.window.lag + step) for step in steps)
+
+
+def sub_window_of(window: Window) -> int:
+    """The sub-window of FREQUENT: gcd(WINDOW, SLIDE) of the query itself."""
+    return math.gcd(window.length, window.slide or 0)

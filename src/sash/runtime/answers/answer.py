@@ -1,0 +1,105 @@
+"""An answer: what a query said at one time.
+
+Tables and texts as HTML for notebooks.
+
+Data may be hostile: every name and value is escaped. There are no colours, so that light and dark pages both can be
+read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+from sash.sql.roles import is_number
+
+MOST_ROWS = 20
+# A cell is cut to so many characters.
+_WIDEST = 200
+
+
+class Explanation(str):
+    """What EXPLAIN says: a string, which a notebook shows in lines."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+
+def answer_html(query: str, as_of: datetime, complete: bool, table: pa.Table) -> str:
+    state = "" if complete else ", window not complete yet"
+    return table_html(table, f"{query} as of {_moment(as_of)} UTC{state}")
+
+
+def query_html(name: str, text: str, state: str, latest: str | None) -> str:
+    """`latest` is the newest answer, as HTML already."""
+    head = f"<p><strong>{escape(name)}</strong>: {escape(state)}</p><pre>{escape(text)}</pre>"
+    return head + (latest or "<p>no answer yet</p>")
+
+
+def table_html(table: pa.Table, caption: str) -> str:
+    """At most MOST_ROWS rows; how many more there are is said below."""
+    heads = "".join(f'<th style="text-align:{_side(field.type)}">{escape(field.name)}</th>' for field in table.schema)
+    lines = [
+        "<tr>"
+        + "".join(_cell(value, _side(field.type)) for value, field in zip(row, table.schema, strict=True))
+        + "</tr>"
+        for row in _rows(table.slice(0, MOST_ROWS))
+    ]
+    more = table.num_rows - len(lines)
+    note = f"<p>{more:,} more row{'s' * (more > 1)}</p>" if more > 0 else ""
+    body = "".join(lines)
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{note}"
+    )
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    """By position: columns may have one name."""
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _cell(value: Any, side: str) -> str:
+    text = "<em>NULL</em>" if value is None else escape(_text(value))
+    return f'<td style="text-align:{side}">{text}</td>'
+
+
+def _text(value: Any) -> str:
+    text = (
+        f"{value:.10g}" if isinstance(value, float) else _moment(value) if isinstance(value, datetime) else str(value)
+    )
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} .."
+
+
+def _moment(value: datetime) -> str:
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ") if value.tzinfo else value.isoformat(" ")
+
+
+def _side(type: pa.DataType) -> str:
+    return "right" if is_number(type) else "left"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`as_of` is the end of the window's youngest pane (plus LAG), an aware UTC datetime.
+
+    Over a row-based window it is the timestamp of the last tuple counted, and `rows` is how many were; several answers
+    may then have one `as_of`.
+    `complete`: the whole window lies within what is retained for the query.
+    `scheduled`: `as_of` is one of the query's own multiples of SLIDE.
+    """
+
+    query: str
+    as_of: datetime
+    complete: bool
+    scheduled: bool
+    table: pa.Table
+    rows: int | None = None
+
+    def _repr_html_(self) -> str:
+        return answer_html(self.query, self.as_of, self.complete, self.table)

@@ -1,0 +1,387 @@
+"""A registered query as its user holds it.
+
+What `query.subscribe` returns: the way to leave.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sash.catalog import RegisteredQuery
+from sash.core.errors import CatalogError, SashError
+from sash.core.events import report
+from sash.runtime.answers.answer import Answer, query_html
+from sash.runtime.answers.mailbox import WAIT, Mailbox, check_policy
+from sash.runtime.answers.outlet import Channel, NotKeptError, Outlet
+from sash.runtime.answers.plot import plot_answers
+from sash.runtime.compiler import as_select
+from sash.sql.roles import is_list, key_columns, value_columns
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pyspark.sql import DataFrame
+
+    from sash.runtime.session import Session
+
+
+class Subscription:
+    """Cancelled by hand, or by the end of a `with`.
+
+    >>> with Subscription(lambda: print("left")) as subscription:
+    ...     print("here")
+    here
+    left
+    >>> subscription.cancel()
+    """
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave: Callable[[], None] | None = leave
+        self._lock = threading.Lock()
+
+    def cancel(self) -> None:
+        """No answer comes any more, but for one that is on its way; what waits in a queue is let go."""
+        with self._lock:
+            leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.cancel()
+
+
+logger = logging.getLogger("sash.runtime")
+
+
+# What an answer takes besides the bytes of its columns.
+ANSWER_OVERHEAD = 1_500
+# Up to this many rows a table's size is estimated.
+SMALL = 10_000
+
+
+class AnswerMemory:
+    """Bounds what all queries together remember: a query that adds beyond it gives up its own oldest answers."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        # Answers of queries that were computed together may share a table: its bytes are counted once.
+        self._holders: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self.forgotten = 0
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    def add(self, answers: deque[Answer], answer: Answer) -> None:
+        """Remember an answer of a query; `answers` are those it has, oldest first."""
+        with self._lock:
+            if answers.maxlen is not None and len(answers) == answers.maxlen:
+                self._release(answers.popleft())
+            answers.append(answer)
+            self._hold(answer)
+            while self._used > self._limit and len(answers) > 1:
+                self._release(answers.popleft())
+                self.forgotten += 1
+
+    def forget(self, answers: deque[Answer]) -> None:
+        """A dropped query's answers are its holder's own business."""
+        with self._lock:
+            for answer in answers:
+                self._release(answer)
+
+    def _hold(self, answer: Answer) -> None:
+        key = id(answer.table)
+        if key not in self._holders:
+            self._used += size_of(answer.table)
+        self._holders[key] = self._holders.get(key, 0) + 1
+        self._used += ANSWER_OVERHEAD
+
+    def _release(self, answer: Answer) -> None:
+        key = id(answer.table)
+        self._used -= ANSWER_OVERHEAD
+        self._holders[key] -= 1
+        if not self._holders[key]:
+            del self._holders[key]
+            self._used -= size_of(answer.table)
+
+
+def size_of(table: pa.Table) -> int:
+    """About the bytes of a table: exact sizes take longer to find out than small answers take to make."""
+    return table.num_rows * table.num_columns * 8 if table.num_rows < SMALL else table.nbytes
+
+
+class Query:
+    """What `register` returns. Safe to use from any thread."""
+
+    def __init__(self, session: Session, query: RegisteredQuery, keep: int, memory: AnswerMemory) -> None:
+        self._session = session
+        self._memory = memory
+        self.name = query.name
+        self.text = query.text
+        self.serial = query.serial
+        self.is_continuous = query.is_continuous
+        self.failure: SashError | None = None
+        self._outlets: list[Outlet] = []
+        self._mailboxes: list[Mailbox] = []
+        self._answers: deque[Answer] = deque(maxlen=keep)
+        self._subscribers: list[Callable[[Answer], None]] = []
+        self.answered = 0
+        self.subscriber_errors = 0
+
+    @property
+    def error(self) -> SashError | None:
+        """Why the query has failed, or what keeps its answers from a sink; None while all is well."""
+        unwritten = (outlet.error for outlet in self._outlets)
+        return self.failure or next((error for error in unwritten if error is not None), None)
+
+    def answers(self) -> list[Answer]:
+        """The answers so far, oldest first: the last 1,000 by default."""
+        self._recall()
+        return list(self._answers)
+
+    def latest(self) -> Answer | None:
+        """The newest answer, or None before the first."""
+        self._recall()
+        try:
+            return self._answers[-1]
+        except IndexError:
+            return None
+
+    def columns(self) -> tuple[list[str], list[str]]:
+        """The columns of its answers: those that say what a row is about, and the numbers; none before an answer."""
+        latest = self.latest()
+        if latest is None:
+            return [], []
+        schema = latest.table.schema
+        values = value_columns(as_select(self.text).tree, schema)
+        return key_columns(schema, values), values
+
+    @property
+    def is_list(self) -> bool:
+        """Its answers are lists of items: TOP and its like."""
+        return is_list(as_select(self.text).tree)
+
+    def changes(self) -> pa.Table:
+        """The changes of a continuous query so far: its columns and `_ts`, `_exp`, `_sign`."""
+        tables = [answer.table for answer in self.answers()]
+        if self._is_registered or not tables:
+            return pa.concat_tables([self._session.continuous.schema(self).empty_table(), *tables])
+        return pa.concat_tables(tables)
+
+    def view(self) -> pa.Table:
+        """The answer of a continuous query as of now; `as_of` is in the schema's metadata."""
+        return self._session.continuous.view(self)
+
+    def dataframe(self) -> DataFrame:
+        """The remembered answers, or changes, as a Spark DataFrame with a column `as_of`."""
+        from sash.spark.sinks import to_frame
+
+        answers = self.answers()
+        if not answers:
+            raise SashError(f"query '{self.name}' has no answer yet")
+        return to_frame(self._session.spark, answers)
+
+    def write_to(self, format: str, **options: str) -> None:
+        """Write each answer, or batch of changes, to a Spark sink from now on: `write_to("parquet", path="out")`.
+
+        With a path, each goes to its own directory `as_of=..`, which is replaced if the answer comes again; with
+        `shared="true"` those of several queries go there, with a column `query` (Parquet on a local disk). What cannot
+        be written waits, in order, and is tried again (runtime/answers/outlet.py); `error` and `stats()` say so.
+        """
+        from sash.spark.sinks import Sink
+        from sash.spark.spark_faults import first_line
+
+        sink = Sink(self._session.spark, format, options)
+        if (columns := self._session.columns_of(self)) is not None:
+            sink.check(*columns)
+        self._check_place(sink.place, sink.channel)
+        unwritten = self._session.place_for_unwritten(self, sink.digest)
+        self._write_into(Outlet(self.name, sink, unwritten, first_line, sink.place, self._session.channels))
+
+    def _check_place(self, place: str | None, channel: str | None) -> None:
+        """Answers of two queries as of one time would replace each other, unless both share the path."""
+        others = [query for query in list(self._session.queries.values()) if query is not self and place is not None]
+        for other, outlet in ((query, outlet) for query in others for outlet in query._outlets):
+            if outlet.place == place and (channel is None or outlet.writer.channel != channel):
+                raise SashError(
+                    f"query '{other.name}' writes to '{place}' already, and each query needs a directory of its own: "
+                    f"write_to(.., path='{place}/{self.name}'), or shared='true' for all of them"
+                )
+
+    def _write_into(self, outlet: Outlet) -> None:
+        self._outlets.append(outlet)
+        outlet.flush()
+
+    def _leave_out(self, sink: str) -> None:
+        """A sink is gone: nothing more goes there."""
+        for outlet in [each for each in self._outlets if each.sink == sink]:
+            self._outlets.remove(outlet)
+            outlet.drop()
+
+    def sinks(self) -> list[dict[str, Any]]:
+        """Each sink of `write_to`: how much was written, how much waits, and why."""
+        return [outlet.statistics() for outlet in self._outlets]
+
+    def _settle(self, patience: float | None, settled: set[Channel]) -> None:
+        """Sinks that failed get another chance, each channel once; subscribers with a queue get what is in it."""
+        for outlet in self._outlets:
+            if outlet.channel in settled:
+                continue
+            settled.add(outlet.channel)
+            try:
+                outlet.flush()
+            except NotKeptError as error:
+                told = "what waits for %(sink)s, a sink of query %(query)s, is not stored: %(why)s"
+                why = str(error)
+                report(logger, logging.ERROR, "sink.unstored", told, query=self.name, sink=outlet.sink, why=why)
+        for mailbox in list(self._mailboxes):
+            mailbox.settle(patience)
+
+    def subscribe(self, callback: Callable[[Answer], None], queue: int = 1_000, when_full: str = WAIT) -> Subscription:
+        """Call back with each answer from now on, until the subscription is cancelled.
+
+        By default in the thread of the micro-batch, before it is committed: after a crash an answer may come again, it
+        is never left out, and a slow callback holds the stream up. With `when_full="drop_oldest"` or `"drop_newest"` on
+        a thread of its own: at most `queue` answers wait, others are left out and counted (`subscribers`), a crash
+        costs those that wait, and the stream never waits. `run()` returns when every queue is empty.
+        """
+        check_policy(queue, when_full)
+        if when_full == WAIT:
+            self._subscribers.append(callback)
+            return Subscription(lambda: self._subscribers.remove(callback))
+        mailbox = Mailbox(self.name, callback, queue, when_full, self._count_error)
+        self._mailboxes.append(mailbox)
+        self._subscribers.append(mailbox.take)
+        return Subscription(lambda: self._take_away(mailbox))
+
+    def _take_away(self, mailbox: Mailbox) -> None:
+        self._subscribers.remove(mailbox.take)
+        self._mailboxes.remove(mailbox)
+        mailbox.empty()
+
+    def subscribers(self) -> list[dict[str, Any]]:
+        """Each subscriber with a queue: how many answers were delivered, how many wait, how many were left out."""
+        return [mailbox.statistics() for mailbox in list(self._mailboxes)]
+
+    def _count_error(self) -> None:
+        self.subscriber_errors += 1
+
+    def drop(self) -> None:
+        """Unregister the query. It disappears at the next micro-batch; its answers so far stay readable here."""
+        if not self._is_registered:
+            raise CatalogError(f"query '{self.name}' has been dropped already")
+        self._session.drop_query(self.name)
+
+    def _recall(self) -> None:
+        """After a restart, the answers since the last snapshot come back when somebody asks for them."""
+        if self.is_continuous and self._is_registered:
+            self._session.continuous.recall(self)
+
+    @property
+    def _is_registered(self) -> bool:
+        return self._session.queries.get(self.name) is self
+
+    def _remember(self, answer: Answer) -> None:
+        self._memory.add(self._answers, answer)
+        self.answered += 1
+
+    def _dropped(self) -> None:
+        self._memory.forget(self._answers)
+        for outlet in self._outlets:
+            outlet.drop()
+
+    def _tell(self, answer: Answer) -> None:
+        """A subscriber that raises is reported; the others are still served."""
+        for callback in list(self._subscribers):
+            try:
+                callback(answer)
+            except Exception:
+                self._count_error()
+                told = "a subscriber of query %(query)s raised; the others are still served"
+                report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self.name)
+
+    def plot(self, column: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the answers so far: a number over time, for each group its own; bars for lists and single answers.
+
+        `column`: the number to draw, by default the first; `ax`: where, by default on axes of its own.
+        """
+        answers = self.answers()
+        if answers and "_sign" in answers[-1].table.schema.names:
+            raise SashError(f"the answers of query '{self.name}' are changes: give it a SLIDE to plot it over time")
+        return plot_answers(self.name, self.is_list, answers, *self.columns(), column, ax)
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name}: {self._state}>"
+
+    def _repr_html_(self) -> str:
+        latest = self.latest()
+        return query_html(self.name, self.text, self._state, None if latest is None else latest._repr_html_())
+
+    @property
+    def _state(self) -> str:
+        return f"failed: {self.failure}" if self.failure else f"{self.answered} answers"
+
+
+Delivery = tuple[Query, Answer]
+
+
+# The channels for which answers of plans wait while a thread works on a micro-batch.
+_HELD: ContextVar[dict[Channel, None] | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def written_together() -> Iterator[None]:
+    """One write for all plans of a micro-batch whose sinks share a channel: with its other answers, or at its end."""
+    held: dict[Channel, None] = {}
+    token = _HELD.set(held)
+    try:
+        yield
+    except BaseException:
+        for channel in held:
+            channel.begin()
+        raise
+    finally:
+        _HELD.reset(token)
+    _write(held)
+
+
+def deliver(told: Sequence[Delivery], *, by_plan: bool = False) -> None:
+    """Hand answers outward before their commit: to sinks, which write them together, then to subscribers.
+
+    A plan commits before the other plans of its micro-batch have answered. So its answers are stored if they are to be
+    written together with theirs. Raises what keeps an answer from a sink and from the checkpoint: the commit would say
+    that the sink will have it.
+    """
+    for query, answer in told:
+        for outlet in query._outlets:
+            outlet.add(answer)
+    held, now = _HELD.get() if by_plan else None, dict[Channel, None]()
+    for outlet in dict.fromkeys(outlet for query, _ in told for outlet in query._outlets):
+        # A line that is too long would be given up before its sink has been tried.
+        if held is None or not outlet.channel.is_shared or outlet.is_crowded:
+            now[outlet.channel] = None
+        else:
+            outlet.store()
+            held[outlet.channel] = None
+    _write(now)
+    for query, answer in told:
+        query._tell(answer)
+
+
+def _write(channels: Iterable[Channel]) -> None:
+    for channel in channels:
+        channel.begin()
+    for channel in channels:
+        channel.wait_a_moment()

@@ -1,0 +1,410 @@
+"""What a session does with archives: CREATE, ALTER, DROP, SHOW, and opening them again after a restart.
+
+Checks on an archive as CREATE ARCHIVE declares it: its source, its key, its lifetimes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sash.archive import Archive
+from sash.archive.archive import OWN, remove_archive
+from sash.archive.manifest import MANIFEST
+from sash.catalog import Catalog, DeclaredArchive, RegisteredQuery, Stream
+from sash.core.changes import INSTANT, UpdatePattern
+from sash.core.errors import ArchiveError, CatalogError, CqlError, NotSupportedError, nearest
+from sash.core.events import report
+from sash.core.time import format_duration
+from sash.plan.continuous import NT, Node, sampling_of, windows
+from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.outlet import Outlet
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.commands.declare import check_name
+from sash.runtime.commands.session_state import Shared
+from sash.runtime.compiler import compile_query
+from sash.runtime.continuous.continuous_queries import ContinuousQueries
+from sash.runtime.records.catalog_history import archive_change
+from sash.runtime.stored.archive_feed import ArchiveFeed
+from sash.sql import AlterArchive, CreateArchive, Partitioning
+from sash.sql.reading.cursor import Name
+from sash.sql.types import spark_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Of which answer a row is.
+AS_OF = "as_of"
+# The plan of a continuous query.
+PlanOf = Callable[[RegisteredQuery], Node]
+
+
+def declared_archive(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> DeclaredArchive:
+    """With names as its source spells them; CqlError at the word that is wrong."""
+    source = statement.source.text
+    schema, of_changes = _schema(statement, catalog, plan_of)
+    if statement.lifetime < 2 * statement.every:
+        least = format_duration(2 * statement.every)
+        reason = f"LIFETIME UP TO {format_duration(statement.lifetime)} is over before the second update: take {least}"
+        raise CqlError(f"{reason} or more, or update more often", statement.script, statement.key.span)
+    life = statement.lifetime_column
+    column = None if life is None else _column(schema, life, statement.script)
+    if column is not None:
+        _check_lifetime(schema.field(column).type, statement)
+    return DeclaredArchive(
+        statement.name.text,
+        statement.source.text,
+        schema,
+        _column(schema, statement.key, statement.script),
+        statement.lifetime,
+        statement.every,
+        None if statement.directory is None else str(Path(statement.directory).absolute()),
+        column,
+        of_changes,
+        None if _is_stream(source, catalog) else catalog.query(source).serial,
+    )
+
+
+def _with_time(answers: pa.Schema) -> pa.Schema:
+    """Answers are told apart by their time, unless they have such a column themselves."""
+    return answers if AS_OF in answers.names else answers.append(pa.field(AS_OF, INSTANT))
+
+
+def _is_stream(name: str, catalog: Catalog) -> bool:
+    return any(stream.name.lower() == name.lower() for stream in catalog.streams)
+
+
+def _column(schema: pa.Schema, name: Name, script: str) -> str:
+    for known in schema.names:
+        if known.lower() == name.text.lower():
+            return str(known)
+    raise CqlError(f"unknown column '{name.text}'{nearest(name.text, schema.names)}", script, name.span)
+
+
+def _schema(statement: CreateArchive, catalog: Catalog, plan_of: PlanOf) -> tuple[pa.Schema, bool]:
+    """The columns of the stream or query that the archive is made from, and whether these are a query's changes."""
+    source, script, named = statement.source, statement.script, statement.source.text.lower()
+    if _is_stream(named, catalog):
+        return catalog.stream(named).schema, False
+    if not catalog.has_query(named):
+        known = [*(each.name for each in catalog.streams), *(each.name for each in catalog.queries)]
+        raise CqlError(f"unknown stream or query '{source.text}'{nearest(source.text, known)}", script, source.span)
+    if statement.lifetime_column is not None:
+        reason = "results of a query have lifetimes of their own, or all the same one: LIFETIME UP TO .."
+        raise CqlError(reason, script, statement.lifetime_column.span)
+    query = catalog.query(named)
+    if not query.is_continuous:
+        return _with_time(compile_query(query, catalog).query.schema), False
+    plan = plan_of(query)
+    if sampling_of(plan) is not None:
+        return _with_time(plan.schema), False
+    _check_plan(plan, query.name, query.execution == NT, statement)
+    return plan.schema, True
+
+
+def _check_plan(plan: Node, name: str, announced: bool, statement: CreateArchive) -> None:
+    """Its results must say when they expire, and live no longer than the archive keeps them."""
+    if announced and plan.pattern is not UpdatePattern.MONOTONIC:
+        reason = f"query '{name}' is executed with negative tuples, and its results do not say when they expire"
+        way_out = "SET EXECUTION upa before it is registered"
+        raise CqlError(f"{reason}: {way_out}", statement.script, statement.source.span)
+    if plan.pattern is UpdatePattern.STRICT:
+        reason = f"an archive of query '{name}', whose results may be taken back before they expire"
+        way_out = "archive a stream, a query without them (EXPLAIN shows the pattern), or one with SLIDE"
+        raise NotSupportedError(f"{reason}: {way_out}", statement.script, statement.source.span)
+    lengths = [each.window.length for each in windows(plan) if not each.window.unbounded]
+    longest = max(lengths, default=0)
+    if plan.pattern is not UpdatePattern.MONOTONIC and longest > statement.lifetime:
+        reason = f"results of query '{name}' live up to {format_duration(longest)}"
+        way_out = f"say LIFETIME UP TO {format_duration(longest)} or more"
+        raise CqlError(
+            f"{reason}, longer than the archive would keep them: {way_out}", statement.script, statement.source.span
+        )
+
+
+def _check_lifetime(type: pa.DataType, statement: CreateArchive) -> None:
+    if not (pt.is_integer(type) or pt.is_floating(type) or pt.is_decimal(type) or pt.is_duration(type)):
+        column = statement.lifetime_column
+        assert column is not None
+        reason = f"'{column.text}' is {spark_name(type)}: a lifetime is a number of seconds or an interval"
+        raise CqlError(reason, statement.script, column.span)
+
+
+logger = logging.getLogger("sash.runtime")
+
+# Beside the program, where nothing else is said and there is no checkpoint.
+DEFAULT_PLACE = Path("sash-archives")
+
+
+class ArchiveSink:
+    """A query's answers on their way into an archive."""
+
+    def __init__(self, feed: ArchiveFeed) -> None:
+        self._feed = feed
+        self.name = f"archive {feed.declared.name}"
+        self.channel: str | None = None
+
+    def write(self, answers: Sequence[Answer]) -> None:
+        for answer in answers:
+            if self._feed.declared.of_changes:
+                self._feed.take_changes(answer.as_of, answer.table)
+            else:
+                self._feed.take_answer(answer.as_of, answer.table, answer.rows)
+
+
+class ArchiveCommands:
+    """`handles` are the queries as users hold them, by name."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        continuous: ContinuousQueries,
+        handles: dict[str, Query],
+        spark: Callable[[], SparkSession],
+        place_for_unwritten: Callable[[Query, str], Path | None],
+    ) -> None:
+        self._shared = shared
+        self._continuous = continuous
+        self._handles = handles
+        self._spark = spark
+        self._place_for_unwritten = place_for_unwritten
+        self._feeds: dict[str, ArchiveFeed] = {}
+        # Those of a checkpoint that cannot be opened, and why.
+        self._closed: dict[str, str] = {}
+        # Archives of a checkpoint that the program may still create as they were.
+        self._restored: set[str] = set()
+
+    # -- statements ------------------------------------------------------------------------------------
+
+    def create(self, statement: CreateArchive) -> None:
+        with self._shared.lock:
+            declared = declared_archive(statement, self._shared.catalog, self._continuous.plan)
+            declared = replace(declared, serial=self._shared.history.version + 1)
+            if declared.name.lower() in self._restored:
+                self._check_same(declared)
+                self.feed(declared.name)
+                self._restored.discard(declared.name.lower())
+                return
+            check_name("archive", declared.name)
+            self._shared.catalog.add_archive(declared)
+            try:
+                feed = self._opened(declared, statement.partitioning)
+            except BaseException:
+                self._shared.catalog.drop_archive(declared.name)
+                raise
+            self._feeds[declared.name.lower()] = feed
+            self._attach(feed)
+
+    def alter(self, statement: AlterArchive) -> None:
+        try:
+            feed = self.feed(statement.name.text)
+        except CatalogError as error:
+            raise CqlError(str(error), statement.script, statement.name.span) from None
+        wanted = statement.partitioning
+        feed.repartition(
+            wanted.insertions, wanted.expiries, layout_of(wanted), None if wanted.is_auto else strategy_of(wanted)
+        )
+
+    def drop(self, name: str) -> None:
+        """The archive and its files."""
+        with self._shared.lock:
+            declared = self._shared.catalog.archive(name)
+            # First: what cannot be written does not happen.
+            self._shared.history.append({"change": "drop archive", "name": declared.name})
+            self._shared.catalog.drop_archive(declared.name)
+            feed = self._feeds.pop(declared.name.lower(), None)
+            self._closed.pop(declared.name.lower(), None)
+            self._restored.discard(declared.name.lower())
+            for running in self._shared.streams.values():
+                running.feeds = [each for each in running.feeds if each is not feed]
+        if feed is not None:
+            for handle in self._handles.values():
+                handle._leave_out(f"archive {feed.declared.name}")
+            feed.close()
+        remove_archive(self._place(declared))
+
+    def show(self) -> pa.Table:
+        rows = list(self.statistics().values())
+        schema = pa.schema(
+            {
+                "name": pa.string(), "from": pa.string(), "key": pa.string(), "lifetime": pa.string(),
+                "every": pa.string(), "partition": pa.string(), "layout": pa.string(), "strategy": pa.string(),
+                "rows": pa.int64(), "bytes": pa.int64(), "files": pa.int64(),
+                "updated": pa.timestamp("us", "UTC"), "directory": pa.string(), "error": pa.string(),
+            }
+        )  # fmt: skip
+        return pa.Table.from_pylist(rows, schema)
+
+    def feed(self, name: str) -> ArchiveFeed:
+        declared = self._shared.catalog.archive(name)
+        try:
+            return self._feeds[declared.name.lower()]
+        except KeyError:
+            raise ArchiveError(self._why_closed(declared.name)) from None
+
+    def check_open(self) -> None:
+        """Nothing runs past an archive that would miss it."""
+        for name in self._closed:
+            raise ArchiveError(self._why_closed(self._shared.catalog.archive(name).name))
+
+    def _why_closed(self, name: str) -> str:
+        why = self._closed[name.lower()]
+        return f"archive '{name}' cannot be opened: {why}; put its files back and connect again, or DROP ARCHIVE {name}"
+
+    def feed_now(self, name: str) -> ArchiveFeed:
+        """For a question: time goes on also while a query has no results."""
+        feed = self.feed(name)
+        handle = self._handle(feed) if feed.declared.of_changes else None
+        now = None if handle is None else self._continuous.reached(handle)
+        # In this order: what was reached has been delivered, unless a delivery waits.
+        if handle is not None and now is not None and not any(sink["waiting"] for sink in handle.sinks()):
+            feed.advance(now, wait=False)
+        return feed
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        feeds = list(self._feeds.values())
+        found = {feed.declared.name: {**feed.statistics(), "error": self._error(feed)} for feed in feeds}
+        for name, why in list(self._closed.items()):
+            declared = self._shared.catalog.archive(name)
+            found[declared.name] = {"name": declared.name, "from": declared.source, "key": declared.key, "error": why}
+        return found
+
+    def _error(self, feed: ArchiveFeed) -> str | None:
+        """Why it is not updated, or what keeps its query's answers from it."""
+        handle = None if feed.declared.of_stream else self._handle(feed)
+        unwritten = None if handle is None else handle.error
+        return feed.error or (None if unwritten is None else str(unwritten))
+
+    # -- after a restart -------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Archives are open at once; their queries are known already."""
+        for declared in self._shared.history.archives():
+            self._shared.catalog.add_archive(declared)
+            self._restored.add(declared.name.lower())
+            try:
+                archive = Archive.open(self._place(declared), write=True)
+            except (OSError, ArchiveError) as error:
+                told = "archive %(archive)s cannot be opened: %(why)s"
+                report(logger, logging.ERROR, "archive.unopened", told, archive=declared.name, why=str(error))
+                self._closed[declared.name.lower()] = str(error)
+                continue
+            feed = ArchiveFeed(declared, archive, self._spark)
+            self._feeds[declared.name.lower()] = feed
+            self._attach(feed)
+
+    def attach_to(self, stream: Stream) -> None:
+        """A stream that has just been opened."""
+        running = self._shared.running(stream.name)
+        running.feeds = [feed for feed in self._feeds.values() if feed.declared.reads(stream.name)]
+        running.advance_feeds()
+
+    def close(self) -> None:
+        for feed in self._feeds.values():
+            feed.close()
+
+    # -- how -------------------------------------------------------------------------------------------
+
+    def _handle(self, feed: ArchiveFeed) -> Query | None:
+        """The query that fills an archive, if one does: a later one of the same name is another."""
+        return next((each for each in self._handles.values() if each.serial == feed.declared.query), None)
+
+    def _attach(self, feed: ArchiveFeed) -> None:
+        source, handle = feed.declared.source, self._handle(feed)
+        if handle is not None:
+            sink = ArchiveSink(feed)
+            place = self._place_for_unwritten(handle, f"archive-{feed.declared.name.lower()}")
+            handle._write_into(Outlet(handle.name, sink, place, str))
+        elif source.lower() in self._shared.streams:
+            self.attach_to(self._shared.catalog.stream(source))
+
+    def _opened(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
+        """An archive that the history knows from now on; if that cannot be written, a new one goes again."""
+        was_there = (self._place(declared) / MANIFEST).exists()
+        feed = self._open(declared, partitioning)
+        try:
+            # Before the history: after a crash nobody would know that what waits is somebody else's.
+            feed.begin_anew()
+            self._shared.history.append(archive_change(declared))
+        except BaseException:
+            if not was_there:
+                remove_archive(self._place(declared))
+            feed.close()
+            raise
+        return feed
+
+    def _open(self, declared: DeclaredArchive, partitioning: Partitioning) -> ArchiveFeed:
+        """A new archive, or one that is there already: then it goes on, if it is of the same kind."""
+        directory = self._place(declared)
+        if (directory / MANIFEST).exists():
+            archive = Archive.open(directory, write=True)
+            try:
+                self._check_spec(archive, declared, partitioning)
+            except BaseException:
+                archive.close()
+                raise
+        else:
+            _check_empty(directory)
+            archive = Archive.create(
+                directory, declared.schema, declared.key, lifetime=declared.lifetime, every=declared.every,
+                g=partitioning.insertions, e=partitioning.expiries, layout=layout_of(partitioning),
+                strategy=None if partitioning.is_auto else strategy_of(partitioning),
+            )  # fmt: skip
+        return ArchiveFeed(declared, archive, self._spark)
+
+    def _check_spec(self, archive: Archive, declared: DeclaredArchive, partitioning: Partitioning) -> None:
+        spec = archive.spec
+        for what, ours, theirs in (
+            ("KEY", declared.key, spec.key),
+            ("LIFETIME UP TO", format_duration(declared.lifetime), format_duration(spec.lifetime)),
+            ("UPDATE EVERY", format_duration(declared.every), format_duration(spec.every)),
+            ("columns", ", ".join(declared.schema.names), ", ".join(spec.schema.names)),
+        ):
+            if ours != theirs:
+                raise ArchiveError(
+                    f"there is an archive in {archive.directory} with {what} {theirs}, not {ours}; "
+                    "declare it as it is, or choose another directory with IN"
+                )
+        if not partitioning.is_auto and (partitioning.insertions, partitioning.expiries) != (spec.g, spec.e):
+            raise ArchiveError(
+                f"there is an archive in {archive.directory} with PARTITION {spec.g} x {spec.e}; leave PARTITION out, "
+                "and ALTER ARCHIVE changes it"
+            )
+        if not declared.schema.equals(spec.schema):
+            raise ArchiveError(
+                f"the archive in {archive.directory} has columns of other types; choose another directory"
+            )
+
+    def _check_same(self, declared: DeclaredArchive) -> None:
+        known = self._shared.catalog.archive(declared.name)
+        if replace(declared, serial=known.serial, query=known.query) != known:
+            raise CatalogError(
+                f"archive '{known.name}' is another one in the checkpoint; create it as it was, or DROP ARCHIVE "
+                f"{known.name} first"
+            )
+
+    def _place(self, declared: DeclaredArchive) -> Path:
+        if declared.directory is not None:
+            return Path(declared.directory)
+        checkpoint = self._shared.checkpoint
+        return (DEFAULT_PLACE if checkpoint is None else checkpoint.archives).absolute() / declared.name.lower()
+
+
+def _check_empty(directory: Path) -> None:
+    """Empty, or left by a crash before there was a manifest."""
+    if directory.exists() and (not directory.is_dir() or {path.name for path in directory.iterdir()} - set(OWN)):
+        raise ArchiveError(f"{directory} is no archive and not empty; choose another directory with IN '..'")
+
+
+def layout_of(partitioning: Partitioning) -> str:
+    return "chronological" if partitioning.chronological else "round_robin"
+
+
+def strategy_of(partitioning: Partitioning) -> str:
+    return "rebuild" if partitioning.rebuild else "no_rebuild"

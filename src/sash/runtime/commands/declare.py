@@ -1,0 +1,161 @@
+"""Checks on streams and queries as users declare them, and against what a checkpoint knows of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import CLUSTER, MEMORY, RegisteredQuery, Stream, one_in
+from sash.core.errors import CatalogError, CheckpointError, SashError, nearest
+from sash.core.time import format_duration
+from sash.plan.continuous import EXECUTIONS
+from sash.sql import CreateStream
+
+_CLAUSES = (
+    "delay",
+    "granule",
+    "offset",
+    "closed_left",
+    "late_revise",
+    "idle_after",
+    "keep",
+    "keep_in",
+    "shed",
+    "shed_approx",
+    "max_jump",
+    "source",
+)
+# The columns that the pass over a micro-batch adds (spark/lanes.py), and that stored rows have (spark/stored_rows.py).
+_RESERVED = re.compile(
+    r"_(t|n|shed|arrival|epoch|bad|lane|leaf|bucket|pane|rows|latest|mask|name|corrupt_record|[kxa]\d+)"
+)
+_MUST_MATCH = (
+    "timestamp",
+    "granule",
+    "offset",
+    "closed_left",
+    "late_revise",
+    "delay",
+    "keep",
+    "keep_in",
+    "shed",
+    "shed_approx",
+    "max_jump",
+)
+
+
+def check_name(what: str, name: str) -> None:
+    """Names become names of files and of columns: letters, digits, underscores, dots and hyphens."""
+    if not re.fullmatch(r"[A-Za-z_][\w.-]*", name):
+        raise CatalogError(f"'{name}' is no name for a {what}: take letters, digits, _ . and -, a letter or _ first")
+
+
+def shedding(part: float) -> int:
+    """The n of `shed`, the part of the tuples to keep: one in n."""
+    try:
+        return one_in(str(part))
+    except ValueError as error:
+        raise SashError(f"shed: {error}") from None
+
+
+def checked_execution(strategy: str) -> str:
+    if strategy not in EXECUTIONS:
+        raise SashError(f"unknown execution '{strategy}'; one of {', '.join(EXECUTIONS)}")
+    return strategy
+
+
+def declared_stream(statement: CreateStream, schema: pa.Schema) -> Stream:
+    clauses = {clause: getattr(statement, clause) for clause in _CLAUSES}
+    return checked(Stream(statement.name, schema, statement.timestamp, inferred=statement.schema is None, **clauses))
+
+
+def checked(stream: Stream) -> Stream:
+    """The stream with its timestamp column spelt as in the schema; CatalogError when it cannot work."""
+    column = stream.column(stream.timestamp)
+    if column is None:
+        hint = nearest(stream.timestamp, stream.schema.names)
+        raise CatalogError(f"stream '{stream.name}' has no column '{stream.timestamp}' for its TIMESTAMP{hint}")
+    if not pa.types.is_timestamp(column.type):
+        raise CatalogError(f"TIMESTAMP {column.name} of stream '{stream.name}' is {column.type}, not a timestamp")
+    if taken := [name for name in stream.schema.names if _RESERVED.fullmatch(name.lower())]:
+        raise CatalogError(f"column '{taken[0]}' of stream '{stream.name}' has a name that Sash uses itself; rename it")
+    if stream.granule <= 0 or stream.delay < 0:
+        raise CatalogError(
+            f"stream '{stream.name}': GRANULE must be positive and DELAY not negative, not "
+            f"{format_duration(stream.granule)} and {format_duration(stream.delay)}"
+        )
+    if stream.keep is not None and (stream.keep <= 0 or stream.keep % stream.granule):
+        raise CatalogError(
+            f"stream '{stream.name}': KEEP must be a multiple of its GRANULE, {format_duration(stream.granule)}, not "
+            f"{format_duration(stream.keep)}"
+        )
+    if stream.keep_in not in (MEMORY, CLUSTER):
+        raise CatalogError(f"stream '{stream.name}': tuples are kept in {MEMORY} or {CLUSTER}, not in {stream.keep_in}")
+    if stream.keep is not None and stream.shed is not None:
+        raise CatalogError(f"stream '{stream.name}': KEEP stores every tuple, so SHED would have nothing to drop")
+    if stream.keep is None and stream.keep_in != MEMORY:
+        raise CatalogError(f"stream '{stream.name}': nothing is stored in the {stream.keep_in} without KEEP")
+    if stream.max_jump is not None and stream.max_jump <= 0:
+        raise CatalogError(f"stream '{stream.name}': MAX JUMP must be positive, not {format_duration(stream.max_jump)}")
+    return replace(stream, timestamp=column.name)
+
+
+def check_same(stream: Stream, known: Stream) -> None:
+    """The stream that a program creates must be the one that the checkpoint knows."""
+    for name in _MUST_MATCH:
+        ours, theirs = getattr(stream, name), getattr(known, name)
+        if ours != theirs:
+            raise CheckpointError(
+                f"stream '{stream.name}' has {name} {ours} here and {theirs} in the checkpoint; "
+                "declare it as before, or use another checkpoint"
+            )
+    ours, theirs = (_place(each) for each in (stream, known))
+    if ours != theirs:
+        raise CheckpointError(
+            f"stream '{stream.name}' is read from {ours} here and from {theirs} in the checkpoint; "
+            "declare it as before, or use another checkpoint"
+        )
+    if not stream.schema.equals(known.schema):
+        raise CheckpointError(
+            f"stream '{stream.name}' has other columns here than in the checkpoint: "
+            f"{'; '.join(_differences(stream.schema, known.schema))}; declare it as before, or use another checkpoint"
+        )
+
+
+def _differences(here: pa.Schema, there: pa.Schema) -> list[str]:
+    """Of two schemas, column by column; else it is their order."""
+    found = [f"'{name}' is only here" for name in here.names if name not in there.names]
+    found += [f"'{name}' is only in the checkpoint" for name in there.names if name not in here.names]
+    for name in here.names:
+        if name in there.names and (ours := here.field(name).type) != (theirs := there.field(name).type):
+            found.append(f"'{name}' is {ours} here and {theirs} there")
+    return found or [f"their order is {', '.join(here.names)} here and {', '.join(there.names)} there"]
+
+
+def check_same_query(query: RegisteredQuery, known: RegisteredQuery) -> None:
+    """The query that a program registers again must be the one that the checkpoint knows; else say what differs."""
+    for name in ("text", "priority", "lifetime", "synopsis", "execution"):
+        ours, theirs = (_shown(name, getattr(each, name)) for each in (query, known))
+        if ours != theirs:
+            raise CatalogError(
+                f"a query named '{known.name}' is registered already, by the checkpoint: its {name} is {theirs} there "
+                f"and {ours} here; register it as it was, or DROP QUERY {known.name} first, or choose another name"
+            )
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    return format_duration(value) if name == "lifetime" else str(value)
+
+
+def _place(stream: Stream) -> str:
+    """Where a stream is read from; other options of a source may change between two runs."""
+    if stream.source is None:
+        return "a DataFrame"
+    options = {name.lower(): value for name, value in stream.source.options.items()}
+    places = [f"{name} {options[name]}" for name in ("path", "subscribe", "host", "port") if name in options]
+    return " ".join([stream.source.format.lower(), *places])

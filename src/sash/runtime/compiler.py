@@ -1,0 +1,220 @@
+"""The life of a query in one place: text, statement, logical plan, what it reads of which pane tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError, RefusalError, Span
+from sash.core.time import Micros, format_duration
+from sash.core.window import Window
+from sash.panes.accelerator import refusal
+from sash.panes.answers import Finisher, compose
+from sash.panes.readings import Reading
+from sash.plan.nodes import Lookup, Project
+from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
+from sash.sharing.choose import check_synopsis
+from sash.sql import (
+    Select,
+    SelectStatement,
+    StoredQuestion,
+    bind,
+    bind_continuous,
+    bind_stored,
+    is_continuous,
+    parse,
+    stream_names,
+)
+
+
+@dataclass(frozen=True)
+class CompiledQuery:
+    """`leaves` are its aggregates: one, or those of its sub-queries, which `compose` joins into one answer."""
+
+    name: str
+    plan: Project
+    priority: int = 0
+    lifetime: Micros | None = None
+    serial: int = 0
+    synopsis: str | None = None
+
+    @cached_property
+    def query(self) -> PeriodicQuery:
+        return flatten(self.plan)
+
+    @cached_property
+    def leaves(self) -> tuple[PeriodicAggregate, ...]:
+        return leaves(self.query)
+
+    @cached_property
+    def finishers(self) -> tuple[Finisher, ...]:
+        return tuple(Finisher(leaf) for leaf in self.leaves)
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """The readings of all leaves, one leaf after the other."""
+        return tuple(reading for finisher in self.finishers for reading in finisher.readings)
+
+    @cached_property
+    def is_simple(self) -> bool:
+        return len(self.finishers) == 1 and self.finishers[0].is_simple
+
+    @cached_property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """The tables in which its tuples are looked up."""
+        return tuple(dict.fromkeys(lookup for leaf in self.leaves for lookup in leaf.lookups))
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(lookup.table.name for lookup in self.lookups))
+
+    @property
+    def stream(self) -> str:
+        return self.leaves[0].stream
+
+    @cached_property
+    def slide(self) -> int | None:
+        """All windows of a query have one SLIDE."""
+        return self.leaves[0].window.slide
+
+    @property
+    def exactly(self) -> bool:
+        return self.leaves[0].window.exactly
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        return tuple(dict.fromkeys(leaf.window for leaf in self.leaves))
+
+    def check(self) -> None:
+        """Refuse what cannot be answered before anything is stored for it."""
+        for leaf in self.leaves:
+            if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
+                reason = "FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW"
+                raise RefusalError(reason, "FREQUENT")
+        for finisher in self.finishers:
+            served = finisher.filter is not None and self.synopsis in (None, "running", "interval")
+            exact = all(refusal("interval", partial) is None for partial in finisher.readings[0].partials)
+            if finisher.query.approximate and not (served and exact):
+                reason = (
+                    "HAVING APPROX needs a condition that an index serves, COUNT, SUM (of whole numbers), MAX or MIN "
+                    "compared with a constant, over GROUP BY and a window without LAG, and aggregates that an interval "
+                    "synopsis holds; leave out APPROX"
+                )
+                raise RefusalError(reason, "APPROX")
+        if self.synopsis is not None:
+            check_synopsis(self.synopsis, self.readings)
+
+    def compose(self, tables: list[pa.Table]) -> pa.Table:
+        """The answer from the leaves' answers."""
+        return compose(self.query, tables) if isinstance(self.query, Composition) else tables[0]
+
+
+def compile_select(
+    select: Select,
+    catalog: Catalog,
+    name: str = "",
+    *,
+    one_time: bool = False,
+    priority: int = 0,
+    lifetime: Micros | None = None,
+    serial: int = 0,
+    synopsis: str | None = None,
+) -> CompiledQuery:
+    plan = bind(select, catalog, periodic=not one_time)
+    compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
+    try:
+        compiled.check()
+    except RefusalError as error:
+        raise CqlError(str(error), select.script, _place(select, error.word)) from None
+    return compiled
+
+
+def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
+    """A SELECT that is asked once. What only a continuous query can answer is refused with the way to that."""
+    try:
+        return compile_select(select, catalog, "(one-time)", one_time=True)
+    except CqlError as error:
+        if error.code == NEEDS_REGISTRATION or not _can_be_registered(select, catalog):
+            raise
+        way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
+        raise with_way_out(error, way_out) from None
+
+
+def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+    """An aggregate of one window, which synopses may answer; anything else is asked of Spark, over stored rows."""
+    try:
+        return compile_question(select, catalog)
+    except CqlError as error:
+        try:
+            return compile_stored(select, catalog, mark)
+        except CqlError as other:
+            if not _stores_nothing(select, catalog):
+                raise
+            raise (with_way_out(error, other.reason) if other.code == NEEDS_KEEP else error) from None
+
+
+def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
+    question = bind_stored(select, catalog, mark)
+    for reading in question.windows.values():
+        why = why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
+        if why is not None:
+            raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
+    return question
+
+
+def _stores_nothing(select: Select, catalog: Catalog) -> bool:
+    """A question about streams none of which stores its rows."""
+    names = {name.lower() for name in stream_names(select)}
+    kept = [stream.keep for stream in catalog.streams if stream.name.lower() in names]
+    return bool(kept) and not any(kept)
+
+
+def _can_be_registered(select: Select, catalog: Catalog) -> bool:
+    try:
+        return is_continuous(select) and bind_continuous(select, catalog) is not None
+    except CqlError:
+        return False
+
+
+def with_way_out(error: CqlError, way_out: str) -> CqlError:
+    if isinstance(error, NotSupportedError):
+        return NotSupportedError(f"{error.what}; {way_out}", error.text, error.span)
+    return CqlError(f"{error.reason}; {way_out}", error.text, error.span)
+
+
+def _place(select: Select, word: str) -> Span:
+    """Where a word stands in a SELECT; where it does not, the word SELECT itself."""
+    place = max(0, select.text.upper().find(word))
+    return Span(select.span.start + place, select.span.start + place + len(word if place else "SELECT"))
+
+
+def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:
+    """A registered query from its text, as at registration and again after a restart."""
+    plan = bind(as_select(query.text), catalog, periodic=True)
+    return CompiledQuery(query.name, plan, query.priority, query.lifetime, query.serial, query.synopsis)
+
+
+def as_select(text: str) -> Select:
+    """The SELECT of a text that is nothing else."""
+    statement = parse(text)
+    if not isinstance(statement, SelectStatement):
+        raise CqlError("expected a SELECT", text, Span(0, len(text.split(maxsplit=1)[0])))
+    return statement.select
+
+
+def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
+    """What a stream would have to keep for a question; None if it does."""
+    if unbounded:
+        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
+    if stream.keep is None:
+        example = "10 min" if reach is None else format_duration(reach)
+        return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
+    if reach is not None and reach > stream.keep:
+        return (
+            f"stream '{stream.name}' stores its rows for {format_duration(stream.keep)}, and the question looks back "
+            f"{format_duration(reach)}: KEEP {format_duration(reach)} would make it possible"
+        )
+    return None

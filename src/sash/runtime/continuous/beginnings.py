@@ -1,0 +1,59 @@
+"""Since when a continuous plan has all tuples of each of its streams: the rule of panes (group.py), for plans.
+
+    tuples of S         x    x x     x x     x     x
+    panes           ┴─────┴─────┴─────┴─────┴─────┴─────┴
+                    ▲ a plan that was there before the first tuple: since the beginning of its pane
+    came here                    |    ▲ since the end of the pane that S had reached by then,
+                                        or the beginning of the pane with the first tuple after that
+
+An answer is complete if its windows do not reach further back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sash.core.time import Micros, multiple_at_or_after
+from sash.runtime.records.journal import Beginning
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The event times of a micro-batch: its greatest, a bound of its least, and the greatest of all before it.
+
+    Tuples before `late`, the watermark of its stream, came too late.
+    """
+
+    latest: Micros | None
+    earliest: Micros | None
+    before: Micros | None
+    late: Micros | None = None
+
+
+@dataclass(frozen=True)
+class PlanPanes:
+    """Into what a plan's time is cut where panes are asked about."""
+
+    length: int = 1
+    offset: int = 0
+
+    def begun(self, seen: Seen) -> Beginning:
+        """What the first micro-batch of a stream says that a plan takes."""
+        missed = None if seen.before is None else self._end(seen.before)
+        if seen.earliest is None or seen.late is None or seen.earliest >= seen.late:
+            return self.noted(Beginning(None, missed), seen, None)
+        # Late tuples hide where the others begin, which is no later than `latest`.
+        if seen.latest is None or seen.latest < seen.late:
+            return Beginning(None, missed)
+        return Beginning(self._end(seen.latest) - self.length, missed)
+
+    def noted(self, known: Beginning, seen: Seen, late: Micros | None) -> Beginning:
+        """What a later one says: out of order, but not late, its tuples may show that the data begin earlier."""
+        if seen.earliest is None or (late is not None and seen.earliest < late):
+            return known
+        origin = self._end(seen.earliest) - self.length
+        return Beginning(origin if known.origin is None else min(origin, known.origin), known.missed)
+
+    def _end(self, time: Micros) -> Micros:
+        """Of the pane that holds a time."""
+        return multiple_at_or_after(time, self.length, self.offset)

@@ -1,0 +1,398 @@
+"""The continuous queries of a session: from their texts to running plans, and back to changes and views.
+
+A plan is chosen when its query is registered, by what is known of its streams then. The strategy and the measurements
+go into the catalog, so a restart compiles the same plan again and finds its state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.catalog import Catalog, RegisteredQuery, Route
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError, NotSupportedError, SashError
+from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
+from sash.plan.choice import Choice, best_plans, choose, considered
+from sash.plan.continuous import AUTO, UPA, Map, Node, is_stream, sampling_of, streams_of
+from sash.plan.estimates import Statistics, values_of
+from sash.plan.rewrites import optimise
+from sash.plan.set_windows import WindowedSet, windowed_set
+from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.compiler import as_select
+from sash.runtime.continuous.join_layout import JoinLayout
+from sash.runtime.continuous.plan_runtime import PlanRuntime
+from sash.runtime.continuous.plans import ContinuousQuery, JoinGroupQuery, Plans
+from sash.runtime.route import route
+from sash.sharing.choose_join import JoinLoad
+from sash.sql import Select, bind_continuous
+
+
+@dataclass(frozen=True)
+class PlanDecision:
+    """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already.
+
+    `current` is what is known by now.
+    """
+
+    written: Node
+    choice: Choice
+    statistics: Statistics
+    execution: str
+    current: Statistics
+    route: Route
+    like: str | None = None
+    # Of an aggregate over a join: what its group keeps, who else is in it, or who is in another one and why.
+    joined: JoinGroupQuery | None = None
+    group: JoinLayout | None = None
+    mates: tuple[str, ...] = ()
+    apart: str | None = None
+    # Of a set operation that an index answers; `mates` ask the same.
+    indexed: WindowedSet | None = None
+
+
+def unmeasured(select: Select, catalog: Catalog, execution: str) -> PlanDecision:
+    """What would be decided before any tuple has come."""
+    written, known = bind_continuous(select, catalog), Statistics()
+    way = route(written, execution)
+    if way is Route.SETS:
+        return PlanDecision(written, _only(written), known, execution, known, way, indexed=windowed_set(written))
+    if way is Route.CHANGES:
+        return PlanDecision(written, choose(written, known, execution), known, execution, known, way)
+    joined = _joined(written)
+    layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
+    return PlanDecision(written, choose(written, known, UPA), known, execution, known, way, group=layout)
+
+
+def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
+    """The aggregate over a join that a query of a group is."""
+    return _joined(bind_continuous(as_select(text), catalog))
+
+
+def _joined(written: Node) -> JoinedAggregate:
+    """What a query asks of its group."""
+    found = joined_aggregate(written)
+    assert found is not None
+    return found
+
+
+def _only(written: Node) -> Choice:
+    """The plan of a query that an index answers: there is nothing to choose from."""
+    return Choice(written, UPA, {}, (UPA,))
+
+
+def _groups(joined: JoinedAggregate, known: Statistics) -> int:
+    """How many groups a query is expected to have."""
+    names = [key.expression.sql for key in joined.query.keys]
+    return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
+
+
+def _digest_of(state: str) -> str:
+    return state.rpartition("-")[0]
+
+
+def _discard(found: dict[Any, dict[Any, Any]], key: object, value: object) -> bool:
+    """Take a value away from a key; whether the key has none left."""
+    some = found.get(key, {})
+    some.pop(value, None)
+    if not some:
+        found.pop(key, None)
+    return not some
+
+
+def _skeleton(written: Node | None) -> Hashable:
+    joined = None if written is None else joined_aggregate(written)
+    return None if joined is None else joined.skeleton
+
+
+class ContinuousQueries:
+    """Compiled queries by their registration; the plans are compiled again after a restart, from the texts."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        plans: Plans,
+        measured: Callable[[Sequence[str]], Statistics],
+    ) -> None:
+        self._catalog = catalog
+        self._plans = plans
+        self._measured = measured
+        self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
+        self._written: dict[RegisteredQuery, Node] = {}
+        # Those that are registered, in the order in which they came: by the plan as it was written, once that is known,
+        # by the name of the directory, and the names of directories by digest. A query finds its like among them.
+        self._by_plan: dict[Node, dict[int, RegisteredQuery]] = {}
+        self._unbound: dict[int, RegisteredQuery] = {}
+        self._by_state: dict[str, dict[int, RegisteredQuery]] = {}
+        self._by_digest: dict[str, dict[str, None]] = {}
+        # What `prepare` found: for which plan as written, and by what statistics.
+        self._prepared: deque[tuple[Node, Statistics, Mapping[str, Node]]] = deque(maxlen=8)
+
+    def add(self, query: RegisteredQuery) -> None:
+        """A query is registered."""
+        self._unbound[query.serial] = query
+        self._by_state.setdefault(query.state, {})[query.serial] = query
+        self._by_digest.setdefault(_digest_of(query.state), {})[query.state] = None
+
+    def _remove(self, query: RegisteredQuery) -> bool:
+        """A query is not registered any more: whether it was the last one of its plan."""
+        if self._unbound.pop(query.serial, None) is None and query in self._written:
+            _discard(self._by_plan, self._written[query], query.serial)
+        was_last = _discard(self._by_state, query.state, query.serial)
+        if was_last:
+            _discard(self._by_digest, _digest_of(query.state), query.state)
+        return was_last
+
+    def prepare(self, select: Select, execution: str, lock: AbstractContextManager[object]) -> None:
+        """Look for the best plans of a query before it is registered, without the lock that micro-batches wait for.
+
+        The catalog may change meanwhile: `compile` binds the query again, and what was found counts only if it is of
+        the same plan and the same statistics. What is wrong with the query is said there, too.
+        """
+        with suppress(SashError):
+            with lock:
+                written = bind_continuous(select, self._catalog)
+                twin = self._twin(written, execution)
+                known = Statistics.of(twin.measurements) if twin else self._measured(streams_of(written))
+            if route(written, execution) is not Route.SETS:
+                self._prepared.append((written, known, best_plans(written, known)))
+
+    def _choose(self, written: Node, known: Statistics, execution: str) -> Choice:
+        prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
+        return choose(written, known, execution, next(prepared, None))
+
+    def compile(self, select: Select, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
+        """The registration of a query with the streams that it reads; what only periodic ones have is refused.
+
+        `before` is the query of that name that a checkpoint has: the same query keeps its plan.
+        """
+        if wanted.lifetime is not None:
+            raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
+        if wanted.synopsis is not None:
+            raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
+        same = before if before and before.text == wanted.text else None
+        decided = self._decide(select, wanted.execution, same)
+        strategy = decided.choice.strategy
+        joined = None if decided.joined is None else replace(decided.joined, text=wanted.text)
+        found = ContinuousQuery(
+            wanted.name, decided.choice.plan, wanted.serial, strategy, joined=joined, indexed=decided.indexed
+        )
+        if same is not None and same.execution == strategy:
+            found = replace(found, state=same.state)
+        else:
+            found = replace(found, state=self._state_of(found))
+        query = replace(
+            wanted,
+            stream=found.streams[0],
+            streams=found.streams,
+            tables=found.tables,
+            execution=strategy,
+            measurements=decided.statistics.measurements,
+            state=found.state,
+            route=decided.route,
+        )
+        self._compiled[query], self._written[query] = found, decided.written
+        return query
+
+    def _state_of(self, query: ContinuousQuery) -> str:
+        """The directory of the same plan, or of a group that it can join, where another query has it; else a new one.
+
+        One that joins a group is one of it at once.
+        """
+        admitted = (state for state in self._states(query) if query.joined is None or self._plans.admit(state, query))
+        return next(admitted, f"{query.digest}-{query.serial}")
+
+    def _states(self, query: ContinuousQuery) -> list[str]:
+        """The directories of other queries' plans that a query might share."""
+        return list(self._by_digest.get(query.digest, ()))
+
+    def decide(self, select: Select, execution: str) -> PlanDecision:
+        """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
+        decided = self._decide(select, execution)
+        if decided.indexed is not None:
+            query = ContinuousQuery("", decided.written, execution=UPA, indexed=decided.indexed)
+            mates = (name for state in self._states(query) for name in self._those_of(state))
+            return replace(decided, mates=tuple(mates))
+        if decided.joined is None:
+            return decided
+        joined = decided.joined
+        query = ContinuousQuery("", decided.choice.plan, execution=UPA, joined=joined)
+        for state in self._states(query):
+            layout = self._plans.layout_with(state, joined)
+            if layout is not None:
+                return replace(decided, group=layout, mates=self._those_of(state))
+        alone = JoinLayout([joined.query], JoinLoad(groups=joined.groups))
+        return replace(decided, group=alone, apart=self._why_apart(query, joined))
+
+    def _those_of(self, state: str) -> tuple[str, ...]:
+        return tuple(other.name for other in self._by_state.get(state, {}).values())
+
+    def _why_apart(self, query: ContinuousQuery, joined: JoinGroupQuery) -> str | None:
+        """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
+        for state in self._states(query):
+            return f"{', '.join(self._those_of(state))}: {self._plans.why_not(state, joined)}"
+        for other in self._catalog.queries:
+            if other.route is Route.JOINED_PANES and _skeleton(self._as_written(other)) == joined.query.skeleton:
+                return f"{other.name}: other columns of it are computed, and what is computed may fail"
+        return None
+
+    def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> PlanDecision:
+        """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
+        written = bind_continuous(select, self._catalog)
+        twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
+        if twin is not None and execution not in (AUTO, twin.execution):
+            twin = None
+        way = route(written, execution) if twin is None else twin.route
+        if way is Route.JOINED_PANES:
+            joined, known = _joined(written), current if before is None else Statistics.of(before.measurements)
+            asked = JoinGroupQuery(joined, select.text, _groups(joined, known))
+            return PlanDecision(
+                written, self._choose(written, known, UPA), known, execution, current, way, joined=asked
+            )
+        if way is Route.SETS:
+            indexed = windowed_set(written)
+            return PlanDecision(written, _only(written), current, execution, current, way, indexed=indexed)
+        if twin is None:
+            return PlanDecision(written, self._choose(written, current, execution), current, execution, current, way)
+        known = Statistics.of(twin.measurements)
+        choice = self._choose(written, known, twin.execution)
+        return PlanDecision(written, choice, known, execution, current, way, twin.name)
+
+    def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
+        """A registered query with the same plan as it was written, and a strategy that would do."""
+        wanted = considered(written) if execution == AUTO else (execution,)
+        for query in [query for query in self._unbound.values() if self._as_written(query) is not None]:
+            self._by_plan.setdefault(self._written[query], {})[query.serial] = query
+            del self._unbound[query.serial]
+        like = self._by_plan.get(written, {}).values()
+        return next((query for query in like if query.execution in wanted), None)
+
+    def _as_written(self, query: RegisteredQuery) -> Node | None:
+        """None while a stream of a checkpoint's query has not been created again."""
+        if query not in self._written:
+            try:
+                self._written[query] = bind_continuous(as_select(query.text), self._catalog)
+            except SashError:
+                return None
+        return self._written[query]
+
+    def attach(self, query: RegisteredQuery) -> PlanRuntime:
+        if self._plans.is_running(query.state):
+            return self._plans.attach(self.compiled(query))
+        mates = self._by_state.get(query.state, {query.serial: query}).values()
+        return self._plans.attach(self.compiled(query), [self.compiled(mate) for mate in mates])
+
+    def detach(self, query: RegisteredQuery) -> None:
+        """Of a query that the catalog does not have any more."""
+        self._plans.detach(query.state, query.serial, last=self._remove(query))
+        self._compiled.pop(query, None)
+        self._written.pop(query, None)
+
+    def processed(self, table: str) -> Micros:
+        """The first instant that no plan which reads a table has processed."""
+        queries = self._catalog.queries
+        readers = [query for query in queries if query.is_continuous and query.reads_table(table)]
+        return max([BEGINNING, *(self.attach(query).now + 1 for query in readers)])
+
+    def compiled(self, query: RegisteredQuery) -> ContinuousQuery:
+        """A query with its plan; CheckpointError where what is stored for it is of another plan."""
+        if query not in self._compiled:
+            written = bind_continuous(as_select(query.text), self._catalog)
+            known, joined = Statistics.of(query.measurements), None
+            indexed = windowed_set(written) if query.route is Route.SETS else None
+            plan = written if indexed is not None else optimise(written, known, query.execution)
+            if query.route is Route.JOINED_PANES:
+                asked = _joined(written)
+                joined = JoinGroupQuery(asked, query.text, _groups(asked, known))
+            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, joined, indexed)
+            if _digest_of(query.state) != found.digest:
+                raise CheckpointError(
+                    f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
+                    f"it; go on with the version that wrote the checkpoint, or DROP QUERY {query.name} and register it "
+                    "again: it then begins with empty windows"
+                )
+            self._compiled[query] = found
+        return self._compiled[query]
+
+    # -- what users look at ----------------------------------------------------------------------------
+
+    def runtime(self, handle: Query) -> PlanRuntime:
+        if not handle.is_continuous:
+            raise SashError(
+                f"query '{handle.name}' is periodic: it has answers(); changes and views are of continuous queries"
+            )
+        return self.attach(self._registered(handle))
+
+    def recall(self, handle: Query) -> None:
+        """Bring back what the checkpoint remembers of a query, once its streams are there again."""
+        query = self._registered(handle)
+        if self._are_here(query) and not self._plans.is_closed:
+            self.attach(query)
+
+    def _are_here(self, query: RegisteredQuery) -> bool:
+        here = {stream.name.lower() for stream in self._catalog.streams}
+        return all(name.lower() in here for name in query.streams)
+
+    def _registered(self, handle: Query) -> RegisteredQuery:
+        """A later query of the same name is another one."""
+        found = self._catalog.find_query(handle.name, handle.serial)
+        if found is None:
+            raise SashError(f"query '{handle.name}' has been dropped: the answers that it had are still in answers()")
+        return found
+
+    def plan(self, query: RegisteredQuery) -> Node:
+        return self.compiled(query).plan
+
+    def reached(self, handle: Query) -> Micros | None:
+        """How far a query's time has gone; None where nothing has come, or its streams are not here (again)."""
+        query = self._registered(handle)
+        if not self._are_here(query):
+            return None
+        now = self.attach(query).now
+        return now if now > BEGINNING else None
+
+    def schema(self, handle: Query) -> pa.Schema:
+        """The columns of a query's changes."""
+        self.runtime(handle)
+        plan = self._plan_of(handle)
+        if sampling_of(plan) is not None:
+            raise SashError(f"query '{handle.name}' is answered at the multiples of its SLIDE: it has answers()")
+        return Changes.none(plan.schema).to_table().schema
+
+    def view(self, handle: Query) -> pa.Table:
+        runtime = self.runtime(handle)
+        plan = self._plan_of(handle)
+        if is_stream(plan):
+            reason = "is a stream of results that never end, and no relation to look at"
+            raise SashError(f"query '{handle.name}' {reason}: it has answers() and, without SLIDE, changes()")
+        rows, now = runtime.rows_of(handle.serial, plan.schema), runtime.now
+        return rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
+
+    def _plan_of(self, handle: Query) -> Node:
+        """A query's own plan, whatever it is answered from."""
+        return self.compiled(self._catalog.query(handle.name)).plan
+
+    def statistics(self, handle: Query) -> dict[str, Any]:
+        if not handle.is_continuous:
+            return {}
+        runtime, query = self.runtime(handle), self._registered(handle)
+        sampling = sampling_of(self.plan(query))
+        return {
+            "late_tuples": runtime.late,
+            "rows": runtime.count_of(handle.serial),
+            "buckets": runtime.buckets,
+            "streams": list(query.streams),
+            "plan": query.state,
+            # Its answers are then whole, and no changes.
+            "slide": None if sampling is None else format_duration(sampling.slide),
+        }
+
+    @property
+    def plans(self) -> int:
+        return self._plans.number

@@ -1,0 +1,350 @@
+"""Aggregates over one join, answered together: one join, one synopsis or few, any windows (thesis 8.3.2).
+
+    S [longest] ─┐                        put together by panes
+    T [longest] ─┴─► join ─► results ─► (first, second, group): partials ─► synopses ─► q1 (7, 8)  every 1 min
+                     one plan            on executors                                    q2 (3, 3)  every 2 min ...
+
+The join is a continuous plan as any other (`plan`); its changes of an epoch are put together by `rows`, bucket by
+bucket, and taken in by `absorb`. `advance` closes the panes that the watermark has passed, one after the other, and
+gives the answers that the scheduler finds due at the end of each: a scan of a synopsis is shared by all of them (CS5).
+
+Queries come and go; what is kept does not change with them (`join_layout`). Where results have more groups than may be
+kept, the queries by these groups fail, nothing more is kept for them, and the others go on.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sash.changes.join_partials import Fold
+from sash.core.changes import Changes
+from sash.core.errors import QueryFailedError
+from sash.core.time import Micros, multiple_at_or_after, to_datetime
+from sash.panes.answers import Finisher
+from sash.panes.joins import WindowPair
+from sash.panes.partials import Partial
+from sash.panes.readers import Found
+from sash.panes.readings import TableName, WindowView
+from sash.plan.continuous import Node
+from sash.plan.reach import Reach
+from sash.plan.shared_joins import JoinedAggregate
+from sash.runtime.continuous.join_layout import JoinLayout, JoinPlace
+from sash.runtime.limits import too_many_results
+from sash.runtime.records.journal import SavedJoinGroup
+from sash.runtime.settings import DEFAULT_MAX_GROUPS
+from sash.runtime.statistics import Timeline
+from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
+from sash.schedule.policies import Conservative
+from sash.sharing.choose import Load, post_cost
+from sash.sharing.choose_join import JoinChoice, JoinLoad, read_cost
+from sash.sharing.rules import Kind, together_key
+
+
+@dataclass(frozen=True)
+class JoinAnswer:
+    query: str
+    as_of: Micros
+    table: pa.Table
+    reaches: tuple[Reach, ...] = ()
+    scheduled: bool = True
+
+
+@dataclass
+class _Asked:
+    """One query while it runs."""
+
+    name: str
+    query: JoinedAggregate
+    place: JoinPlace
+    finisher: Finisher
+    # Its last answer was empty; it may have something to say without new results.
+    rests: bool = False
+    is_awake: bool = True
+    # The last time for which it was answered ahead, at the end of all streams.
+    told: Micros | None = None
+
+
+class JoinGroup:
+    """Queries of one skeleton (see `sash.plan.shared_joins`), at first its founders. Not safe for several threads."""
+
+    def __init__(
+        self,
+        founders: Mapping[str, JoinedAggregate],
+        load: JoinLoad | None = None,
+        policy: Policy | None = None,
+        layout: JoinLayout | None = None,
+        most_groups: int = DEFAULT_MAX_GROUPS,
+    ) -> None:
+        self.layout = layout or JoinLayout(list(founders.values()), load)
+        self.cut = self.layout.cut
+        self._asked: dict[str, _Asked] = {}
+        self._synopses = self.layout.synopses()
+        # The end of the last pane that closed; none before the first results.
+        self._now: Micros | None = None
+        self._policy = policy or Conservative()
+        self._scheduler = LocalScheduler(self._policy)
+        self.timeline = Timeline()
+        # By then every query has looked at the last results.
+        self._looked_at: Micros = 0
+        self.failed: dict[str, QueryFailedError] = {}
+        self.most_groups = most_groups
+        # Of which there were too many groups: nothing is kept.
+        self._crowded: set[TableName] = set()
+        for name, query in founders.items():
+            self.enter(name, query)
+
+    @property
+    def plan(self) -> Node:
+        return self.layout.plan
+
+    @property
+    def choices(self) -> dict[TableName, JoinChoice]:
+        """Which synopses answer, by key set, and why."""
+        return {name: table.choice for name, table in self.layout.tables.items()}
+
+    # -- queries come and go -------------------------------------------------------------------------
+
+    @property
+    def members(self) -> list[str]:
+        return list(self._asked)
+
+    def enter(self, name: str, query: JoinedAggregate) -> None:
+        """A query that the layout answers; while the group runs, from the next pane on."""
+        place = self.layout.place_of(query)
+        if place is None:
+            raise ValueError(f"the group does not keep what query '{name}' needs")
+        each = self._asked[name] = _Asked(name, query, place, Finisher(query.query))
+        if self._now is not None:
+            self._schedule(each, self._now + self.cut.length)
+
+    def leave(self, name: str) -> None:
+        del self._asked[name]
+        self.failed.pop(name, None)
+        if self._now is not None:
+            self._scheduler.remove(name, self._now)
+
+    def use(self, policy: Policy) -> None:
+        """From now on."""
+        self._policy = policy
+        self._scheduler = LocalScheduler.restore(self._scheduler.snapshot(), policy)
+
+    # -- results come --------------------------------------------------------------------------------
+
+    @property
+    def fold(self) -> Fold:
+        """How results are put together, wherever they are found."""
+        return self.layout.fold
+
+    def rows(self, changes: Changes) -> list[pa.Table]:
+        """An epoch's results, put together. It reads nothing that other buckets' results change."""
+        return self.fold.tables(changes)
+
+    def absorb(self, tables: Sequence[pa.Table]) -> None:
+        """What `rows` made of the results of some buckets."""
+        for (name, synopses), brought in zip(self._synopses.items(), self.fold.read(tables), strict=True):
+            for synopsis in synopses if name not in self._crowded else ():
+                synopsis.absorb(brought)
+        self._fail_crowded()
+
+    def _fail_crowded(self) -> None:
+        for name, synopses in self._synopses.items():
+            known = max((synopsis.groups for synopsis in synopses), default=0)
+            if known <= self.most_groups:
+                continue
+            groups = max(synopsis.live_groups() for synopsis in synopses)
+            if groups > self.most_groups:
+                self._crowd(name, too_many_results(groups, name.label, self.most_groups))
+
+    def _crowd(self, name: TableName, why: str) -> None:
+        self._crowded.add(name)
+        self._synopses[name] = self.layout.synopses()[name]
+        for each in self._asked.values():
+            if each.place.table == name and each.name not in self.failed:
+                self.failed[each.name] = QueryFailedError(why)
+                each.is_awake = False
+
+    def is_crowded(self, query: JoinedAggregate) -> bool:
+        """Whether a query would be answered from what is not kept any more."""
+        place = self.layout.place_of(query)
+        return place is not None and place.table in self._crowded
+
+    # -- time goes on --------------------------------------------------------------------------------
+
+    def advance(self, now: Micros, begins: Micros | None) -> Iterator[JoinAnswer]:
+        """Everything that is due up to a time by which all results have come; answers in order of time.
+
+        The first tuple of the streams comes after `begins`.
+        """
+        while (end := self._next_end(begins)) is not None and end <= now:
+            self._wake(end)
+            self._now = end
+            for synopses in self._synopses.values():
+                for synopsis in synopses:
+                    synopsis.close(end)
+            yield from self._answers(end)
+
+    def ahead(self, latest: Micros, begins: Micros | None) -> Iterator[JoinAnswer]:
+        """At the end of all streams, what each query says at its next multiple if nothing more comes.
+
+        The group itself stays where it is, so what comes nevertheless is not late; but nothing is said twice.
+        """
+        if not self.may_look_ahead(latest, begins):
+            return
+        ends = self._ends(latest)
+        # What only might be executed is not written down.
+        apart = {id(self.layout): self.layout, id(self._policy): self._policy, id(self.timeline): Timeline()}
+        future = copy.deepcopy(self, apart)
+        for answer in future.advance(max(ends.values()), begins):
+            if answer.as_of <= ends[answer.query]:
+                self._asked[answer.query].told = answer.as_of
+                yield answer
+        self.failed |= future.failed
+
+    def may_look_ahead(self, latest: Micros, begins: Micros | None) -> bool:
+        """Whether some query may have something to say between now and its next multiple."""
+        end = self._next_end(begins)
+        return end is not None and any(
+            end <= until and (each.told is None or each.told < until)
+            for each, until in zip(self._asked.values(), self._ends(latest).values(), strict=True)
+        )
+
+    def _ends(self, latest: Micros) -> dict[str, Micros]:
+        """The multiple that answers with the youngest tuple, for each query."""
+        return {
+            each.name: multiple_at_or_after(latest, each.query.slide, self.cut.offset) for each in self._asked.values()
+        }
+
+    def _next_end(self, begins: Micros | None) -> Micros | None:
+        """When the next pane ends; where all queries rest, when the pane of the next results does."""
+        is_awake = any(each.is_awake for each in self._asked.values())
+        if self._now is not None and (self._now < self._looked_at or is_awake):
+            return self._now + self.cut.length
+        if self._now is not None or begins is None:
+            return self._next_results()
+        return multiple_at_or_after(begins + 1, self.cut.length, self.cut.offset)
+
+    def _next_results(self) -> Micros | None:
+        panes = [synopsis.next_pane for synopses in self._synopses.values() for synopsis in synopses]
+        known = [pane * self.cut.length + self.cut.offset % self.cut.length for pane in panes if pane is not None]
+        return min(known, default=None)
+
+    def _wake(self, end: Micros) -> None:
+        """Before the first pane, and after panes in which everybody rested, schedules begin with this one."""
+        if self._now is None:
+            for each in self._asked.values():
+                self._schedule(each, end)
+        elif end > self._now + self.cut.length:
+            for task in self._scheduler.tasks():
+                self._scheduler.postpone(task, end)
+        if end == self._next_results():
+            self._looked_at = max((self._scheduler.deadline_of(name) for name in self._asked), default=end)
+
+    def _schedule(self, each: _Asked, first: Micros) -> None:
+        job = self._job(each)
+        self._scheduler.add(
+            each.name,
+            job.group,
+            job.slide,
+            now=first - 1,
+            offset=self.cut.offset,
+            exactly=job.exactly,
+            access=job.access,
+            post=job.post,
+        )
+
+    def predicted(self, policy: Policy) -> float:
+        """What these queries would cost per microsecond under a policy, by the analytic model."""
+        return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
+
+    def _job(self, each: _Asked) -> PredictedQuery:
+        """With whom it is executed, the rules say: all of a scan (CS5), or equal windows (CS4)."""
+        place, load = each.place, self.layout.load
+        part = self.layout.tables[place.table].choice.parts[place.part]
+        together = together_key(Kind.BIJ if part.kind == "basic" else Kind.RJ, place.pair)
+        post = post_cost([each.query.query], Load(self.cut.length, load.groups))
+        group = " ".join(map(str, (place.table.label, place.part, *together)))
+        return PredictedQuery(group, each.query.slide, each.query.exactly, read_cost(part, place.pair, load), post)
+
+    def _answers(self, end: Micros) -> Iterator[JoinAnswer]:
+        executions = list[ScheduledTask]()
+        while (execution := self._scheduler.decide(end)) is not None:
+            self._scheduler.done(execution)
+            executions.append(execution)
+        started = time.perf_counter()
+        answers = list(self._found({name for each in executions for name in each.members}, end))
+        if answers:
+            took = time.perf_counter() - started
+            self.timeline.note(executions, to_datetime(end), took, (each.query for each in answers))
+        yield from answers
+
+    def _found(self, due: set[str], end: Micros) -> Iterator[JoinAnswer]:
+        asked = [each for each in self._asked.values() if each.name in due - self.failed.keys()]
+        for name, synopses in self._synopses.items():
+            for number, synopsis in enumerate(synopses):
+                readers = [each for each in asked if (each.place.table, each.place.part) == (name, number)]
+                needs: dict[WindowPair, list[Partial]] = {}
+                for each in readers:
+                    pair = each.place.pair
+                    needs[pair] = list(dict.fromkeys([*needs.get(pair, ()), *each.finisher.partials]))
+                for pair, view in synopsis.views(needs):
+                    yield from self._of_view([each for each in readers if each.place.pair == pair], view, end)
+
+    def _of_view(self, readers: list[_Asked], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
+        """A relation that is empty answers once, also as its first answer, and then rests until results come."""
+        found: Found = {}
+        for each in readers:
+            try:
+                table = each.finisher.answer(view, found)
+            except QueryFailedError as error:
+                self.failed[each.name] = error
+                each.is_awake = False
+                continue
+            if (table.num_rows or not each.rests) and (each.told is None or end > each.told):
+                scheduled = self.is_scheduled(each.query.slide, end)
+                yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
+            each.rests = table.num_rows == 0
+            each.is_awake = not each.rests or not view.empty
+
+    # -- what its timeline asks ------------------------------------------------------------------------
+
+    label, by_rows = "join", False
+
+    def answered_by(self, members: Iterable[str]) -> list[str]:
+        return [name for name in members if name in self._asked]
+
+    def is_scheduled(self, slide: Micros, end: Micros) -> bool:
+        return (end - self.cut.offset) % slide == 0
+
+    # -- recovery ------------------------------------------------------------------------------------
+
+    def save(self) -> SavedJoinGroup:
+        """What a checkpoint keeps: a few numbers, and a table per synopsis."""
+        synopses = [synopsis for each in self._synopses.values() for synopsis in each]
+        return SavedJoinGroup(
+            now=self._now,
+            looked_at=self._looked_at,
+            queries={each.name: (each.rests, each.is_awake, each.told) for each in self._asked.values()},
+            schedule=self._scheduler.snapshot(),
+            panes=[synopsis.now for synopsis in synopses],
+            failed={name: str(error) for name, error in self.failed.items()},
+            crowded=[place for place, name in enumerate(self._synopses) if name in self._crowded],
+            tables=[synopsis.to_table() for synopsis in synopses],
+        )
+
+    def load(self, saved: SavedJoinGroup) -> None:
+        """The inverse of `save`, into a group of the same layout and the same queries that has nothing yet."""
+        self._now, self._looked_at = saved.now, saved.looked_at
+        for each in self._asked.values():
+            each.rests, each.is_awake, each.told = saved.queries[each.name]
+        self._scheduler = LocalScheduler.restore(saved.schedule, self._policy)
+        self.failed = {name: QueryFailedError(text) for name, text in saved.failed.items()}
+        names = list(self._synopses)
+        self._crowded = {names[place] for place in saved.crowded}
+        synopses = (synopsis for each in self._synopses.values() for synopsis in each)
+        for synopsis, table, pane in zip(synopses, saved.tables, saved.panes, strict=True):
+            synopsis.load(table, pane)

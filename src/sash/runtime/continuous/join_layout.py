@@ -1,0 +1,143 @@
+"""What a group of aggregates over one join keeps: decided by those who found it, and then as it is (thesis 8.3.2).
+
+    founders (7, 8) (3, 3) (5, 8) ..  ──►  one join over the longest windows; panes; for each set of keys a choice of
+                                           synopses that answer all their windows
+
+The plan, the panes and the synopses do not change while the group runs. A query that comes later is one of the group
+if all this answers it as it is: its windows are whole panes and no longer, its columns and partials are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sash.changes.join_partials import Cut, Fold, ResultSummary
+from sash.core.time import format_duration
+from sash.panes.answers import Finisher
+from sash.panes.joins import JoinHistory, WindowPair, join_synopsis
+from sash.panes.partials import Partial
+from sash.panes.readings import TableName
+from sash.plan.rewrites import optimise
+from sash.plan.shared_joins import JoinedAggregate, shared_rows
+from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, JoinPart, choose_join
+
+
+@dataclass(frozen=True)
+class JoinTable:
+    """What is kept of the results for one set of keys."""
+
+    keys: tuple[str, ...]
+    partials: tuple[Partial, ...]
+    choice: JoinChoice
+
+
+@dataclass(frozen=True)
+class JoinPlace:
+    """Where a query is answered: the windows in panes, the table, and which of its synopses."""
+
+    pair: WindowPair
+    table: TableName
+    part: int
+
+
+class JoinLayout:
+    """Of queries of one skeleton (see `sash.plan.shared_joins`), the founders."""
+
+    def __init__(self, founders: Sequence[JoinedAggregate], load: JoinLoad | None = None) -> None:
+        rows = shared_rows(founders)
+        if rows is None or len({query.skeleton for query in founders}) > 1:
+            raise ValueError("queries over different joins do not share one")
+        self.plan, self.load = optimise(rows), load or JoinLoad()
+        length = math.gcd(*(length for query in founders for length in (*query.windows, query.slide)))
+        longest = (max(query.windows[0] for query in founders), max(query.windows[1] for query in founders))
+        self.cut = Cut(longest, length, founders[0].offset)
+        self.founders = tuple(founders)
+        self._skeleton = founders[0].skeleton
+        self._columns = {column for query in founders for column in (*query.columns, *query.window_columns)}
+        asked: dict[TableName, list[JoinedAggregate]] = {}
+        for query in founders:
+            asked.setdefault(_table_of(query), []).append(query)
+        self.tables = {name: self._table(name, queries) for name, queries in asked.items()}
+        self.fold = Fold(tuple(ResultSummary(table.keys, table.partials) for table in self.tables.values()), self.cut)
+
+    def _table(self, name: TableName, readers: Iterable[JoinedAggregate]) -> JoinTable:
+        partials = dict.fromkeys(partial for query in readers for partial in Finisher(query.query).partials)
+        asked = [AskedPair(self._pair(query), query.slide // self.cut.length) for query in readers]
+        return JoinTable(tuple(key.sql for key in name.keys), tuple(partials), choose_join(asked, partials, self.load))
+
+    def _pair(self, query: JoinedAggregate) -> WindowPair:
+        return WindowPair(*(window // self.cut.length for window in query.windows))
+
+    def synopses(self) -> dict[TableName, list[JoinHistory]]:
+        """New ones, with nothing in them."""
+        return {
+            name: [self._synopsis(name, table, part) for part in table.choice.parts]
+            for name, table in self.tables.items()
+        }
+
+    def _synopsis(self, name: TableName, table: JoinTable, part: JoinPart) -> JoinHistory:
+        types = [key.type for key in name.keys]
+        return join_synopsis(part.kind, types, table.partials, self.cut.length, part.band, part.capacity)
+
+    @property
+    def signature(self) -> str:
+        """Of what the stored state depends on."""
+        kept = [
+            [label.label, [partial.signature for partial in table.partials], table.choice.parts]
+            for label, table in self.tables.items()
+        ]
+        return hashlib.sha256(f"{self.plan!r} {self.cut} {kept}".encode()).hexdigest()[:24]
+
+    def place_of(self, query: JoinedAggregate) -> JoinPlace | None:
+        """Where a query would be answered; None if it does not belong to the group, or wants what is not kept."""
+        if self.why_not(query) is not None:
+            return None
+        name, pair = _table_of(query), self._pair(query)
+        parts = self.tables[name].choice.parts
+        return JoinPlace(pair, name, next(number for number, part in enumerate(parts) if _answers(part, pair)))
+
+    def why_not(self, query: JoinedAggregate) -> str | None:
+        """What of a query the group does not keep, or None if it answers it."""
+        return self._why_not_join(query) or self._why_not_results(query)
+
+    def _why_not_join(self, query: JoinedAggregate) -> str | None:
+        """What the rows of the join that runs lack."""
+        if query.skeleton != self._skeleton:
+            return "the join is another one"
+        odd = [length for length in (*query.windows, query.slide) if length % self.cut.length]
+        if odd:
+            return f"{format_duration(odd[0])} is not a multiple of its panes of {format_duration(self.cut.length)}"
+        if any(window > longest for window, longest in zip(query.windows, self.cut.windows, strict=True)):
+            return f"windows of {_both(query.windows)} are longer than those of {_both(self.cut.windows)} that are kept"
+        missing = [name for name, made in (*query.columns, *query.window_columns) if (name, made) not in self._columns]
+        return f"column {missing[0]} is not kept" if missing else None
+
+    def _why_not_results(self, query: JoinedAggregate) -> str | None:
+        """What the synopses lack."""
+        name, pair = _table_of(query), self._pair(query)
+        table = self.tables.get(name)
+        keys = f"by {', '.join(key.sql for key in name.keys)}" if name.keys else "without groups"
+        if table is None:
+            return f"nothing is kept {keys}"
+        lacking = [partial for partial in Finisher(query.query).partials if partial not in table.partials]
+        if lacking:
+            kind, argument, _ = lacking[0].signature
+            return f"no {kind} of {argument} is kept {keys}" if argument else f"no number of {kind} is kept {keys}"
+        if not any(_answers(part, pair) for part in table.choice.parts):
+            return f"no synopsis {keys} answers windows of {pair.first} and {pair.second} panes"
+        return None
+
+
+def _both(windows: tuple[int, int]) -> str:
+    return " and ".join(map(format_duration, windows))
+
+
+def _table_of(query: JoinedAggregate) -> TableName:
+    return Finisher(query.query).readings[0].table
+
+
+def _answers(part: JoinPart, pair: WindowPair) -> bool:
+    return pair in part.pairs or part.band.why_not(pair, part.capacity) is None

@@ -1,0 +1,502 @@
+"""A running continuous plan: the epochs of its streams in, changes out, state committed by epoch.
+
+    stream S, micro-batch e ──┐
+    stream T, micro-batch f ──┴─► take: 1  taken already? skip: Spark replays what it is not sure about
+                                        2  the least watermark of the streams says how far time goes
+                                        3  Spark's job: buckets step from `low` to `high`, write their state;
+                                           what is too much to keep fails the plan
+                                        4  hand the changes to the queries that have this plan
+                                        5  append to the log: changes, manifests, what was taken from whom
+
+A plan has a log of its own, beside those of its streams. A stream commits a micro-batch after its plans have taken it,
+so a crash between the two replays the micro-batch and the plan skips it. A crash before 5 replays the epoch: its
+changes may be seen again, state never counts them twice.
+
+Two locks, because subscribers are called in the middle of an epoch and may say anything to their session:
+
+    _turn    one epoch after the other; held while subscribers are called. Only the threads of streams take it.
+    _state   what is committed and who reads it; held for a moment, and nobody is called under it.
+
+The order of all locks is: a stream's, a plan's turn, the session's (or the isolation level's), that of all plans
+(plans.py), a plan's state. A thread that registers, looks at a view or asks for statistics comes from the session's
+lock and goes on to a plan's state; it never waits for a turn, so no callback can wait for it in vain.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.changes import bucket_state
+from sash.changes.buffers import Chunk, tuples_of
+from sash.changes.join_partials import Fold
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError, QueryFailedError
+from sash.core.time import BEGINNING, Micros
+from sash.core.versions import RowVersions
+from sash.plan.continuous import Node, is_stream, sampling_of, windows
+from sash.plan.outputs import Sampled
+from sash.plan.reach import pane_of, reaches
+from sash.runtime.answers.registered_query import Delivery, deliver
+from sash.runtime.continuous.beginnings import PlanPanes, Seen
+from sash.runtime.continuous.change_view import ChangeView, Passing
+from sash.runtime.limits import USUAL, Most, too_many_rows
+from sash.runtime.observed import Observed
+from sash.runtime.records.journal import PLAN, Journal, PlanEntry, PlanProgress, PlanSnapshot
+from sash.spark.buckets import BucketedPlan, EpochOutcome, PlanEpoch
+from sash.spark.leaves import Leaves
+from sash.storage.epochs import EpochLog
+from sash.storage.files import remove, sync_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SIGN = "_sign"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch of a stream: its rows, about how many, their times, and how far time has gone with it.
+
+    `tuples` are those of the plans' windows, where they are here already.
+    """
+
+    rows: DataFrame
+    number: int
+    epoch: int
+    seen: Seen
+    watermark: Micros | None
+    tuples: Mapping[PlanRuntime, pa.Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EpochInstants:
+    """Which instants some changes are of, the last one included; `low` is None for rows that stand already.
+
+    Answers are complete from `complete_from` on, if that is known. The first tuple comes after `begins`.
+    """
+
+    low: Micros | None
+    now: Micros
+    complete_from: Micros | None = None
+    begins: Micros | None = None
+
+
+class ChangeListener(Protocol):
+    """A query that has the plan."""
+
+    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Delivery]: ...
+
+    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Delivery]: ...
+
+    def fail(self, why: str, *, reported: bool) -> None: ...
+
+
+def no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
+    """Of a plan that reads none."""
+    return {}
+
+
+class PlanRuntime:
+    """One plan with all the queries that have it, its readers by their serial numbers.
+
+    `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process; `most` is
+    what it may keep.
+    """
+
+    # Whether the tuples of small epochs are brought to the Sash process.
+    wants_tuples = True
+
+    def __init__(
+        self,
+        plan: Node,
+        streams: list[Stream],
+        bucketed: BucketedPlan,
+        directory: Path,
+        log: EpochLog | None,
+        tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
+        most: Most = USUAL,
+    ) -> None:
+        self.plan = plan
+        self.streams = {stream.name.lower(): stream for stream in streams}
+        self.view = Passing(plan.schema) if is_stream(plan) else ChangeView(plan.schema)
+        self._sampling = sampling_of(plan)
+        self._panes = PlanPanes() if self._sampling is None else _panes(plan, self._sampling)
+        self._reaches = () if self._sampling is None else reaches(plan)
+        self._bucketed = bucketed
+        self._directory = directory
+        self._journal = Journal(log)
+        self._tables = tables
+        self._most = most
+        self._progress = PlanProgress()
+        self._turn = threading.Lock()
+        self._state = threading.Lock()
+        self._readers: dict[int, ChangeListener] = {}
+        # While a stream's thread is in its turn, files are its own; what is to be done when it leaves.
+        self._worker: int | None = None
+        self._afterwards: Callable[[], None] | None = None
+        self._gone = False
+        self._windows = windows(plan)
+        self.observed = Observed(self._windows, self.leaves.layout.places)
+
+    @property
+    def now(self) -> Micros:
+        """The last instant that is in the answer."""
+        return self._progress.low - 1
+
+    @property
+    def late(self) -> int:
+        return self._progress.late
+
+    def missed(self, stream: str) -> int:
+        """How many tuples of a stream's last micro-batch came too late."""
+        return 0 if self.failed is not None else self._progress.missed.get(stream.lower(), 0)
+
+    @property
+    def failed(self) -> str | None:
+        return self._progress.failed
+
+    @property
+    def leaves(self) -> Leaves:
+        return self._bucketed.leaves
+
+    @property
+    def buckets(self) -> int:
+        return self.leaves.buckets
+
+    def rows(self) -> tuple[Changes, Micros]:
+        """The answer's rows, and the instant for which they stand."""
+        with self._state:
+            return self.view.rows(self.now), self.now
+
+    # -- readers ---------------------------------------------------------------------------------------
+
+    def is_read_by(self, serial: int) -> bool:
+        return serial in self._readers
+
+    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
+        """The answer's rows for one of the queries, whose columns are given."""
+        return self.rows()[0].rows
+
+    def count_of(self, serial: int) -> int:
+        """How many they are."""
+        with self._state:
+            return self.view.count(self.now)
+
+    def _present(self) -> dict[int, ChangeListener]:
+        """Who reads at this moment."""
+        with self._state:
+            return dict(self._readers)
+
+    def join(self, serial: int, reader: ChangeListener) -> None:
+        """A query comes: it gets the rows that stand, and every change after them."""
+        with self._state:
+            self._readers[serial] = reader
+            self._stand({serial})
+        if self.failed is not None:
+            reader.fail(self.failed, reported=True)
+
+    def leave(self, serial: int, afterwards: Callable[[], None], *, last: bool) -> bool:
+        """A query goes. The `last` one takes the plan with it: True, and `afterwards` is done when nobody works on it.
+
+        Others may be registered that nobody has asked for yet.
+        """
+        with self._state:
+            self._readers.pop(serial, None)
+            if self._readers or not last:
+                return False
+            self._gone = True
+            if self._worker is not None:
+                self._afterwards = afterwards
+                return True
+        afterwards()
+        return True
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        with self._turn:
+            with self._state:
+                self._worker = threading.get_ident()
+            try:
+                yield
+            finally:
+                with self._state:
+                    self._worker = None
+                if self._afterwards is not None:
+                    self._afterwards()
+
+    @property
+    def is_in_turn(self) -> bool:
+        """The calling thread is the one that works on the plan: a subscriber's callback, say."""
+        return self._worker == threading.get_ident()
+
+    @property
+    def _rests(self) -> bool:
+        return self._gone or self.failed is not None
+
+    # -- time and tuples -------------------------------------------------------------------------------
+
+    def take(self, stream: str, batch: Batch) -> None:
+        """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
+        with self._in_turn():
+            name = stream.lower()
+            if not self.wants(name, batch.epoch):
+                return
+            after = self._moved(name, batch.seen.latest, batch.watermark)
+            after.taken[name] = batch.epoch
+            self._note_beginning(name, batch.seen, after)
+            tuples = batch.tuples.get(self)
+            if tuples is None:
+                tuples = self.leaves.of(batch.rows, self.streams[name])
+            else:
+                self.observed.take(name, tuples, batch.number)
+            self._step(tuples, batch.number, after)
+
+    def _note_beginning(self, name: str, seen: Seen, after: PlanProgress) -> None:
+        """What came before the plan is not in its windows; what begins with it is."""
+        if name in after.begun:
+            late = max(self._progress.low, self._progress.watermarks.get(name, BEGINNING))
+            after.begun[name] = self._panes.noted(after.begun[name], seen, late)
+        else:
+            after.begun[name] = self._panes.begun(seen)
+
+    def wants(self, stream: str, epoch: int) -> bool:
+        """The plan goes on and has not taken this micro-batch of a stream yet."""
+        return not self._rests and epoch > self._progress.taken.get(stream.lower(), -1)
+
+    def advance(self, stream: str, watermark: Micros) -> None:
+        """A heartbeat: no tuple of this stream with an earlier time is to come."""
+        with self._in_turn():
+            self._go_on(self._moved(stream.lower(), None, watermark))
+
+    def begin(self, stream: str) -> None:
+        """A stream runs (again): its tuples are to be waited for."""
+        with self._in_turn():
+            self._progress.ended = [name for name in self._progress.ended if name != stream.lower()]
+
+    def finish(self, stream: str) -> None:
+        """A stream has ended, or is idle: it holds nobody back, and its own last instant is over."""
+        with self._in_turn():
+            name = stream.lower()
+            after = self._moved(name, None, None)
+            after.ended = sorted({*after.ended, name})
+            self._go_on(after, last_words=self._has_last_words(after))
+
+    def _go_on(self, after: PlanProgress, *, last_words: bool = False) -> None:
+        """As far as all streams let time go; what this one has said is remembered until the others say theirs."""
+        if not self._rests and (last_words or self._reached(after) > self._progress.low):
+            self._step(None, 0, after)
+        else:
+            self._progress.ended, self._progress.watermarks = after.ended, after.watermarks
+
+    def _has_last_words(self, after: PlanProgress) -> bool:
+        """Whether there is something to say though time stands still."""
+        return False
+
+    def _moved(self, name: str, latest: Micros | None, watermark: Micros | None) -> PlanProgress:
+        p = self._progress
+        after = p.following()
+        for times, time in ((after.latest, latest), (after.watermarks, watermark)):
+            if time is not None:
+                times[name] = max(time, times.get(name, BEGINNING))
+        if latest is not None and latest > p.latest.get(name, BEGINNING):
+            after.ended = [other for other in after.ended if other != name]
+        return after
+
+    def _reached(self, progress: PlanProgress) -> Micros:
+        """Up to where time may go: what the streams that go on have reached; else the end of all, or a heartbeat."""
+        going = [name for name in self.streams if name not in progress.ended]
+        if going:
+            return max(progress.low, min(progress.watermarks.get(name, BEGINNING) for name in going))
+        ends = [self._last_instant(latest) + 1 for latest in progress.latest.values()]
+        return max([progress.low, *ends, *progress.watermarks.values()])
+
+    def _last_instant(self, latest: Micros) -> Micros:
+        """The end of all: the youngest tuple's instant, or the multiple that answers with it."""
+        return latest if self._sampling is None else self._sampling.next_multiple(latest)
+
+    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
+        before = self._progress
+        high = self._reached(after)
+        late = self._late_before
+        manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
+        tables = self._tables(before.low, high)
+        begins = None if self._sampling is None else after.begins
+        epoch = PlanEpoch(after.number, before.low, high, late, begins)
+        outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
+        self._check_size(outcome, high - 1)
+        after.manifests = {str(bucket): manifest for bucket, manifest in outcome.manifests.items()}
+        self._check_written(_files_of(after) - _files_of(before))
+        if self._journal.is_durable:
+            # The commit names files that buckets have renamed into place.
+            sync_directory(self._directory)
+        after.low = high
+        self._count_late(outcome.late, after)
+        self._tell_and_commit(outcome, self._instants(before.low, after), after)
+        self._remove_files(before, after)
+
+    def _check_size(self, outcome: EpochOutcome, now: Micros) -> None:
+        """Before anybody is told of the epoch; the answer is added up only where it may matter."""
+        if outcome.rows + len(self.view) + len(outcome.changes) <= self._most.rows:
+            return
+        rows = outcome.rows + self.view.size_with(outcome.changes, now)
+        if rows > self._most.rows:
+            raise QueryFailedError(too_many_rows(rows, self._most.rows))
+
+    def _check_written(self, names: set[str]) -> None:
+        """Before the commit. Executors that do not see the directory write to one of their own."""
+        if not all((self._directory / name).exists() for name in names):
+            over = " and ".join(f"'{stream.name}'" for stream in self.streams.values())
+            raise CheckpointError(
+                f"executors have written the state of a continuous query over {over} to files that are not here: "
+                "connect with a checkpoint on a file system that they share"
+            )
+
+    @property
+    def _late_before(self) -> tuple[Micros, ...]:
+        """The times before which tuples of each window come too late."""
+        p = self._progress
+        return tuple(max(p.low, p.watermarks.get(window.stream.lower(), BEGINNING)) for window in self._windows)
+
+    def _instants(self, low: Micros, progress: PlanProgress) -> EpochInstants:
+        """From an instant up to where time has gone."""
+        return EpochInstants(low, progress.low - 1, progress.complete_from(self._reaches), progress.begins)
+
+    def _fold(self) -> Fold | None:
+        """How changes are put together before they leave their buckets; asked for before each epoch."""
+        return None
+
+    def _tell_and_commit(self, outcome: EpochOutcome, instants: EpochInstants, after: PlanProgress) -> None:
+        """Everybody is told before the commit: also who comes meanwhile, with the rows of the epoch before."""
+        told, changes = set[int](), outcome.changes
+        while True:
+            with self._state:
+                untold = {serial: reader for serial, reader in self._readers.items() if serial not in told}
+                if not untold:
+                    has_answered = self._has_answered(instants)
+                    after.answered = sorted(told if has_answered else self._told(self._progress) & told)
+                    self._commit(after, changes)
+                    return
+            heard = [each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)]
+            deliver(heard, by_plan=True)
+            told.update(untold)
+
+    def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
+        """Of a stream's tuples, by the window that misses the most: in a self-join several miss the same ones."""
+        for name in self.streams:
+            mine = [n for n, window in zip(late, self._windows, strict=True) if window.stream.lower() == name]
+            if after.taken.get(name) != self._progress.taken.get(name):
+                after.missed[name] = max(mine)
+                after.late += max(mine)
+
+    def fail(self, why: str) -> None:
+        """The plan cannot go on: one of its own expressions raised, or it keeps too much. Its state is let go."""
+        with self._in_turn():
+            after = self._moved("", None, None)
+            after.failed, after.manifests = why, {}
+            with self._state:
+                self._commit(after, Changes.none(self.plan.schema))
+                readers = list(self._readers.values())
+            self._release()
+            for reader in readers:
+                reader.fail(why, reported=False)
+
+    def _release(self) -> None:
+        """What is kept of a plan that has failed is nobody's any more; its view stays to be looked at."""
+        bucket_state.forget(self._directory)
+        self._remove_files(None, self._progress)
+
+    # -- commit and recovery ---------------------------------------------------------------------------
+
+    def _commit(self, after: PlanProgress, changes: Changes) -> None:
+        self._journal.append(PlanEntry(after.since(self._progress), _written(changes) if len(changes) else None))
+        self._progress = after
+        self.view.add(changes, self.now)
+        self._journal.compact(lambda: PlanSnapshot(after, _written(self.view.rows(self.now))))
+
+    def recover(self) -> None:
+        """As the log has it. Changes since the last snapshot are remembered, not delivered again.
+
+        Each query gets what it was told, and the rows that stood before that.
+        """
+        if not self._journal.is_durable:
+            return
+        self._journal.replay(PLAN, self._load_view, self._repeat)
+        self._stand(self._readers.keys() - self._told(self._progress))
+        self._remove_files(None, self._progress)
+        if self.failed is not None:
+            for reader in self._readers.values():
+                reader.fail(self.failed, reported=True)
+
+    def _load_view(self, snapshot: PlanSnapshot) -> None:
+        self._progress, rows = snapshot.progress, _read(snapshot.rows)
+        self.view.add(rows, self.now)
+        self._remind(self._told(self._progress), rows, EpochInstants(None, self.now, begins=self._progress.begins))
+
+    def _repeat(self, entry: PlanEntry) -> None:
+        before, after = self._progress, entry.progress.after(self._progress)
+        self._stand(self._told(after) - self._told(before))
+        self._progress = after
+        changes = Changes.none(self.plan.schema) if entry.changes is None else _read(entry.changes)
+        self.view.add(changes, self.now)
+        self._remind(self._told(after), changes, self._instants(before.low, after))
+
+    def _has_answered(self, instants: EpochInstants) -> bool:
+        """Whether an epoch has an answer in it: under SLIDE, whether it has come to a multiple."""
+        if self._sampling is None or instants.low is None:
+            return True
+        begins = instants.begins
+        return begins is not None and self._sampling.next_multiple(max(instants.low, begins + 1)) <= instants.now
+
+    def _told(self, progress: PlanProgress) -> Set[int]:
+        """The queries that have had an answer; where an earlier checkpoint does not say it, all of them."""
+        if progress.answered is None:
+            return set(self._readers) if progress.number else set()
+        return set(progress.answered)
+
+    def _stand(self, serials: Set[int]) -> None:
+        """Some queries come: they get the rows that stand."""
+        rows = self.view.rows(self.now)
+        if len(rows):
+            self._remind(serials, rows, EpochInstants(None, self.now))
+
+    def _remind(self, serials: Iterable[int], changes: Changes, instants: EpochInstants) -> None:
+        for serial in serials:
+            if serial in self._readers:
+                self._readers[serial].take(changes, instants, delivered=True)
+
+    def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
+        """State files that no manifest names: of chunks that have expired, or left by a crash."""
+        needed = _files_of(after)
+        if before is None:
+            gone = [path for path in self._directory.iterdir() if path.name not in needed]
+        else:
+            gone = [self._directory / name for name in _files_of(before) - needed]
+        for path in gone:
+            remove(path)
+
+
+def _files_of(progress: PlanProgress) -> set[str]:
+    """The state files that its manifests name."""
+    return {name for manifest in progress.manifests.values() for name in bucket_state.files_of(manifest)}
+
+
+def _panes(plan: Node, sampling: Sampled) -> PlanPanes:
+    return PlanPanes(pane_of(plan, sampling.slide), sampling.offset)
+
+
+def _written(changes: Changes) -> pa.Table:
+    return Chunk(changes).to_table().append_column(_SIGN, pa.array(changes.sign))
+
+
+def _read(table: pa.Table) -> Changes:
+    found = tuples_of(table.drop_columns([_SIGN]))
+    return Changes(found.rows, found.ts, found.exp, np.asarray(table[_SIGN], dtype=np.int8), found.ids)

@@ -1,0 +1,188 @@
+"""A running INTERSECT or EXCEPT of two windows that slide: counted panes in, answers from one index out.
+
+    epochs ──► Spark counts: (side, pane, value): count ──► log ──► two windows, one index ──► answers at the multiples
+
+It takes the epochs of its streams as any plan does; only what comes of them is another thing: no tuple leaves Spark,
+and there are no changes. An entry of the log has what an epoch brought, in counts, so that a replay gives the same
+windows and the same answers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.catalog import Stream
+from sash.changes.set_counts import SetWindows
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError, QueryFailedError
+from sash.core.time import Micros
+from sash.plan.continuous import Node
+from sash.plan.set_windows import WindowedSet
+from sash.runtime.answers.registered_query import Delivery, deliver
+from sash.runtime.continuous.plan_runtime import ChangeListener, PlanRuntime, no_tables
+from sash.runtime.limits import USUAL, Most, too_many_values
+from sash.runtime.records.journal import SET, PlanProgress, SetEntry, SetSnapshot
+from sash.spark.leaves import counted
+from sash.storage.epochs import EpochLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sash.spark.buckets import BucketedPlan
+
+
+class SetRuntime(PlanRuntime):
+    """One set operation with all the queries that ask it."""
+
+    wants_tuples = False
+
+    def __init__(
+        self,
+        asked: WindowedSet,
+        plan: Node,
+        streams: list[Stream],
+        bucketed: BucketedPlan,
+        directory: Path,
+        log: EpochLog | None,
+        most: Most = USUAL,
+    ) -> None:
+        super().__init__(plan, streams, bucketed, directory, log, no_tables, most)
+        self._asked = asked
+        self._sets = SetWindows(asked)
+        self._last: pa.Table = asked.schema.empty_table()
+        # What is in memory is what was committed.
+        self._is_whole = True
+
+    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
+        return self._last
+
+    def count_of(self, serial: int) -> int:
+        return len(self._last)
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def _step(self, tuples: DataFrame | pa.Table | None, number: int, after: PlanProgress) -> None:
+        if not self._is_whole:
+            self._load(reminds=False)
+            self._is_whole = True
+        late, counts = self._counted(tuples)
+        self._check_values(counts)
+        after.low = self._reached(after)
+        self._count_late(late, after)
+        self._is_whole = False
+        readers = self._present()
+        told = self._told(self._progress)
+        has_answered = self._give(counts, after, readers, readers.keys() - told, self._progress.low, delivered=False)
+        after.answered = sorted(readers if has_answered else told)
+        with self._state:
+            self._commit(after, Changes.none(self.plan.schema), counts)
+        self._is_whole = True
+
+    def _check_values(self, counts: pa.Table | None) -> None:
+        rows = self._sets.rows + (0 if counts is None else len(counts))
+        if rows > self._most.rows:
+            raise QueryFailedError(too_many_values(rows, self._most.rows))
+
+    def _release(self) -> None:
+        super()._release()
+        self._sets = SetWindows(self._asked)
+
+    def _counted(self, tuples: DataFrame | pa.Table | None) -> tuple[tuple[int, ...], pa.Table | None]:
+        """How many tuples of each window came too late, and the others, counted."""
+        if tuples is None:
+            return (0,) * len(self._windows), None
+        assert not isinstance(tuples, pa.Table), "nobody brings tuples to the Sash process that are counted in Spark"
+        found = counted(tuples, self._late_before, self._asked.pane, self._asked.offset)
+        leaves = np.asarray(found["_leaf"], dtype=np.int64)
+        late = np.asarray(found["_late"], dtype=np.bool_)
+        missed = np.bincount(leaves[late], np.asarray(found["count"])[late], len(self._windows))
+        return tuple(missed.astype(np.int64).tolist()), self._by_sides(found.filter(pa.array(~late)))
+
+    def _by_sides(self, found: pa.Table) -> pa.Table:
+        """The columns of both windows as the set operation compares them. The windows are its sides, in order."""
+        parts = []
+        for side, (slot,) in enumerate(self.leaves.layout.places):
+            rows = found.filter(pc.equal(found["_leaf"], side)).combine_chunks()
+            column = rows[f"s{slot}"].cast(self._windows[side].columns[0].type)
+            parts.append(self._sets.counts(side, rows["_pane"], column, rows["count"]))
+        return pa.concat_tables(parts)
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def _give(
+        self,
+        counts: pa.Table | None,
+        progress: PlanProgress,
+        readers: Mapping[int, ChangeListener],
+        new: Set[int],
+        low: Micros,
+        *,
+        delivered: bool,
+    ) -> bool:
+        """The answers of an epoch to its readers, by their serial numbers; whether there were any.
+
+        A relation that rests answers nobody but those who are `new`: they have had no answer yet. The epoch begins
+        at `low`.
+        """
+        if counts is not None:
+            self._sets.absorb(counts)
+        known, told = progress.complete_from(self._reaches), list[Delivery]()
+        rested, has_answered = self._sets.rests, False
+        again = low if new else None
+        for as_of, table in self._sets.advance(progress.low - 1, progress.begins, again):
+            self._last = table
+            complete = known is not None and as_of >= known
+            for serial, reader in readers.items():
+                if serial in new or table.num_rows or not rested:
+                    told += reader.tell(as_of, table, complete=complete, delivered=delivered)
+            rested, has_answered = not table.num_rows, True
+        deliver(told, by_plan=True)
+        return has_answered
+
+    # -- commit and recovery ---------------------------------------------------------------------------
+
+    def _commit(self, after: PlanProgress, changes: Changes, counts: pa.Table | None = None) -> None:
+        self._journal.append(
+            SetEntry(after.since(self._progress), counts if counts is not None and len(counts) else None)
+        )
+        self._progress = after
+        if self.failed is None:
+            self._journal.compact(self._snapshot)
+
+    def _snapshot(self) -> SetSnapshot:
+        return SetSnapshot(self._progress, *self._sets.save(), self._last)
+
+    def recover(self) -> None:
+        """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
+        if not self._journal.is_durable:
+            return
+        self._load(reminds=True)
+        if self.failed is not None:
+            self._release()
+            for reader in self._present().values():
+                reader.fail(self.failed, reported=True)
+
+    def _load(self, *, reminds: bool) -> None:
+        """The windows as of the last commit; `reminds` queries of the answers that they have had since the snapshot."""
+        if not self._journal.is_durable:
+            raise CheckpointError("an epoch of a set operation broke off, and there is no checkpoint to go back to")
+        self._sets, self._last = SetWindows(self._asked), self._asked.schema.empty_table()
+
+        def apply(entry: SetEntry) -> None:
+            before, self._progress = self._progress, entry.progress.after(self._progress)
+            answered = self._told(self._progress)
+            told = {serial: reader for serial, reader in self._present().items() if reminds and serial in answered}
+            new = answered - self._told(before)
+            self._give(entry.counts, self._progress, told, new, before.low, delivered=True)
+
+        self._journal.replay(SET, self._restore, apply)
+
+    def _restore(self, snapshot: SetSnapshot) -> None:
+        self._progress, self._last = snapshot.progress, snapshot.last
+        self._sets.load(snapshot.sets, snapshot.stored)

@@ -1,0 +1,121 @@
+"""EXPLAIN of a question that Spark answers from stored windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sash.archive import Facts
+from sash.catalog import CLUSTER
+from sash.core.time import format_duration
+from sash.runtime.stored.stored_access import (
+    Access,
+    ByOrder,
+    ByPlace,
+    ByProbe,
+    ByValue,
+    IndexesOf,
+    choose_access,
+    sorting_column,
+)
+from sash.runtime.stored.stored_indexes import COLLECTED, KeptIndexes, sub_window_length
+from sash.sql import ArchiveReading, Link, Sorting, StoredQuestion, StoredReading
+
+
+def explain_rows(
+    question: StoredQuestion,
+    indexes_of: IndexesOf = lambda stream: None,
+    facts_of: Callable[[str], Facts] | None = None,
+) -> str:
+    """`facts_of` an archive, where it is there already."""
+    return "\n".join(_lines(question, indexes_of, facts_of))
+
+
+def _lines(question: StoredQuestion, indexes_of: IndexesOf, facts_of: Callable[[str], Facts] | None) -> Iterator[str]:
+    if question.windows:
+        yield "One-time: by Spark SQL over the stored rows, as of the newest closed sub-window"
+    else:
+        yield "One-time: by Spark SQL over the stored rows, as of now"
+    access = choose_access(question, indexes_of)
+    for view, reading in question.windows.items():
+        yield f"  {view}: {_window(reading)}"
+        yield f"    {_access(reading, access[view], indexes_of(reading.stream), question.sorting)}"
+    if any(way is None for way in access.values()):
+        yield f"  {COLLECTED}"
+    for view, table in question.tables.items():
+        yield f"  {view}: table {table.name}"
+    for view, archived in question.archives.items():
+        yield f"  {view}: archive {archived.archive.name}, {_archived(archived)}"
+        if facts_of is not None:
+            yield f"    {_facts(facts_of(archived.archive.name))}"
+    placed = [way.sorting.sql for way in access.values() if isinstance(way, ByPlace)]
+    yield f"  {placed[0] if placed else question.sql}"
+
+
+def _archived(reading: ArchiveReading) -> str:
+    key = reading.archive.key
+    if reading.keys is None:
+        return f"scanned; {key} = .. or {key} IN (..) would probe it"
+    return f"probed: {reading.keys}, in the row groups that may have it"
+
+
+def _facts(facts: Facts) -> str:
+    spec = facts.spec
+    return (
+        f"{spec.g} x {spec.e} sub-indices ({spec.layout.replace('_', ' ')}, {spec.strategy.replace('_', ' ')}), "
+        f"{facts.files:,} files, {facts.rows:,} rows, {facts.bytes:,} bytes; and what has come since the last update"
+    )
+
+
+def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes | None, sorting: Sorting | None) -> str:
+    """How the rows are found that matter."""
+    if access is None or indexes is None:
+        return _scan(reading, indexes, sorting)
+    values = indexes.values(access.index)
+    index = f"the {access.index.kind} index on {access.index.column}, which has {values:,} values"
+    match access:
+        case ByValue(sought=sought):
+            return f"{sought}: found by {index}"
+        case ByProbe(link=link):
+            return f"{_equality(link)}: {index}, is probed with those of {link.other}; with too many of them, every row"
+        case ByOrder(leading=leading):
+            return f"{leading}: the first {leading.count:,} rows, and those equal to the last, found by {index}"
+        case ByPlace(sorting=sorting):
+            return f"{sorting}: every row, with its place in this order by {index}; Spark does not sort"
+
+
+def _scan(reading: StoredReading, indexes: KeptIndexes | None, sorting: Sorting | None) -> str:
+    """Without an index: what is looked for, and which index would do."""
+    if reading.stream.keep_in == CLUSTER:
+        terms = " AND ".join(map(str, reading.sought)) or "every row"
+        return f"{terms}: looked for by Spark in every file of the window"
+    if reading.sought:
+        terms, columns = " AND ".join(map(str, reading.sought)), [each.column for each in reading.sought]
+        scanned = f"{terms}: looked for in every row"
+        if indexes is not None and (known := indexes.known(columns)):
+            return f"{scanned}; the index on {known.column} has {indexes.values(known):,} values, too few to help"
+        return f"{scanned}; CREATE INDEX ON {reading.stream.name} ({columns[0]}) would find the rows"
+    wanting = [link for link in reading.links if indexes is None or indexes.known([link.column]) is None]
+    if wanting:
+        way_out = f"CREATE INDEX ON {reading.stream.name} ({wanting[0].column}) might find the rows that join"
+        return f"{_equality(wanting[0])}: every row; {way_out}"
+    if reading.leading is not None and (indexes is None or indexes.known([reading.leading.column]) is None):
+        way_out = f"CREATE INDEX ON {reading.stream.name} ({reading.leading.column}) would find the first"
+        return f"{reading.leading}: every row; {way_out}"
+    column = None if sorting is None else sorting_column(reading, sorting)
+    if column is not None and (indexes is None or indexes.known([column]) is None):
+        return f"{sorting}: every row; CREATE INDEX ON {reading.stream.name} ({column}) would have their order"
+    return "every row"
+
+
+def _equality(link: Link) -> str:
+    return f"{link.column} = {link.other}.{link.other_column}"
+
+
+def _window(reading: StoredReading) -> str:
+    stream = reading.stream
+    assert stream.keep is not None
+    partition = f"PARTITION BY {', '.join(reading.partition)} " if reading.partition else ""
+    window = "[NOW]" if reading.now else str(reading.window).replace("[", f"[{partition}", 1)
+    lengths = f"{format_duration(stream.keep)} in sub-windows of {format_duration(sub_window_length(stream))}"
+    place = ", in the cluster" if stream.keep_in == CLUSTER else ""
+    return f"{stream.name} {window}, of the stored {lengths}{place}"

@@ -1,0 +1,314 @@
+"""What the system tells about itself: SHOW QUERIES, SHOW TABLES, DESCRIBE, stats().
+
+The schedule as its user sees it: the price of other policies, and what was executed lately.
+
+Every pane table is looked at by itself: a micro-batch waits for one of them at most, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sash.catalog import Catalog
+from sash.core.errors import CatalogError, nearest
+from sash.core.time import SECOND, format_duration, to_datetime
+from sash.core.window import FOREVER, Window
+from sash.isolation import Isolation
+from sash.runtime.answers.registered_query import Query
+from sash.runtime.continuous.continuous_queries import ContinuousQueries
+from sash.runtime.continuous.join_runtime import JoinRuntime
+from sash.runtime.periodic.active import ActiveQuery
+from sash.runtime.periodic.pane_group import PaneGroup
+from sash.runtime.statistics import Executed, GroupStatistics, ReadStatistics
+from sash.runtime.streams.running_stream import RunningStream
+from sash.schedule import POLICY_NAMES, Policy
+from sash.schedule import policy as policy_named
+from sash.sql.types import spark_name
+
+
+class _Part(NamedTuple):
+    """Of one pane table or one join: what each policy would cost per second, and what was executed."""
+
+    costs: list[float]
+    executed: list[dict[str, Any]]
+
+
+def schedule_report(
+    streams: dict[str, RunningStream], joins: Sequence[JoinRuntime], isolation: Isolation
+) -> dict[str, Any]:
+    """Costs are the model's, per second of the stream's time; of row-based windows, which know none, per tuple."""
+    policies = [policy_named(name) for name in POLICY_NAMES]
+    parts = [_join_part(join, policies) for join in joins]
+    parts += [
+        isolation.reading(partial(_group_part, running.stream.name, group, policies))
+        for running in list(streams.values())
+        for group in isolation.reading(running.runtime.all_groups)
+    ]
+    costs = [sum(part.costs[place] for part in parts) for place in range(len(policies))]
+    executed = [each for part in parts for each in part.executed]
+    return {
+        "predicted_cost": dict(zip(POLICY_NAMES, costs, strict=True)),
+        "executed": sorted(executed, key=lambda each: each["as_of"]),
+    }
+
+
+def _group_part(stream: str, group: PaneGroup, policies: Sequence[Policy]) -> _Part:
+    unit = 1 if group.by_rows else SECOND
+    costs = [cost * unit for cost in group.schedule.predicted(policies)]
+    return _Part(costs, _told(stream, group.timeline.executed(group)))
+
+
+def _join_part(join: JoinRuntime, policies: Sequence[Policy]) -> _Part:
+    names = ", ".join(stream.name for stream in join.streams.values())
+    return _Part([join.predicted(policy) * SECOND for policy in policies], _told(names, join.executed()))
+
+
+def _told(stream: str, executed: Iterable[Executed]) -> list[dict[str, Any]]:
+    # Not `asdict`, which copies every name: there are as many as the remembered executions gave answers.
+    return [
+        {"stream": stream, **vars(each), "turns": tuple(dict(vars(turn)) for turn in each.turns)} for each in executed
+    ]
+
+
+def show_queries(catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+    rows = []
+    for query in catalog.queries:
+        handle = handles[query.name]
+        latest = handle.latest()
+        rows.append(
+            {
+                "name": query.name,
+                "stream": ", ".join(query.streams) or query.stream,
+                "state": _state(handle),
+                "answers": handle.answered,
+                "last_as_of": None if latest is None else latest.as_of,
+                "query": query.text,
+            }
+        )
+    fields = [("name", pa.string()), ("stream", pa.string()), ("state", pa.string()), ("answers", pa.int64())]
+    schema = pa.schema([*fields, ("last_as_of", pa.timestamp("us", "UTC")), ("query", pa.string())])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _state(handle: Query) -> str:
+    if handle.failure is not None:
+        return "failed"
+    return "registered" if handle.error is None else "cannot write"
+
+
+def show_tables(catalog: Catalog, sizes: dict[str, int]) -> pa.Table:
+    rows = [
+        {"name": table.name, "kind": table.kind, "key": ", ".join(table.key), "rows": sizes[table.name]}
+        for table in catalog.tables
+    ]
+    text = pa.string()
+    return pa.Table.from_pylist(rows, pa.schema([("name", text), ("kind", text), ("key", text), ("rows", pa.int64())]))
+
+
+def describe(name: str, catalog: Catalog, handles: dict[str, Query]) -> pa.Table:
+    """A query's facts, or the columns of a stream, a table or an archive."""
+    if catalog.has_query(name):
+        query = catalog.query(name)
+        handle = handles[query.name]
+        facts = {
+            "name": query.name,
+            "query": query.text,
+            "stream": ", ".join(query.streams) or query.stream,
+            "priority": str(query.priority),
+            "lifetime": "unlimited" if query.lifetime is None else format_duration(query.lifetime),
+            **({"execution": query.execution} if query.is_continuous else {"synopsis": query.synopsis or "auto"}),
+            "answers": str(handle.answered),
+            "error": "" if handle.error is None else str(handle.error),
+        }
+        return pa.table({"fact": list(facts), "value": list(facts.values())})
+    schemas = {stream.name.lower(): stream.schema for stream in catalog.streams}
+    schemas |= {table.name.lower(): table.schema for table in catalog.tables}
+    schemas |= {archive.name.lower(): archive.schema for archive in catalog.archives}
+    if name.lower() not in schemas:
+        hint = nearest(name, [*schemas, *(query.name for query in catalog.queries)])
+        raise CatalogError(f"unknown stream, table, archive or query '{name}'{hint}")
+    schema = schemas[name.lower()]
+    return pa.table({"column": schema.names, "type": [spark_name(field.type) for field in schema]})
+
+
+def session_statistics(
+    streams: dict[str, RunningStream],
+    queries: dict[str, Query],
+    forgotten: int,
+    continuous: ContinuousQueries,
+    isolation: Isolation,
+) -> dict[str, Any]:
+    """Every pane table, with the queries that are scheduled by it, is as of one moment.
+
+    The lock that micro-batches need is taken for one of them at a time: a micro-batch waits for no more.
+    """
+    by_stream: dict[str, dict[str, Any]] = {}
+    groups: list[_GroupReport] = []
+    for running in list(streams.values()):
+        facts, found = isolation.reading(partial(_stream_statistics, running))
+        mine = [_locked(partial(_group_report, running.stream.name, group), isolation) for group in found]
+        by_stream[running.stream.name] = {**facts, "pane_tables": [each.table for each in mine]}
+        groups += mine
+    # A query of a name that was dropped and given again may be in two streams for a moment: the first has it.
+    scheduled = {name: facts for each in reversed(groups) for name, facts in each.queries.items()}
+    return {
+        "tuples": sum(each["tuples"] for each in by_stream.values()),
+        "tuples_per_s": sum(each["tuples_per_s"] for each in by_stream.values()),
+        "late_tuples": sum(each["late_tuples"] for each in by_stream.values()),
+        "jumped_tuples": sum(each["jumped_tuples"] for each in by_stream.values()),
+        **_execution_statistics([each.statistics for each in groups]),
+        "answers_forgotten": forgotten,
+        "plans": continuous.plans,
+        "streams": by_stream,
+        "queries": {
+            query.name: {**_query_statistics(query, scheduled.get(query.name, {})), **continuous.statistics(query)}
+            for query in list(queries.values())
+        },
+    }
+
+
+@dataclass(frozen=True)
+class _GroupReport:
+    """A pane table and its queries as of one moment."""
+
+    table: dict[str, Any]
+    statistics: GroupStatistics
+    queries: dict[str, dict[str, Any]]
+
+
+def _locked(read: Callable[[], _GroupReport], isolation: Isolation) -> _GroupReport:
+    """With the lock: whoever asks a schedule for its tasks may be the first, and then they are planned."""
+    with isolation.read():
+        return read()
+
+
+def _group_report(stream: str, group: PaneGroup) -> _GroupReport:
+    queries = {active.name: _scheduled(stream, group, active) for active in group.queries.values()}
+    return _GroupReport(_table_statistics(group), replace(group.statistics), queries)
+
+
+def _scheduled(stream: str, group: PaneGroup, active: ActiveQuery) -> dict[str, Any]:
+    """Its windows, how often it may be answered and how often it is; `lateness` is the sum of all executions."""
+    extent, schedule, compiled = _extent(group), group.schedule, active.compiled
+    leader = schedule.leader(active).name
+    task = schedule.local.task_of(leader) if leader in schedule.leaders else None
+    return {
+        "lateness": active.lateness,
+        "stream": stream,
+        "windows": [_length(window, extent) for window in compiled.windows],
+        "slide": None if compiled.slide is None else extent(compiled.slide),
+        "exactly": compiled.exactly,
+        "pane_table": group.label,
+        "sub_group": None if task is None else task.group,
+        "period": None if task is None else extent(task.period),
+    }
+
+
+def _query_statistics(query: Query, scheduled: dict[str, Any]) -> dict[str, Any]:
+    """`scheduled` is empty for a query that no stream runs yet. Lateness: updates beyond SLIDE (thesis 8.5.1)."""
+    answers, error = query.answered, query.error
+    return {
+        "answers": answers,
+        "error": None if error is None else str(error),
+        "subscriber_errors": query.subscriber_errors,
+        "subscribers": query.subscribers(),
+        "sinks": query.sinks(),
+        **scheduled,
+        "lateness": scheduled.get("lateness", 0) / max(1, answers),
+    }
+
+
+def _extent(group: PaneGroup) -> Callable[[int], str]:
+    return str if group.by_rows else format_duration
+
+
+def _length(window: Window, extent: Callable[[int], str]) -> str:
+    """
+    >>> _length(Window(600, lag=60), lambda length: f"{length} rows")
+    '600 rows, 60 rows ago'
+    """
+    length = "unbounded" if window.unbounded else extent(window.length)
+    return f"{length}, {extent(window.lag)} ago" if window.lag else length
+
+
+def _windows_per_tuple(active: ActiveQuery) -> int:
+    """How many windows of a query a tuple falls into: so many rows Spark's `window()` makes of it."""
+    slide = active.compiled.slide
+    windows = active.compiled.windows
+    return sum(1 if slide is None or window.length == FOREVER else -(-window.length // slide) for window in windows)
+
+
+def _execution_statistics(groups: list[GroupStatistics]) -> dict[str, Any]:
+    joint, separate = sum(g.joint_cost for g in groups), sum(g.separate_cost for g in groups)
+    return {
+        "executions": sum(g.executions for g in groups),
+        "joint_executions": sum(g.joint_executions for g in groups),
+        "refreshes": sum(g.refreshes for g in groups),
+        "beside_slides": sum(g.beside_slides for g in groups),
+        "restarts": sum(g.restarts for g in groups),
+        "work_saved": 0.0 if not separate else 1 - joint / separate,
+    }
+
+
+def _stream_statistics(running: RunningStream) -> tuple[dict[str, Any], list[PaneGroup]]:
+    """A stream's own numbers, and its pane tables at this moment."""
+    runtime, counted = running.runtime, running.runtime.statistics
+    seconds = counted.seconds_in_spark + counted.seconds_in_sash
+    facts = {
+        **vars(counted),
+        **(ReadStatistics() if running.kept is None else running.kept.reads).counts(),
+        "tuples_per_s": counted.tuples / seconds if seconds else 0.0,
+        "overloaded": running.is_overloaded,
+        "kept_part": 1 / running.keeps_one_in,
+        "input_limit": None if running.input_limit is None else running.input_limit.most,
+        "watermark": None if runtime.watermark is None else to_datetime(runtime.watermark),
+        "unreduced": dict(runtime.unreduced),
+    }
+    return facts, runtime.all_groups()
+
+
+def _table_statistics(group: PaneGroup) -> dict[str, Any]:
+    return {
+        "name": group.label,
+        "keys": [key.sql for key in group.name.keys],
+        "pane": f"{group.clock.length} rows" if group.name.by_rows else format_duration(group.clock.length),
+        "synopsis": ", ".join(each.kind for each in group.panes.accelerators) or group.panes.kind,
+        "filters": {str(key): sorted(names) for key, names in group.choices.filters.indexes.items()},
+        "panes": group.panes.panes,
+        "groups": group.panes.groups,
+        "rows": group.panes.rows,
+        "queries": sorted({name for name, _ in group.members.readers}),
+        "covered": _covered(group),
+        "windows_per_tuple": sum(map(_windows_per_tuple, group.queries.values())),
+        "executions": group.statistics.executions,
+        "joint_executions": group.statistics.joint_executions,
+        "joint_cost": group.statistics.joint_cost,
+        "separate_cost": group.statistics.separate_cost,
+        "tasks": _tasks(group),
+    }
+
+
+def _covered(group: PaneGroup) -> dict[str, list[str]]:
+    """The queries whose WHERE is put together from those of others, and from which."""
+    covered = {name: bound.covered for (name, _), bound in group.members.readers.items() if bound.covered is not None}
+    return {name: [each.sql for each in (*parts.added, *parts.subtracted)] for name, parts in covered.items()}
+
+
+def _tasks(group: PaneGroup) -> list[dict[str, Any]]:
+    """The schedule: what is executed together, how often, for whom."""
+    extent = _extent(group)
+    return [
+        {
+            "group": task.group,
+            "slide": extent(task.key.slide),
+            "exactly": task.exactly,
+            "period": extent(task.period),
+            "queries": sorted(group.schedule.answered_by(task.members)),
+        }
+        for task in group.schedule.local.tasks()
+    ]

@@ -1,0 +1,153 @@
+"""What the optimiser is told about streams, from what passes by anyway (thesis 3.5.3 asks for rates and selectivities).
+
+    rates          tuples and micro-batches per second of event time, from the second micro-batch on
+    selectivities  of a window's own condition: tuples that came to the window, of rows that were read
+    distinct       values of a column, from a sample of the last micro-batch, or the groups of a pane table
+
+A plan's tuples are looked at where they are in the Sash process. What nobody has seen is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.core.time import SECOND, Micros
+from sash.plan.continuous import BaseWindow
+from sash.plan.estimates import Statistics, condition_on, expression_on, occupied
+
+if TYPE_CHECKING:
+    from sash.runtime.periodic.stream_runtime import StreamRuntime
+
+SAMPLE = 10_000
+
+
+@dataclass
+class RateMeter:
+    """Counts what comes after the first micro-batch, whose own beginning is not known.
+
+    >>> meter = RateMeter()
+    >>> for rows, latest in ((500, 1 * SECOND), (100, 2 * SECOND), (300, 3 * SECOND)):
+    ...     meter.take(rows, latest)
+    >>> meter.rate, meter.epochs
+    (200.0, 1.0)
+    """
+
+    begin: Micros | None = None
+    latest: Micros = 0
+    tuples: int = 0
+    batches: int = 0
+
+    def take(self, rows: int, latest: Micros | None) -> None:
+        if latest is None:
+            return
+        if self.begin is None:
+            self.begin = self.latest = latest
+            return
+        self.tuples += rows
+        self.batches += 1
+        self.latest = max(self.latest, latest)
+
+    @property
+    def rate(self) -> float | None:
+        return self._per_second(self.tuples)
+
+    @property
+    def epochs(self) -> float | None:
+        return self._per_second(self.batches)
+
+    def _per_second(self, number: int) -> float | None:
+        if self.begin is None or self.latest == self.begin or not number:
+            return None
+        return number * SECOND / (self.latest - self.begin)
+
+
+class Observed:
+    """The tuples of a plan's windows, in the layout that Spark gives them: `places` are each window's slots."""
+
+    def __init__(self, windows: Sequence[BaseWindow], places: Sequence[Sequence[int]]) -> None:
+        self._windows = windows
+        self._places = places
+        self._came = np.zeros(len(windows), dtype=np.int64)
+        self._read = dict.fromkeys((window.stream.lower() for window in windows), 0)
+        self._samples: dict[str, pa.Table] = {}
+
+    def take(self, stream: str, tuples: pa.Table, rows: int) -> None:
+        """A stream's micro-batch of so many rows, and what of them came to the windows."""
+        leaves = np.asarray(tuples["_leaf"], dtype=np.int64)
+        self._came = self._came + np.bincount(leaves, minlength=len(self._windows))
+        self._read[stream] += rows
+        if len(leaves):
+            chosen = np.unique(np.linspace(0, len(leaves) - 1, SAMPLE).astype(np.int64))
+            self._samples[stream] = tuples.take(pa.array(chosen))
+
+    def selectivities(self, streams: Container[str]) -> dict[str, float]:
+        found = {}
+        for window, came in zip(self._windows, self._came.tolist(), strict=True):
+            read = self._read[window.stream.lower()] if window.stream.lower() in streams else 0
+            if window.predicate is not None and read:
+                # Not even one may have come; that the next one will is no wonder either.
+                found[condition_on(window.stream, window.predicate.sql)] = min(1.0, max(came, 1) / read)
+        return found
+
+    def distinct(self, streams: Container[str]) -> dict[str, float]:
+        """Of windows without a condition, where there are some; of the others, the one that lets most values pass."""
+        passed, every = dict[str, float](), dict[str, float]()
+        for place, window in enumerate(self._windows):
+            found = every if window.predicate is None else passed
+            sample = self._samples.get(window.stream.lower())
+            if sample is None or window.stream.lower() not in streams:
+                continue
+            mine = sample.filter(pc.equal(sample["_leaf"], place))
+            for column, slot in zip(window.columns, self._places[place], strict=True):
+                values = _values(mine[f"s{slot}"])
+                if values is not None:
+                    name = expression_on(window.stream, column.expression.sql)
+                    found[name] = max(values, found.get(name, 0.0))
+        return passed | every
+
+
+def _values(column: pa.ChunkedArray) -> float | None:
+    try:
+        different = pc.count_distinct(column).as_py()
+    except pa.ArrowNotImplementedError:
+        return None
+    return number_of_values(different, len(column) - column.null_count) if different else None
+
+
+def number_of_values(different: int, tuples: int) -> float:
+    """How many values there are if so many different ones occur in a sample, all being equally frequent.
+
+    >>> round(number_of_values(10, 10_000)), round(number_of_values(632, 1_000)), number_of_values(100, 100)
+    (10, 1000, 5000.0)
+    """
+    low, high = float(different), max(float(different), tuples**2 / 2)
+    if occupied(high, tuples) <= different:
+        return high
+    while high - low > 1e-6 * high:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if occupied(middle, tuples) < different else (low, middle)
+    return high
+
+
+def measured(streams: Iterable[StreamRuntime], plans: Iterable[Observed]) -> Statistics:
+    """What is known of some streams, from their pane tables and from the plans that run."""
+    known = {stream.stream.name.lower(): stream for stream in streams}
+    rates = {name: stream.meter.rate for name, stream in known.items()}
+    epochs = [stream.meter.epochs for stream in known.values() if stream.meter.epochs is not None]
+    distinct, selectivities = dict[str, float](), dict[str, float]()
+    for name, stream in known.items():
+        for group in list(stream.groups.values()):
+            if len(group.name.keys) == 1 and group.choices.load.groups:
+                distinct[expression_on(name, group.name.keys[0].sql)] = float(group.choices.load.groups)
+    for plan in plans:
+        distinct |= plan.distinct(known)
+        selectivities |= plan.selectivities(known)
+    found = {name: rate for name, rate in rates.items() if rate is not None}
+    return Statistics(found, selectivities, distinct, max(epochs, default=Statistics.epochs))

@@ -1,0 +1,165 @@
+"""A query while it runs: its readings, each bound to the group that serves it.
+
+Who reads a pane table, and what must be stored for them.
+
+Several readings may need one partial, and a reading may be put together from partials of other predicates (SS4). So
+partials are stored as long as some reading needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sash.core.time import Micros
+from sash.panes.covered import Covered
+from sash.panes.pane_store import PaneStore
+from sash.panes.partials import Partial
+from sash.panes.readings import Reading, TableName
+from sash.runtime.compiler import CompiledQuery
+from sash.sharing.covers import StoredPartials
+from sash.sharing.groups import PaneTable, pane_table
+
+if TYPE_CHECKING:
+    from sash.runtime.periodic.pane_group import PaneGroup
+
+
+@dataclass
+class BoundReading:
+    """A reading in its group.
+
+    `synopsis` is the kind that the query's user insists on. `valid_from` is since when all the tuples it needs are in
+    panes that it can use. `covered`: its partials are put together from those of other predicates (SS4).
+    """
+
+    reading: Reading
+    group: PaneGroup
+    synopsis: str | None = None
+    valid_from: int | None = None
+    covered: Covered | None = None
+
+    @property
+    def stored(self) -> Reading:
+        """The reading of what is stored: its own partials, or those that cover them."""
+        return self.reading if self.covered is None else self.covered.reading(self.reading)
+
+    def is_complete(self, now: int) -> bool:
+        return self.group.is_complete(self, now)
+
+    def is_cut(self, now: int) -> bool:
+        """Some edge of its windows lies inside a stored pane: they cannot be put together."""
+        return any(self.group.cuts(span, now) for span in self.reading.spans)
+
+    def is_empty(self, now: int) -> bool:
+        window = self.reading.window
+        return self.group.panes.is_empty(window, now)
+
+
+@dataclass
+class ActiveQuery:
+    """`home` is the group in which it is scheduled: that of its first reading."""
+
+    compiled: CompiledQuery
+    readings: list[BoundReading]
+    ends_at: Micros | None = None
+    resting: bool = False
+    # As of when it was answered last, and by how many updates in all it was late.
+    answered: int | None = None
+    lateness: int = 0
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.compiled.name
+
+    def note_answer(self, as_of: int, now: int, pane: int) -> None:
+        """It is answered as of a time: late by the updates beyond its SLIDE since the last answer (thesis 8.5.1).
+
+        A query that rests is not late when it wakes.
+        """
+        assert self.compiled.slide is not None
+        if self.compiled.exactly:
+            late = now - as_of
+        else:
+            late = 0 if self.answered is None or self.resting else as_of - self.answered - self.compiled.slide
+        self.lateness += max(0, late) // pane
+        self.answered = as_of
+
+    @property
+    def home(self) -> PaneGroup:
+        return self.readings[0].group
+
+    @property
+    def groups(self) -> list[PaneGroup]:
+        """The groups that it reads, each once."""
+        return list({id(bound.group): bound.group for bound in self.readings}.values())
+
+
+@dataclass
+class AdvanceOutcome:
+    """What advancing a stream produced besides answers."""
+
+    failed: dict[str, str] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+
+
+class Membership:
+    """The readings of one pane table, by query and number."""
+
+    def __init__(self, name: TableName) -> None:
+        self._name = name
+        self.readers: dict[tuple[str, int], BoundReading] = {}
+        # The partials that readings need to be stored, and for how many of them.
+        self.partials = StoredPartials()
+        # The pane table as it is now; None when what is stored has changed.
+        self._table: PaneTable | None = None
+        # How far back windows look; what an UNBOUNDED window sees beyond its LAG is merged into history.
+        self.reach = 0
+        self.keeps_history = False
+
+    def add(self, query: str, number: int, bound: BoundReading) -> None:
+        self.readers[query, number] = bound
+        self._keep(bound.stored.partials)
+        self._look_back(bound)
+
+    def remove(self, queries: Collection[str]) -> None:
+        for key in [key for key in self.readers if key[0] in queries]:
+            self._forget(self.readers.pop(key))
+        self.reach, self.keeps_history = 0, False
+        for bound in self.readers.values():
+            self._look_back(bound)
+
+    def _look_back(self, bound: BoundReading) -> None:
+        window = bound.reading.window
+        self.reach = max(self.reach, window.lag if window.unbounded else window.reach)
+        self.keeps_history = self.keeps_history or window.unbounded
+
+    def uncover(self, panes: PaneStore) -> None:
+        """A cover whose parts nobody else reads any more is put together for good: nothing is lost, and space saved."""
+        for bound in self.readers.values():
+            if bound.covered is None or bound.covered.overlaps:
+                continue
+            alone = [partial for partial in bound.stored.partials if self.partials.readings(partial) == 1]
+            if len(alone) > len(bound.reading.partials) and panes.adopt(bound.reading.partials, bound.covered):
+                self._forget(bound)
+                bound.covered = None
+                self._keep(bound.reading.partials)
+
+    def restore(self) -> None:
+        """After a restart: the readings have the covers that they had before."""
+        self.partials = StoredPartials()
+        self._keep(partial for bound in self.readers.values() for partial in bound.stored.partials)
+
+    def _keep(self, partials: Iterable[Partial]) -> None:
+        self.partials.add(partials)
+        self._table = None
+
+    def _forget(self, bound: BoundReading) -> None:
+        self.partials.remove(bound.stored.partials)
+        self._table = None
+
+    def table(self, length: int) -> PaneTable:
+        """All that is stored in panes of a length; the same one until it changes, for a pass is planned for it."""
+        if self._table is None or self._table.length != length:
+            self._table = pane_table(self._name, length, self.partials)
+        return self._table

@@ -1,0 +1,220 @@
+"""Moving the groups of a stream forward: panes are taken in, and what becomes due is executed.
+
+    ── taken in ──► frontier ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ► targets
+                    every group with a deadline up to here is served, one after the other;
+                    when nothing is due any more, the frontier jumps to the next deadline
+
+Unhurried, only such jumps move the frontier: each group is served at its own deadlines. Live, the clock moves it too
+(see `pace`), and deadlines that it has passed are late. Which group of synopses is served next is decided by weighted
+shares of the time (`SharedTime`), which of its tasks by its local scheduler.
+
+What a hurried advance does depends on the clock, so it is written down, service by service, for recovery.
+
+A service changes its own group and nothing else. So groups that are due at one frontier may be served by several
+threads, and what came of it is put together in the order in which one thread would have served them:
+
+    workers   [ group a      ] │ [ group c ]      concluded: a, b │ c, d
+              [ group b ]      │ [ group d  ]
+                               ^ others may read the windows here, when no worker is at one
+
+Groups that some query reads together look into each other, and are left to the thread that moves them all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from sash.runtime.answers.answer import Answer
+from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.pace import UNHURRIED, Pace, Unhurried
+from sash.runtime.periodic.pane_group import PaneGroup
+from sash.runtime.records.journal import GroupService
+from sash.schedule import SharedTime
+
+
+@dataclass
+class Served:
+    """What came of one service, and the seconds that its executions took."""
+
+    answers: list[Answer] = field(default_factory=list)
+    outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
+    seconds: float = 0.0
+
+
+# Executes queries as of a time, and adds to what came of the service; the seconds that it took.
+Execute = Callable[[list[ActiveQuery], int, Served], float]
+
+
+class Repeated(Unhurried):
+    """The pace of a hurried advance that is done once more."""
+
+    def __init__(self, services: Sequence[Sequence[GroupService]]) -> None:
+        self.services = services
+
+
+def repeated(services: Sequence[Sequence[GroupService]] | None) -> Pace:
+    """The pace of an advance as the journal has it: one that was hurried is applied as it was then."""
+    return UNHURRIED if services is None else Repeated(services)
+
+
+class Advance:
+    """One advance of some groups to their targets; `pause` is called between services, when all groups are whole."""
+
+    def __init__(
+        self,
+        groups: Sequence[PaneGroup],
+        targets: Sequence[int],
+        execute: Execute,
+        outcome: AdvanceOutcome,
+        pause: Callable[[], None],
+        workers: int = 1,
+    ) -> None:
+        self._groups = groups
+        self._targets = targets
+        self._execute = execute
+        self._outcome = outcome
+        self._pause = pause
+        self._workers = workers
+        self._pool: ThreadPoolExecutor | None = None
+        # When each group that has something to execute is due; serving one group changes only its own.
+        self._dues: dict[int, int] = {}
+        self.services: list[GroupService] = []
+        self.answers: list[Answer] = []
+        # The clock has had a say: these are not the services of an unhurried advance.
+        self.hurried = False
+
+    def go(self, pace: Pace, shares: SharedTime) -> None:
+        """Serve what is due on the way to the targets. Out of time, what is left is late; but something is served."""
+        # The threads end with the advance: nothing of it goes on when the epoch is committed.
+        with ThreadPoolExecutor(self._workers, "sash-worker") if self._workers > 1 else nullcontext() as self._pool:
+            self._go(pace, shares)
+        self._catch_up()
+
+    def _go(self, pace: Pace, shares: SharedTime) -> None:
+        start = frontier = self._last_position()
+        whole = max(self._targets, default=start) - start
+        self._dues = {place: due for place in range(len(self._groups)) if (due := self._due(place)) is not None}
+        while self._dues:
+            unhurried = max(frontier, min(self._dues.values()))
+            frontier = max(unhurried, start + int(min(1.0, pace.passed()) * whole))
+            self.hurried |= frontier > unhurried
+            if pace.passed() >= 1 and self.services:
+                self.hurried = True
+                break
+            places = self._served_next(frontier, pace, shares)
+            services = [GroupService(place, self._position(place, frontier)) for place in places]
+            for place, seconds in zip(places, self._serve(services, one_by_one=pace.hurries), strict=True):
+                shares.charge(self._groups[place].label, seconds)
+
+    def refresh(self, pace: Pace, shares: SharedTime) -> None:
+        """Nothing is due: use the time that is left for tasks that panes have come for since their last answer."""
+        while pace.hurries and pace.passed() < 1:
+            stale = [place for place, group in enumerate(self._groups) if group.is_stale]
+            if not stale:
+                return
+            self.hurried = True
+            (place,) = self._chosen(stale, shares, 1)
+            group = self._groups[place]
+            for seconds in self._serve([GroupService(place, group.clock.position, early=True)], one_by_one=True):
+                shares.charge(group.label, seconds)
+
+    def repeat(self, services: Iterable[GroupService]) -> None:
+        """What a hurried advance did, once more."""
+        for service in services:
+            if service.early:
+                self._catch_up()
+            list(self._serve([service], one_by_one=True))
+        self._catch_up()
+
+    # -- who is next -----------------------------------------------------------------------------------
+
+    def _last_position(self) -> int:
+        """Where the groups are that are furthest behind."""
+        begun = [group.clock for group in self._groups if group.clock.origin is not None]
+        return min((clock.position for clock in begun), default=0)
+
+    def _due(self, place: int) -> int | None:
+        return self._groups[place].next_due(self._targets[place])
+
+    def _position(self, place: int, frontier: int) -> int:
+        """Where a group is when the stream is at the frontier: at the end of a pane."""
+        group = self._groups[place]
+        return max(group.clock.position, group.clock.floor(min(frontier, self._targets[place])))
+
+    def _served_next(self, frontier: int, pace: Pace, shares: SharedTime) -> list[int]:
+        """The groups with something due at the frontier; of those, where time matters, one per worker by its turn."""
+        behind = [place for place, due in self._dues.items() if due <= frontier]
+        return self._chosen(behind, shares, self._workers) if pace.hurries else behind
+
+    def _chosen(self, places: list[int], shares: SharedTime, count: int) -> list[int]:
+        by_label = {self._groups[place].label: place for place in places}
+        return [by_label[label] for label in shares.choose_some(by_label, count)]
+
+    # -- serving ---------------------------------------------------------------------------------------
+
+    def _serve(self, services: list[GroupService], one_by_one: bool) -> Iterator[float]:
+        """Serve some groups, and conclude them in their order; the seconds that each took."""
+        for some in self._rounds(services):
+            serve = functools.partial(self._served, one_by_one=one_by_one)
+            # All of a round have ended before the first is concluded, and with that the windows are open to others.
+            done = list(map(serve, some) if self._pool is None or len(some) < 2 else self._pool.map(serve, some))
+            for service, served in zip(some, done, strict=True):
+                self._conclude(service, served)
+                yield served.seconds
+
+    def _rounds(self, services: list[GroupService]) -> Iterator[list[GroupService]]:
+        """As many as there are workers at a time, in order; who looks into other groups is alone."""
+        some: list[GroupService] = []
+        for service in services:
+            if some and (len(some) == self._workers or self._groups[service.place].links):
+                yield some
+                some = []
+            some.append(service)
+            if self._groups[service.place].links:
+                yield some
+                some = []
+        if some:
+            yield some
+
+    def _served(self, service: GroupService, one_by_one: bool) -> Served:
+        """Execute what a group's scheduler decides: one joint execution, or all that are due as of one time."""
+        group, served = self._groups[service.place], Served()
+        group.move_to(service.position, served.outcome)
+        executions = group.take(service.early, one_by_one)
+        awake: list[ActiveQuery] = []
+        for execution in executions:
+            mine = group.awake(execution)
+            if not mine:
+                group.rest(execution, self._targets[service.place])
+            awake += mine
+        if awake:
+            served.seconds = self._execute(awake, executions[0].as_of, served)
+            moment = group.clock.moment(executions[0].as_of)
+            group.timeline.note(executions, moment, served.seconds, (active.name for active in awake))
+        for name in served.outcome.failed:
+            group.unschedule(name)
+        group.expire()
+        return served
+
+    def _conclude(self, service: GroupService, served: Served) -> None:
+        self.services.append(service)
+        self.answers += served.answers
+        self._outcome.failed |= served.outcome.failed
+        self._outcome.ended += served.outcome.ended
+        if (due := self._due(service.place)) is None:
+            self._dues.pop(service.place, None)
+        else:
+            self._dues[service.place] = due
+        self._pause()
+
+    def _catch_up(self) -> None:
+        for group, target in zip(self._groups, self._targets, strict=True):
+            group.catch_up(target, self._outcome)
+        # Groups that are read together forget only what none of them needs: now that all are at their targets.
+        for group in self._groups:
+            if group.links and group.clock.origin is not None:
+                group.expire()

@@ -1,0 +1,116 @@
+"""Which synopses a pane group keeps: the panes themselves, and what is built over them for its readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sash.panes.accelerator import Accelerator
+from sash.panes.basic_interval import BasicIntervalSynopsis
+from sash.panes.pane_store import PaneStore
+from sash.panes.partitioned import PartitionedSynopsis
+from sash.panes.readings import Reading, TableName
+from sash.runtime.periodic.active import ActiveQuery, BoundReading
+from sash.runtime.periodic.group_filters import Filters
+from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, access_cost, choose
+from sash.sharing.groups import families, similar
+
+
+def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
+    """An empty one for the panes of a table."""
+    if not name.partition:
+        return BasicIntervalSynopsis([key.type for key in name.keys])
+    group = tuple(range(len(name.keys)))
+    keys = [*name.keys, *(key for key in name.partition if key not in name.keys)]
+    return PartitionedSynopsis([key.type for key in keys], group, tuple(keys.index(key) for key in name.partition))
+
+
+class Choices:
+    """The synopses of one pane table, and what was known about its panes when they were chosen."""
+
+    def __init__(self, name: TableName, length: int, filter_precision: int) -> None:
+        self._name = name
+        # What answers the readings that insist on nothing.
+        self.choice = SynopsisChoice("basic", "")
+        self.filters = Filters(filter_precision)
+        # Predicates that are answered from each other's synopses, each with the first of its family.
+        self._families: dict[str, str] = {}
+        # What was known about the closed panes, and how many rows they had.
+        self.load = Load(length)
+        self._judged = 0
+
+    def judge(self, panes: PaneStore, length: int, readings: Iterable[BoundReading]) -> None:
+        """Look at the closed panes and the readings as they are now: choices are based on that."""
+        self.load = Load(length, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
+        self._judged = panes.closed_rows
+        self._families = families(bound.stored for bound in readings if bound.covered is not None)
+
+    def are_outdated(self, panes: PaneStore) -> bool:
+        """The closed panes have far more rows, or far fewer, than when they were judged."""
+        return not 0.8 * self._judged <= panes.closed_rows <= 1.25 * self._judged
+
+    def build(
+        self, panes: PaneStore, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
+    ) -> None:
+        """Have the synopses that are chosen; the panes stay, so nothing is lost."""
+        if self._name.partition:
+            return
+        wanted = self._wanted(length, readings, queries)
+        # One that is as it was keeps what it has built.
+        known = {each.key: each for each in panes.accelerators}
+        panes.accelerators = [known.get(each.key, each) for each in wanted]
+
+    def _wanted(
+        self, length: int, readings: Iterable[BoundReading], queries: Iterable[ActiveQuery]
+    ) -> list[Accelerator]:
+        """All that is wanted over panes of a length."""
+        if self.load.in_cluster:
+            self.choice = SynopsisChoice(CLUSTER, "")
+            return []
+        by_kind: dict[str, list[Reading]] = {}
+        for bound in readings:
+            by_kind.setdefault(bound.synopsis or "auto", []).append(bound.stored)
+        auto = by_kind.pop("auto", [])
+        self.choice = choose(auto, self.load)
+        by_kind.setdefault(self.choice.kind, []).extend(auto)
+        by_kind.pop("basic", None)
+        # Before the table has moved to the cluster, and where it cannot: by its panes.
+        by_kind.pop(CLUSTER, None)
+        for kind, more in self.filters.choose(queries, self.load).items():
+            by_kind.setdefault(kind, []).extend(more)
+        return [_accelerator(kind, length, wanted) for kind, wanted in by_kind.items() if wanted]
+
+    def drop_filters(self) -> None:
+        """The panes are elsewhere from now on, and nothing is built over them."""
+        self.filters = Filters(self.filters.p)
+
+    # -- what they mean for a reading ------------------------------------------------------------------
+
+    def kind_for(self, reading: Reading, panes: PaneStore) -> str:
+        """The synopsis that answers a reading."""
+        serving = (each for each in panes.accelerators if each.serves(reading.spans[0], reading.partials))
+        return next((each.kind for each in serving), panes.kind)
+
+    def access(self, reading: Reading, panes: PaneStore) -> float:
+        """What reading it costs."""
+        return access_cost((reading,), self.kind_for(reading, panes), self.load)
+
+    def similar(self, reading: Reading, panes: PaneStore) -> str:
+        """With whom its queries share computation (rules CS1 to CS7)."""
+        return similar(self._name.label, reading, self.kind_for(reading, panes), self._families)
+
+    # -- recovery --------------------------------------------------------------------------------------
+
+    def save(self) -> list[float]:
+        """What choices were based on: after a restart they must be the same."""
+        return [self._judged, self.load.pane, self.load.groups, self.load.rows_per_pane]
+
+    def restore(self, saved: list[float], panes: PaneStore) -> None:
+        judged, pane, groups, rows_per_pane = saved
+        self._judged = int(judged)
+        self.load = Load(int(pane), int(groups), rows_per_pane, panes.kind == CLUSTER)
+
+
+def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:
+    bounded = [reading for reading in readings if not reading.window.unbounded]
+    spans = {span for reading in bounded for span in reading.spans}
+    return Accelerator(kind, length, spans, {partial for reading in bounded for partial in reading.partials})

@@ -1,0 +1,315 @@
+"""The pane tables of a stream that are in the cluster: who goes there, their files, and what is logged about them.
+
+    before a micro-batch   a group that wants to be there, or has become too large, moves: its panes become files
+    its pass               the rows of such a table go from Spark to files; this process gets their names, and how many
+                           tuples each pane has
+    its commit             the entry has the names; files that no window reaches any more are let go
+
+No row of such a table comes to this process, but for those of answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sash.core.errors import SashError
+from sash.core.events import report
+from sash.core.faults import around
+from sash.core.time import Micros
+from sash.panes.cluster_panes import FILES, ClusterPanes, Inquiry, stored_panes
+from sash.panes.pane_rows import BatchFacts
+from sash.panes.pane_store import PaneStore, PartResult
+from sash.panes.readings import TableName
+from sash.runtime.compiler import CompiledQuery
+from sash.runtime.periodic.pane_group import PaneGroup
+from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.records.journal import ClusterChanges
+from sash.runtime.spark_pass import SparkPipeline
+from sash.sharing.choose import CLUSTER
+from sash.spark.pane_files import ask_or_blame
+from sash.storage.files import remove, written
+from sash.storage.window_files import PANE, WindowFiles
+
+logger = logging.getLogger("sash.runtime")
+
+# Names of files with the directory of their table.
+_NAMED = FILES.append(pa.field("table", pa.string()))
+
+
+def directory_of(group: PaneGroup) -> str:
+    return hashlib.blake2b(group.label.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """The files of one pane table, and Spark to read them. `away`: others may have the windows meanwhile."""
+
+    files: WindowFiles
+    pipeline: Callable[[], SparkPipeline]
+    away: Callable[[], AbstractContextManager[None]]
+
+    def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[PartResult]]:
+        self.files.check(files)
+        paths, rows = list(map(self.files.path, files["file"].to_pylist())), int(np.asarray(files["rows"]).sum())
+        with self.away():
+            return ask_or_blame(self.pipeline().session, inquiry, paths, rows)
+
+    def reading(self) -> AbstractContextManager[None]:
+        return self.files.reading()
+
+
+@dataclass(frozen=True)
+class ClusterDirectories:
+    """Where the directories of the tables are. `by_size`: tables that have become too large go there by themselves.
+
+    Not so on a cluster: whether its executors see the directory, only its user knows.
+    """
+
+    directory: Callable[[], Path]
+    durable: bool
+    by_size: bool
+
+
+class ClusterTables:
+    """`place` is None where executors could not see it."""
+
+    def __init__(
+        self,
+        runtime: StreamRuntime,
+        pipeline: Callable[[], SparkPipeline],
+        place: ClusterDirectories | None,
+        away: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._stream = runtime.stream.name
+        self._runtime = runtime
+        self._pipeline = pipeline
+        self._place = place
+        self._away = away
+        runtime.may_move = place is not None and place.by_size
+        # How many registered queries want a pane table there, and how many read it through a window without end.
+        self._wanted: Counter[TableName] = Counter()
+        self._endless: Counter[TableName] = Counter()
+        self._files: dict[str, WindowFiles] = {}
+        # What has moved and is in no entry yet: directories, and the files of their panes.
+        self._moved: dict[str, pa.Table] = {}
+        # What the micro-batch in hand has written, and whether groups have it.
+        self._written: list[pa.Table] = []
+        self._brought = False
+        # Of the micro-batch in hand: queries that have failed there, as of when and why.
+        self._failures: dict[str, tuple[Micros, str]] = {}
+        # The files of each table as of the entry before the last one: if the last one is damaged, they are asked again.
+        self._before: dict[str, list[str]] = {}
+
+    # -- who may be there ------------------------------------------------------------------------------
+
+    def claim(self, query: CompiledQuery) -> None:
+        """A query is registered."""
+        self._wanted.update(_wanted_there(query))
+        self._endless.update(_read_without_end(query))
+
+    def release(self, query: CompiledQuery) -> None:
+        """A query that had a claim is not registered any more."""
+        self._wanted.subtract(_wanted_there(query))
+        self._endless.subtract(_read_without_end(query))
+
+    def _is_there(self, table: TableName) -> bool:
+        """A pane table is in the cluster, or will be."""
+        group = self._runtime.groups.get(table)
+        return self._wanted[table] > 0 or (group is not None and group.in_cluster)
+
+    def check(self, query: CompiledQuery) -> None:
+        """Refuse what cannot be there, or cannot read what is. Only the tables that the query reads are looked at."""
+        for reading in query.readings:
+            if reading.window.unbounded and reading.table.keys and self._is_there(reading.table):
+                raise SashError(
+                    f"the panes by {reading.table.label} of stream '{self._stream}' are stored in the cluster, where "
+                    "an UNBOUNDED window would keep every file: drop their queries, or group by something else"
+                )
+        if query.synopsis != CLUSTER:
+            return
+        if shared := [reading.table.label for reading in query.readings if self._endless[reading.table]]:
+            raise SashError(
+                f"UNBOUNDED windows read the panes by {shared[0]}, too, and would keep every file: leave out STORED IN "
+                "CLUSTER, or group by something else"
+            )
+        if self._runtime.stream.shed is not None:
+            raise SashError(
+                f"stream '{self._stream}' may SHED load, which is scaled in this process: leave out STORED IN CLUSTER"
+            )
+        if self._place is None:
+            raise SashError(
+                f"stream '{self._stream}': STORED IN CLUSTER needs a directory that all executors see: connect with a "
+                "checkpoint on a file system that they share"
+            )
+
+    # -- moving there ----------------------------------------------------------------------------------
+
+    def move(self, epoch: int) -> None:
+        """Groups that belong there and are not: their panes become files. Under the isolation level's lock."""
+        if self._place is None:
+            return
+        for group in self._runtime.ordered():
+            by_size = self._place.by_size and group.is_too_large
+            if not group.in_cluster and (group.wants_cluster or by_size):
+                directory, rows = directory_of(group), group.panes.rows
+                files = self._files_of(directory)
+                # All of it is there before anything changes here.
+                moved = _written(group.panes, files, epoch)
+                self._move(group, _Cluster(files, self._pipeline, self._away), moved)
+                self._moved[directory] = moved
+                told = "stream %(stream)s: the panes of %(groups)s go to the cluster, %(rows)d rows of them"
+                report(logger, logging.INFO, "panes.moved", told, stream=self._stream, groups=group.label, rows=rows)
+
+    def _move(self, group: PaneGroup, cluster: _Cluster | None, files: pa.Table) -> None:
+        panes = group.move_to_cluster(cluster)
+        panes.failures = self._failures
+        panes.load_files(files)
+        group.choose()
+
+    def _files_of(self, directory: str) -> WindowFiles:
+        if directory not in self._files:
+            assert self._place is not None, "where nothing can be seen, nothing moves"
+            self._files[directory] = WindowFiles(self._place.directory() / directory, self._place.durable)
+        return self._files[directory]
+
+    # -- a micro-batch ---------------------------------------------------------------------------------
+
+    def write(self, rows: Any, epoch: int) -> None:
+        """What the tables in the cluster want of a micro-batch, a DataFrame."""
+        self._written, self._brought = [], False
+        for group in (group for group in self._runtime.ordered() if group.in_cluster):
+            directory = directory_of(group)
+            files = self._files_of(directory)
+            place = files.place(epoch)
+            self._pipeline().write_panes(rows, group.full_table, place)
+            found = files.found(place)
+            starts = pa.array(np.asarray(found["end"]) - group.clock.length)
+            named = found.append_column("start", starts).append_column("table", pa.array([directory] * len(found)))
+            self._written.append(named.select(_NAMED.names).cast(_NAMED))
+
+    def check_written(self, batch: BatchFacts) -> None:
+        """Every pane that has tuples has a file. Executors that do not see the directory write to one of their own."""
+        groups = [group for group in self._runtime.ordered() if not group.name.by_rows]
+        written = self._all_written()
+        for number, rows, _ in batch.lanes:
+            if groups[number].in_cluster:
+                found = np.asarray(_of_table(written, directory_of(groups[number]))["end"])
+                if not np.isin(rows.ends, found).all():
+                    raise SashError(
+                        f"stream '{self._stream}': executors have written panes by {groups[number].label} to files "
+                        "that are not here: connect with a checkpoint on a file system that they share"
+                    )
+
+    def _all_written(self) -> pa.Table:
+        return pa.concat_tables([*self._written, _NAMED.empty_table()])
+
+    def _tables(self) -> Iterator[tuple[str, ClusterPanes]]:
+        """The directories of the tables that are there, and their panes."""
+        for group in self._runtime.ordered():
+            if group.cluster_panes is not None:
+                yield directory_of(group), group.cluster_panes
+
+    def bring(self) -> None:
+        """What was written comes to the groups, which take what is not too late."""
+        self._brought = True
+        self._bring(self._all_written())
+
+    def _bring(self, named: pa.Table) -> None:
+        for directory, panes in self._tables():
+            panes.bring(_of_table(named, directory))
+
+    # -- the log ---------------------------------------------------------------------------------------
+
+    def changes(self, failed: Mapping[str, str]) -> ClusterChanges:
+        """For an entry: what has moved and was brought, and which queries failed where only a job could tell."""
+        there = {name: how for name, how in self._failures.items() if name in failed}
+        moved = [_with_table(files, directory) for directory, files in self._moved.items()]
+        brought = self._written if self._brought else []
+        tables = (pa.concat_tables(tables) if tables else None for tables in (moved, brought))
+        return ClusterChanges(sorted(self._moved), there, *tables)
+
+    def settle(self, taken_back: bool) -> None:
+        """An entry has been committed. `taken_back`: if its file is damaged, recovery goes back before it."""
+        now = {directory: panes.files for directory, panes in self._tables()}
+        for directory, files in self._files.items():
+            names = now.get(directory, [])
+            files.retain([*names, *self._before.get(directory, [])] if taken_back else names)
+        self._before = now
+        self._moved, self._written, self._brought = {}, [], False
+        self._failures.clear()
+
+    def drop(self) -> None:
+        """The stream is gone; waits for those who read."""
+        for files in self._files.values():
+            files.drop()
+
+    # -- recovery --------------------------------------------------------------------------------------
+
+    def replay(self, changes: ClusterChanges) -> None:
+        """What an entry says has moved, what it brought, and who failed there, before it is applied."""
+        self._failures.clear()
+        self._failures.update(changes.failed_there)
+        for group in self._runtime.ordered():
+            if (directory := directory_of(group)) in changes.moved:
+                self._move(group, None, _of_table(changes.moved_files, directory))
+        for _, panes in self._tables():
+            panes.failures = self._failures
+        self._bring(_NAMED.empty_table() if changes.pane_files is None else changes.pane_files)
+
+    def recovered(self) -> None:
+        """The state is that of the last entry: from now on its files are read, and there are no others."""
+        self._failures.clear()
+        for directory, panes in self._tables():
+            files = self._files_of(directory)
+            files.check_sizes(panes.to_table())
+            files.keep_only(panes.files)
+            panes.cluster = _Cluster(files, self._pipeline, self._away)
+            panes.failures = self._failures
+            self._before[directory] = panes.files
+        if self._place is not None and self._place.durable and self._place.directory().exists():
+            for path in self._place.directory().iterdir():
+                if path.name not in self._files:
+                    remove(path)
+
+
+def _wanted_there(query: CompiledQuery) -> list[TableName]:
+    return [reading.table for reading in query.readings if query.synopsis == CLUSTER]
+
+
+def _read_without_end(query: CompiledQuery) -> list[TableName]:
+    return [reading.table for reading in query.readings if reading.window.unbounded]
+
+
+def _written(panes: PaneStore, files: WindowFiles, epoch: int) -> pa.Table:
+    """Panes that are to move, as files."""
+    place, starts = files.place(epoch, "-moved"), dict[str, int]()
+    for number, rows in enumerate(stored_panes(panes)):
+        if not len(rows):
+            continue
+        path = place / f"{PANE}={rows['end'][0]}" / f"part-{number}.parquet"
+        with written(path), around("write", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(rows, path, coerce_timestamps="us")
+        starts[f"{path.parent.name}/{path.name}"] = rows["start"][0].as_py()
+    found = files.found(place)
+    of_files = [starts["/".join(Path(name).parts[-2:])] for name in found["file"].to_pylist()]
+    return found.append_column("start", pa.array(of_files, pa.int64())).select(FILES.names).cast(FILES)
+
+
+def _with_table(files: pa.Table, directory: str) -> pa.Table:
+    return files.append_column("table", pa.array([directory] * len(files), pa.string())).cast(_NAMED)
+
+
+def _of_table(named: pa.Table, directory: str) -> pa.Table:
+    return named.filter(pa.array(named["table"].to_numpy() == directory)).select(FILES.names)

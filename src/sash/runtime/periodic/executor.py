@@ -1,0 +1,256 @@
+"""Joint execution: all queries that are due as of one time, in one scan of each pane table they read (rule CS2).
+
+The answers of one joint execution: what is known about them when their panes are taken, and their tables later.
+
+Whether an answer is complete, and what time it was as of a number of tuples, depends on what a group retains. So that
+is written down at the moment at which the panes are taken, and tables may be made while the group goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from sash.panes.ahead import ReadAhead
+from sash.panes.answers import Finisher
+from sash.panes.covered import Covered
+from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartResult, needs_of
+from sash.panes.readers import Columns
+from sash.runtime.answers.answer import Answer
+from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.pane_group import PaneGroup
+
+
+@dataclass
+class _Wanted:
+    """What queries want of one group: each part once, with those who want it, as leaves of their queries."""
+
+    group: PaneGroup
+    parts: list[AnswerPart] = field(default_factory=list)
+    askers: list[list[tuple[ActiveQuery, int]]] = field(default_factory=list)
+    _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def add(self, active: ActiveQuery, leaf: int, reader: int, covered: Covered | None) -> None:
+        finisher = active.compiled.finishers[leaf]
+        query = finisher.query
+        key = (query.shape, query.window.length, query.window.lag, reader, covered)
+        number = self._numbers.setdefault(key, len(self.parts))
+        if number == len(self.parts):
+            self.parts.append(AnswerPart(finisher, reader, covered))
+            self.askers.append([])
+        self.askers[number].append((active, leaf))
+
+
+class Execution:
+    """One joint execution. `tables` gives each query's answer; after `freeze` in any thread, as of then.
+
+    Or in two steps: `read_ahead` in any thread, then `follow` to a time that may be a pane later, then `tables`.
+    """
+
+    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
+        self._queries = queries
+        self._as_of = as_of
+        self._outcome = outcome
+        # By the identity of the group: what is wanted of it, its panes that were frozen, and what of them can be read
+        # before it is known as of when.
+        self._wanted = _by_group(queries)
+        self._frozen: dict[int, PaneStore] = {}
+        self._ahead: dict[int, ReadAhead] = {}
+        self._leaves: dict[tuple[str, int], pa.Table] = {}
+        self._columns: dict[tuple[str, int, int], Columns] = {}
+        # Queries that are not to be answered: nobody was asked for some part of theirs.
+        self._silent: set[str] = set()
+
+    def freeze(self, build: bool = False) -> None:
+        """Take what it will read as it is now, so that groups may go on meanwhile. Substream filters are not asked.
+
+        Lookups are made at once; `build`: whatever they need is built for that.
+        """
+        for which, wanted in self._wanted.items():
+            panes, needs = wanted.group.panes, needs_of(wanted.parts)
+            panes.close(self._as_of)
+            read = self._ahead[which].needs if which in self._ahead else {}
+            partials = dict.fromkeys(partial for some in needs.values() for partial in some)
+            left = {window: some for window, some in needs.items() if window not in read}
+            self._frozen[which] = panes.frozen(left, self._as_of, build, partials)
+
+    def plan_ahead(self) -> bool:
+        """After `freeze`: look what could be read ahead; whether there is anything. All groups can do so, or none."""
+        for which, wanted in self._wanted.items():
+            ahead = self._frozen[which].ahead(wanted.parts, self._as_of, wanted.group.clock.length)
+            if ahead is None:
+                self._ahead.clear()
+                return False
+            if ahead.needs and not wanted.group.clock.coarse:
+                self._ahead[which] = ahead
+        return bool(self._ahead)
+
+    def read_ahead(self) -> None:
+        for ahead in self._ahead.values():
+            ahead.read()
+
+    def follow(self, as_of: int) -> bool:
+        """Freeze the rest as of a time, unless something that was read ahead has left its window."""
+        groups = {which: self._wanted[which].group for which in self._ahead}
+        if not all(ahead.follows(groups[which].panes.version, as_of) for which, ahead in self._ahead.items()):
+            return False
+        if as_of != self._as_of:
+            self._as_of = as_of
+            self.freeze(build=True)
+        return True
+
+    def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:
+        for which, wanted in self._wanted.items():
+            self._read(which, wanted)
+        for active in self._queries:
+            table = self._composed(active)
+            if table is not None:
+                yield active, table
+
+    def _read(self, which: int, wanted: _Wanted) -> None:
+        panes = self._frozen.get(which)
+        if panes is None:
+            panes = wanted.group.panes
+            # A group that runs behind has not closed the panes of this time yet.
+            panes.close(self._as_of)
+            wanted = self._unfiltered(wanted) if wanted.group.choices.filters else wanted
+        for number, found in panes.read(wanted.parts, self._as_of, self._ahead.get(which)):
+            self._take(wanted.parts[number], wanted.askers[number], found, panes)
+
+    def _unfiltered(self, wanted: _Wanted) -> _Wanted:
+        """What is left to be read when substream filters have answered theirs."""
+        left = _Wanted(wanted.group)
+        for part, askers in zip(wanted.parts, wanted.askers, strict=True):
+            for active, leaf in askers:
+                try:
+                    table = wanted.group.filtered(active, self._as_of)
+                except FAILURES as error:
+                    self._outcome.failed[active.name] = str(error)
+                    continue
+                if table is None:
+                    left.add(active, leaf, part.reader, part.covered)
+                else:
+                    self._leaves[active.name, leaf] = table
+        return left
+
+    def _take(
+        self, part: AnswerPart, askers: list[tuple[ActiveQuery, int]], found: PartResult | None, panes: PaneStore
+    ) -> None:
+        """What came of a part, for all who want it; a simple query's answer is made of it at once."""
+        result = _answer(part.finisher, found) if isinstance(found, Columns) and part.finisher.is_simple else found
+        for active, leaf in askers:
+            if isinstance(result, pa.Table):
+                self._leaves[active.name, leaf] = result
+            elif isinstance(result, Columns):
+                self._columns[active.name, leaf, part.reader] = result
+            elif result is not None:
+                self._outcome.failed[active.name] = result.why
+                panes.note_failure(active.name, self._as_of, result.why)
+            elif (why := panes.noted_failure(active.name, self._as_of)) is not None:
+                self._outcome.failed[active.name] = why
+            else:
+                self._silent.add(active.name)
+
+    def _composed(self, active: ActiveQuery) -> pa.Table | None:
+        if active.name in self._outcome.failed or active.name in self._silent:
+            return None
+        try:
+            leaves = [self._leaf(active, i, f) for i, f in enumerate(active.compiled.finishers)]
+            return active.compiled.compose(leaves)
+        except FAILURES as error:
+            self._outcome.failed[active.name] = str(error)
+            return None
+
+    def _leaf(self, active: ActiveQuery, leaf: int, finisher: Finisher) -> pa.Table:
+        if (active.name, leaf) in self._leaves:
+            return self._leaves[active.name, leaf]
+        read = [self._columns[active.name, leaf, reader] for reader in range(len(finisher.readers))]
+        return finisher.finish(read)
+
+
+def _by_group(queries: list[ActiveQuery]) -> dict[int, _Wanted]:
+    found: dict[int, _Wanted] = {}
+    for active in queries:
+        bound = iter(active.readings)
+        for leaf, finisher in enumerate(active.compiled.finishers):
+            for reader in range(len(finisher.readings)):
+                mine = next(bound)
+                if id(mine.group) not in found:
+                    found[id(mine.group)] = _Wanted(mine.group)
+                found[id(mine.group)].add(active, leaf, reader, mine.covered)
+    return found
+
+
+def _answer(finisher: Finisher, columns: Columns) -> pa.Table | PartFailure:
+    try:
+        return finisher.finish([columns])
+    except FAILURES as error:
+        return PartFailure(str(error))
+
+
+class JointAnswers:
+    """Queries of one home, as of one time; followers get the tables of their leaders."""
+
+    def __init__(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> None:
+        self._home = queries[0].home
+        self._queries = queries
+        self.outcome = outcome
+        readers: dict[str, list[ActiveQuery]] = {}
+        for active in queries:
+            readers.setdefault(self._home.schedule.leader(active).name, []).append(active)
+        self._executed = {same[0].name: same for same in readers.values()}
+        self._execution = Execution([same[0] for same in self._executed.values()], as_of, outcome)
+        # The seconds that were spent on it.
+        self.seconds = 0.0
+        self._look(as_of)
+
+    def _look(self, as_of: int) -> None:
+        self.as_of = as_of
+        self._moment = self._home.clock.moment(as_of)
+        self._complete = {
+            active.name: all(bound.is_complete(as_of) for bound in active.readings) for active in self._queries
+        }
+
+    @property
+    def moment(self) -> datetime:
+        """The event time that it is as of."""
+        return self._moment
+
+    def freeze(self) -> None:
+        """Take the panes of this moment: from here on tables may be made by another thread."""
+        self._execution.freeze(build=True)
+
+    def plan_ahead(self) -> bool:
+        """Whether some of it can be read before it is known as of when (see `synopses.ahead`)."""
+        return self._execution.plan_ahead()
+
+    def read_ahead(self) -> None:
+        started = time.perf_counter()
+        self._execution.read_ahead()
+        self.seconds += time.perf_counter() - started
+
+    def follow(self, as_of: int) -> bool:
+        """Take the rest as of now; False: what was read ahead is in vain."""
+        if not self._execution.follow(as_of):
+            return False
+        self._look(as_of)
+        return True
+
+    def compute(self) -> list[Answer]:
+        started = time.perf_counter()
+        answers = list(self.answers())
+        self.seconds += time.perf_counter() - started
+        return answers
+
+    def answers(self) -> Iterator[Answer]:
+        home, number = self._home, self.as_of if self._home.name.by_rows else None
+        for leader, table in self._execution.tables():
+            for active in self._executed[leader.name]:
+                scheduled = home.clock.is_multiple(active.compiled.slide, self.as_of)
+                yield Answer(active.name, self._moment, self._complete[active.name], scheduled, table, number)
+        for name in self.outcome.failed.keys() & self._executed.keys():
+            self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._executed[name]}

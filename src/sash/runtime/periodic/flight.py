@@ -1,0 +1,172 @@
+"""An execution under way beside slides: from the decision of its group's scheduler to its answers.
+
+    begun ──► taken ──► computed ──► committed ──► landed        lws, and begun again if the window slid meanwhile
+    begun ──► taken, committed ──► computed ──► landed           ws; SLIDE EXACTLY, which is as of its own time anyway
+    begun ──► taken ──► read ahead ──► committed ──► computed    ttu: with the last sub-window, as of a pane later if
+                                                    ──► landed   one has come, and begun again if more have
+
+Committed: as of when it is has been decided, its tasks are done and have their next deadlines, and who of its queries
+has something to say is known. All that changes its group happens on the thread that moves it; only what was taken is
+computed with elsewhere.
+
+Writes down what executions beside slides do to the panes of one group, as a history that `isolation` can judge.
+
+A pane is a sub-window, and the ring has as many slots as the longest window has panes. Slides are numbered from the
+time at which the writing began. Each window length of a flight is a transaction of its own: it reads its own panes.
+SLIDE EXACTLY is left out, being as of its own time under every level.
+
+For tests and for looking into a problem: memory for ever. Belongs to one group, from a time at which nothing is under
+way; its windows have no LAG.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sash.isolation import History, Recorder
+from sash.runtime.answers.answer import Answer
+from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
+from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic.pane_group import PaneGroup
+from sash.schedule import ScheduledTask
+
+# Begun so often in vain, it is waited for: its group does not slide before it is committed.
+RESTARTS = 8
+
+
+class Flight:
+    """`execution` is what the scheduler has begun in the group: SLIDE EXACTLY tasks alone, or none of them."""
+
+    def __init__(self, number: int, place: int, group: PaneGroup, execution: ScheduledTask) -> None:
+        self.number = number
+        self.place = place
+        self.group = group
+        self._execution = execution
+        self.restarts = 0
+        self.is_committed = False
+        # The window has slid since it began.
+        self.slid = False
+        # What was taken; None where all of its queries rest.
+        self.joint: JointAnswers | None = None
+        self.answers: list[Answer] = []
+        self.failed: dict[str, str] = {}
+        self._awake: set[str] = set()
+        self.group.under_way += 1
+
+    @property
+    def is_exactly(self) -> bool:
+        return self._execution.tasks[0].task.exactly
+
+    @property
+    def is_preferred(self) -> bool:
+        return not self.is_committed and self.restarts >= RESTARTS
+
+    @property
+    def as_of(self) -> int:
+        """The time that it would be as of if it were committed now."""
+        return self._execution.as_of if self.is_exactly else self.group.clock.position
+
+    @property
+    def queries(self) -> list[ActiveQuery]:
+        """Those that still live."""
+        return self.group.schedule.members(self._execution)
+
+    def take(self) -> JointAnswers | None:
+        """The panes of now; None if there is nothing to compute with them."""
+        queries = self.queries
+        rest = all(active.resting and self.group.is_silent(active, self.as_of) for active in queries)
+        self.joint = None if rest else JointAnswers(queries, self.as_of, AdvanceOutcome())
+        if self.joint is not None:
+            self.joint.freeze()
+        return self.joint
+
+    def commit(self, target: int) -> None:
+        """It is as of now."""
+        group, execution = self.group, replace(self._execution, as_of=self.as_of)
+        self.is_committed = True
+        group.under_way -= 1
+        group.schedule.local.done(execution)
+        awake = group.awake(execution)
+        if awake:
+            group.statistics.executed([active.compiled.windows for active in awake], group.clock.length)
+        elif self.queries:
+            group.rest(execution, target)
+        self._awake = {active.name for active in awake}
+
+    def land(self, answers: list[Answer]) -> None:
+        """Its answers have come; those of queries that rest were computed for nothing."""
+        assert self.joint is not None and self.is_committed
+        self.answers = [answer for answer in answers if answer.query in self._awake]
+        self.failed = {name: why for name, why in self.joint.outcome.failed.items() if name in self._awake}
+        self.group.statistics.beside_slides += self.slid
+        ran = replace(self._execution, as_of=self.joint.as_of)
+        self.group.timeline.note([ran], self.joint.moment, self.joint.seconds, self._awake)
+
+
+class PaneHistory:
+    """All calls come from the thread that moves the group."""
+
+    def __init__(self, group: PaneGroup, slots: int) -> None:
+        self.group = group
+        self._slots = slots
+        self._recorder = Recorder()
+        self._recorder.begin(slots, filled=slots - 1)
+        self._youngest, self._seen = slots - 1, group.clock.position
+        # The transactions of a flight that are under way, by the lengths of their windows.
+        self._open: dict[int, dict[int, str]] = {}
+        # As of when a flight has read ahead.
+        self._ahead: dict[int, int] = {}
+        self._begun = 0
+
+    @property
+    def history(self) -> History:
+        return self._recorder.history
+
+    def catch_up(self) -> None:
+        """Slides since the last call; a group that goes on by several panes slides several times."""
+        while self._seen < self.group.clock.position:
+            self._seen += self.group.clock.length
+            self._youngest += 1
+            self._recorder.wrote(str(self._youngest), [self._youngest % self._slots])
+
+    def read(self, flight: Flight) -> None:
+        """All panes, as of now."""
+        for length, name in self._begin(flight).items():
+            self._read(name, flight.as_of - length, flight.as_of)
+
+    def read_ahead(self, flight: Flight) -> None:
+        """All but the oldest."""
+        self._ahead[id(flight)] = flight.as_of
+        for length, name in self._begin(flight).items():
+            self._read(name, flight.as_of - length + self.group.clock.length, flight.as_of)
+
+    def read_rest(self, flight: Flight) -> None:
+        """The oldest, or one that has come since; with that it is committed, and what follows is no read."""
+        before, now = self._ahead.pop(id(flight)), flight.as_of
+        for length, name in self._open[id(flight)].items():
+            self._read(name, now - length, before - length + self.group.clock.length)
+            self._read(name, before, now)
+        self.committed(flight)
+
+    def aborted(self, flight: Flight) -> None:
+        self._ahead.pop(id(flight), None)
+        for name in self._open.pop(id(flight)).values():
+            self._recorder.did("a", name)
+
+    def committed(self, flight: Flight) -> None:
+        """If that was not said before."""
+        for name in self._open.pop(id(flight), {}).values():
+            self._recorder.did("c", name)
+
+    def _begin(self, flight: Flight) -> dict[int, str]:
+        self.catch_up()
+        lengths = {window.length for active in flight.queries for window in active.compiled.windows}
+        names = {length: f"Q{self._begun + i}" for i, length in enumerate(sorted(lengths))}
+        self._begun += len(names)
+        self._open[id(flight)] = names
+        return names
+
+    def _read(self, name: str, since: int, until: int) -> None:
+        for end in range(since + self.group.clock.length, until + 1, self.group.clock.length):
+            number = self._youngest - (self._seen - end) // self.group.clock.length
+            self._recorder.did("r", name, number % self._slots)

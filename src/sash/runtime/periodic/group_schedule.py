@@ -1,0 +1,370 @@
+"""The queries of one group of synopses in time: who is scheduled, who reads whose output, whose life has ended.
+
+The local scheduler decides about tasks. Around it: of identical queries only the fastest is scheduled (`outputs`); the
+scheduling groups and costs of queries follow the synopses that answer them.
+
+Rule CS8 (thesis 8.4.3): a query that is identical to a faster one, but for its period, reads the other's output.
+
+Of identical queries only the fastest, the leader, is scheduled; whenever it is executed, the others get its answer too.
+When the leader goes, the next fastest leads, with its own period. SLIDE EXACTLY queries take no part: they are never
+moved, neither themselves nor by a leader that would have to keep another's promises.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sash.plan.nodes import Node, Windowed
+from sash.runtime.compiler import CompiledQuery
+from sash.runtime.periodic.active import ActiveQuery
+from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
+from sash.schedule.policies import Conservative
+from sash.sharing.choose import Prices
+
+
+class Outputs:
+    """Who leads and who follows among some queries."""
+
+    def __init__(self) -> None:
+        # Identical queries are one object, found by what they ask and, on the path of every execution, by name.
+        self._by_identity: dict[Hashable, _Identical] = {}
+        self._by_name: dict[str, _Identical] = {}
+
+    def add(self, active: ActiveQuery) -> None:
+        identity = identity_of(active.compiled)
+        same = self._by_name[active.name] = self._by_identity.setdefault(identity, _Identical(identity))
+        same.add(active)
+
+    def remove(self, active: ActiveQuery) -> list[ActiveQuery]:
+        """Forget a query; those that were identical to it."""
+        same = self._by_name.pop(active.name)
+        same.remove(active)
+        if not same.queries:
+            del self._by_identity[same.identity]
+        return list(same.queries.values())
+
+    def leader(self, active: ActiveQuery) -> ActiveQuery:
+        """The query whose output a query reads: often itself."""
+        return self._by_name[active.name].leader
+
+    def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
+        """The queries that read a leader's output."""
+        same = self._by_name[leader.name].queries
+        return [] if len(same) == 1 else [each for each in same.values() if each is not leader]
+
+
+class _Identical:
+    """Queries that ask the same, and their order by speed: whoever looks for a leader must not compare them all."""
+
+    def __init__(self, identity: Hashable) -> None:
+        self.identity = identity
+        self.queries: dict[str, ActiveQuery] = {}
+        self._by_speed: list[tuple[int, int, str]] = []
+
+    def add(self, active: ActiveQuery) -> None:
+        self.queries[active.name] = active
+        insort(self._by_speed, _speed(active))
+
+    def remove(self, active: ActiveQuery) -> None:
+        del self.queries[active.name]
+        del self._by_speed[bisect_left(self._by_speed, _speed(active))]
+
+    @property
+    def leader(self) -> ActiveQuery:
+        return self.queries[self._by_speed[0][2]]
+
+
+def _speed(active: ActiveQuery) -> tuple[int, int, str]:
+    slide = active.compiled.slide
+    assert slide is not None
+    return slide, active.compiled.serial, active.name
+
+
+def identity_of(query: CompiledQuery) -> Hashable:
+    """What identical queries have in common: everything but SLIDE, priority and lifetime.
+
+    An EXACTLY query is identical to none. Nor is FREQUENT, which cuts its window by its own SLIDE.
+    """
+    cut_by_slide = any(leaf.items is not None and leaf.items.function == "frequent" for leaf in query.leaves)
+    if query.exactly or cut_by_slide:
+        return query.name
+    return query.synopsis, _without_slide(query.plan)
+
+
+def _without_slide(node: Node) -> Node:
+    if isinstance(node, Windowed):
+        return replace(node, window=replace(node.window, slide=None))
+    names = [name for name in ("input", "left", "right") if hasattr(node, name)]
+    below: dict[str, Any] = {name: _without_slide(getattr(node, name)) for name in names}
+    return replace(node, **below) if below else node
+
+
+class SchedulePlace(NamedTuple):
+    """Where a query is scheduled: with whom it shares computation (rules CS1 to CS7), and what it costs."""
+
+    group: str
+    access: float
+    post: float
+
+
+class Schedule:
+    """`place` tells a query's place as its group's synopses are now; `offset` is where the multiples count from."""
+
+    def __init__(self, policy: Policy, offset: int, place: Callable[[ActiveQuery], SchedulePlace]) -> None:
+        self._policy = policy
+        # Plain: everybody at its own SLIDE, nobody reads another's output.
+        self.is_plain = False
+        self.local = LocalScheduler(policy)
+        self._offset = offset
+        self._place = place
+        self._outputs = Outputs()
+        self._mortal: dict[str, ActiveQuery] = {}
+        self._places: dict[str, SchedulePlace] = {}
+        self.prices = Prices()
+        self.queries: dict[str, ActiveQuery] = {}
+        # What the queries weigh together; None when some have come or gone.
+        self._weight: float | None = None
+        self.leaders: set[str] = set()
+
+    @property
+    def shares(self) -> bool:
+        """Without sharing, identical queries have nothing to do with each other either."""
+        return self._policy.joint_until(0, 0) is not None
+
+    @property
+    def _follows(self) -> bool:
+        return self.shares and not self.is_plain
+
+    # -- who is in it ----------------------------------------------------------------------------------
+
+    def add(self, active: ActiveQuery, now: int) -> None:
+        """Schedule a query, or let it follow an identical one that is faster."""
+        self._know(active)
+        if self.leader(active) is not active:
+            self._raise_priority(self.leader(active), now)
+            return
+        slower = [each for each in self.followers(active) if each.name in self.leaders]
+        promised = min((self.local.deadline_of(each.name) for each in slower), default=None)
+        for each in slower:
+            self._unschedule(each, now)
+        self._schedule(active, now, promised)
+
+    def _know(self, active: ActiveQuery) -> None:
+        self.queries[active.name] = active
+        self._weight = None
+        if active.compiled.lifetime is not None:
+            self._mortal[active.name] = active
+        if self._follows:
+            self._outputs.add(active)
+
+    def remove(self, name: str, now: int | None) -> bool:
+        """Forget a query; whoever read its output is scheduled by itself again, and not later than it was promised."""
+        active = self.queries.pop(name, None)
+        if active is None:
+            return False
+        self._mortal.pop(name, None)
+        self._weight = None
+        left = self._outputs.remove(active) if self._follows else []
+        if name not in self.leaders:
+            return True
+        self._unschedule(active, now)
+        if left:
+            assert now is not None
+            ends = [each.answered + (each.compiled.slide or 0) for each in left if each.answered is not None]
+            self._schedule(self.leader(left[0]), now, min(ends, default=None))
+        return True
+
+    def leader(self, active: ActiveQuery) -> ActiveQuery:
+        """The query whose output a query reads: itself, unless an identical one is faster."""
+        return self._outputs.leader(active) if self._follows and active.name in self.queries else active
+
+    def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
+        return self._outputs.followers(leader) if self._follows else []
+
+    def _schedule(self, active: ActiveQuery, now: int, promised: int | None) -> None:
+        compiled, place = active.compiled, self._place(active)
+        assert compiled.slide is not None
+        self._places[active.name] = place
+        access, post = self._priced(place)
+        self.local.add(
+            active.name,
+            place.group,
+            compiled.slide,
+            now=now,
+            offset=self._offset,
+            exactly=compiled.exactly,
+            priority=self._priority(active),
+            access=access,
+            post=post,
+            promised=promised,
+        )
+        self.leaders.add(active.name)
+
+    def _priority(self, leader: ActiveQuery) -> int:
+        return max(each.compiled.priority for each in (leader, *self.followers(leader)))
+
+    def _raise_priority(self, leader: ActiveQuery, now: int) -> None:
+        if self.local.task_of(leader.name).priority < self._priority(leader):
+            promised = self.local.deadline_of(leader.name)
+            self._unschedule(leader, now)
+            self._schedule(leader, now, promised)
+
+    def _unschedule(self, active: ActiveQuery, now: int | None) -> None:
+        self.leaders.discard(active.name)
+        del self._places[active.name]
+        self.local.remove(active.name, now)
+
+    def _priced(self, place: SchedulePlace) -> tuple[float, float]:
+        return self.prices.access * place.access, self.prices.post * place.post
+
+    def expected(self, queries: Iterable[ActiveQuery]) -> tuple[float, float]:
+        """What a joint execution is expected to cost, before prices: one access, and each leader's own part."""
+        places = [self._places[active.name] for active in queries if active.name in self._places]
+        return max((place.access for place in places), default=0.0), sum(place.post for place in places)
+
+    def predicted(self, policies: Sequence[Policy]) -> list[float]:
+        """What these queries would cost per unit of time under policies, by the analytic model and the prices of now.
+
+        Identical queries are one where anything is shared.
+        """
+        shares = [policy.joint_until(0, 0) is not None for policy in policies]
+        jobs = {sharing: [self._job(active) for active in self._leading(sharing)] for sharing in set(shares)}
+        return [predicted_cost(jobs[sharing], policy) for sharing, policy in zip(shares, policies, strict=True)]
+
+    def _job(self, active: ActiveQuery) -> PredictedQuery:
+        place, compiled = self._place(active), active.compiled
+        assert compiled.slide is not None
+        return PredictedQuery(place.group, compiled.slide, compiled.exactly, *self._priced(place))
+
+    def _leading(self, shares: bool) -> list[ActiveQuery]:
+        """Those that would be scheduled if output were shared, or not, whatever it is now."""
+        if not shares:
+            return list(self.queries.values())
+        outputs = self._outputs if self._follows else Outputs()
+        if not self._follows:
+            for active in self.queries.values():
+                outputs.add(active)
+        return [active for active in self.queries.values() if outputs.leader(active) is active]
+
+    def reconsider(self, now: int) -> None:
+        """The synopses, or what is known about them, have changed: so have groups and costs."""
+        for name in sorted(self.leaders):
+            before, place = self._places[name], self._place(self.queries[name])
+            self._places[name] = place
+            if before.group != place.group:
+                self.local.regroup(name, place.group, now)
+        self.local.reprice({name: self._priced(place) for name, place in self._places.items()}, now)
+
+    @property
+    def weight(self) -> float:
+        """What a group's share of the time is measured by: its queries, each by its priority."""
+        if self._weight is None:
+            priorities = (each.compiled.priority for each in self.queries.values())
+            self._weight = float(max(1, sum(1 + max(0, priority) for priority in priorities)))
+        return self._weight
+
+    def ended(self, clock: int | None) -> list[str]:
+        """The queries whose lifetimes are over at an event time; a life begins with the first time there is."""
+        if clock is None:
+            return []
+        for active in self._mortal.values():
+            assert active.compiled.lifetime is not None
+            if active.ends_at is None:
+                active.ends_at = clock + active.compiled.lifetime
+        over = [active for active in self._mortal.values() if (active.ends_at or 0) < clock]
+        return [active.name for active in over if not self._owes(active)]
+
+    def _owes(self, active: ActiveQuery) -> bool:
+        """A SLIDE EXACTLY query that is late has multiples to be answered from the time it lived."""
+        late = active.compiled.exactly and active.name in self.leaders
+        return late and self.local.deadline_of(active.name) <= (active.ends_at or 0)
+
+    def restore(
+        self, saved: dict[str, Any], leaders: Iterable[str], queries: Iterable[ActiveQuery], now: int, plain: bool
+    ) -> None:
+        """Go on where a snapshot was taken."""
+        self.is_plain = plain
+        self.local = LocalScheduler.restore(saved, self._planned_by)
+        self.leaders = set(leaders)
+        for active in queries:
+            self._know(active)
+        self._places = {name: self._place(self.queries[name]) for name in self.leaders}
+        self._let_leaders_lead(now)
+
+    def use(self, policy: Policy, now: int) -> None:
+        """Another policy from now on; deadlines that were promised stay."""
+        self._policy = policy
+        self._begin_anew(now)
+
+    def stay_plain(self, plain: bool, now: int) -> None:
+        """Let everybody be executed at its own SLIDE for a while, or by the policy again."""
+        self.is_plain = plain
+        self._begin_anew(now)
+
+    @property
+    def _planned_by(self) -> Policy:
+        return Conservative() if self.is_plain and self.shares else self._policy
+
+    def _begin_anew(self, now: int) -> None:
+        self.local = LocalScheduler.restore(self.local.snapshot(), self._planned_by)
+        self._outputs = Outputs()
+        for active in self.queries.values():
+            self._know(active)
+        self._let_leaders_lead(now)
+
+    def _let_leaders_lead(self, now: int) -> None:
+        """Schedule those that read nobody's output, and nobody else."""
+        for leader in [active for active in self.queries.values() if self.leader(active) is active]:
+            same = [leader, *self.followers(leader)]
+            if [each.name for each in same if each.name in self.leaders] == [leader.name]:
+                continue
+            promised = [self._promised_to(each) for each in same]
+            for each in same:
+                if each.name in self.leaders:
+                    self._unschedule(each, now)
+            self._schedule(leader, now, min((time for time in promised if time is not None), default=None))
+
+    def _promised_to(self, active: ActiveQuery) -> int | None:
+        if active.name in self.leaders:
+            return self.local.deadline_of(active.name)
+        return None if active.answered is None else active.answered + (active.compiled.slide or 0)
+
+    # -- what is due -----------------------------------------------------------------------------------
+
+    def take(self, now: int, early: bool, one_by_one: bool) -> list[ScheduledTask]:
+        """What to execute now: one joint execution, or everything that is due as of one time. Their d starts anew."""
+        taken: list[ScheduledTask] = []
+        while True:
+            execution = self.local.decide_early(now) if early else self.local.decide(now)
+            if execution is None or (taken and execution.as_of != taken[0].as_of):
+                return taken
+            self.local.done(execution)
+            taken.append(execution)
+            # A scan for several groups at once costs less than one scan each, but it is not to be interrupted.
+            if one_by_one or early or not self.shares:
+                return taken
+
+    def begin(self, now: int) -> list[ScheduledTask]:
+        """What to execute now, where it may take its time; the tasks are done when it says so.
+
+        SLIDE EXACTLY tasks are apart from the others: those may end up as of a later time.
+        """
+        decided = self.local.decide(now)
+        if decided is None:
+            return []
+        self.local.begin(decided)
+        parts = [tuple(due for due in decided.tasks if due.task.exactly == exactly) for exactly in (True, False)]
+        return [replace(decided, tasks=tasks) for tasks in parts if tasks]
+
+    def members(self, execution: ScheduledTask) -> list[ActiveQuery]:
+        """The queries that an execution answers, without those that have ended since it was decided."""
+        alive = [name for name in execution.members if name in self.queries]
+        return [self.queries[name] for name in self.answered_by(alive)]
+
+    def answered_by(self, leaders: Iterable[str]) -> list[str]:
+        """These queries, and those that read their output."""
+        led = [self.queries[name] for name in leaders]
+        return [each.name for leader in led for each in (leader, *self.followers(leader))]

@@ -1,0 +1,413 @@
+"""A group: one pane table with its panes, the readings it serves, and the schedule of its queries.
+
+    micro-batch ─► absorb ─► open panes ─► move_to(t): close panes up to t ─► take ─► joint execution ─► answers
+                                           expire: drop what no window reaches any more
+
+Which kind of store has the panes, and whether time is counted in microseconds or in tuples, makes no difference here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.window import Window
+from sash.panes.cluster_panes import Cluster, ClusterPanes
+from sash.panes.pane_rows import PaneRows
+from sash.panes.pane_store import PaneStore
+from sash.panes.readings import Reading, TableName
+from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading, Membership
+from sash.runtime.periodic.choices import Choices, synopsis_for
+from sash.runtime.periodic.group_schedule import Schedule, SchedulePlace
+from sash.runtime.periodic.pace import Calibration
+from sash.runtime.periodic.pane_clock import PaneClock
+from sash.runtime.settings import Settings
+from sash.runtime.statistics import GroupStatistics, Timeline
+from sash.schedule import ScheduledTask
+from sash.sharing.choose import CLUSTER, Prices, post_cost
+from sash.sharing.covers import Relevant, relevant_set
+from sash.sharing.groups import PaneTable, pane_table
+
+
+class PaneGroup:
+    """The readings of one pane table, and the queries that are scheduled by it."""
+
+    def __init__(self, name: TableName, stream: Stream, settings: Settings) -> None:
+        self.name = name
+        self.clock = PaneClock(stream, name.by_rows)
+        self._late_revise = stream.late_revise
+        self.panes: PaneStore = synopsis_for(name)
+        # The same panes, if they are in the cluster.
+        self.cluster_panes: ClusterPanes | None = None
+        # A stream that sheds load scales the partials that come here, and no others.
+        self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
+        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place)
+        self.members = Membership(name)
+        # The queries that are scheduled here, also those that wait for the data to begin.
+        self.queries: dict[str, ActiveQuery] = {}
+        # Since when UNBOUNDED windows have everything; None: from the origin.
+        self.history_from: int | None = None
+        # The other groups that some query reads together with this one.
+        self.links: list[PaneGroup] = []
+        self.statistics = GroupStatistics()
+        self.timeline = Timeline()
+        self.settings = settings
+        self.choices = Choices(name, self.clock.length, settings.filter_precision)
+        self.calibration = Calibration()
+        # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
+        self.under_way = 0
+
+    # -- which queries ---------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        return self.name.label
+
+    @property
+    def by_rows(self) -> bool:
+        return self.name.by_rows
+
+    @property
+    def table(self) -> PaneTable:
+        """What the pass over a micro-batch brings: all of it, or, of a table in the cluster, its panes' tuples."""
+        return pane_table(TableName(()), self.clock.length, ()) if self.in_cluster else self.full_table
+
+    @property
+    def full_table(self) -> PaneTable:
+        return self.members.table(self.clock.length)
+
+    # -- where its panes are ---------------------------------------------------------------------------
+
+    @property
+    def in_cluster(self) -> bool:
+        return self.cluster_panes is not None
+
+    @property
+    def _may_move(self) -> bool:
+        """Windows without end would keep every file."""
+        return self._can_move and not self.members.keeps_history
+
+    @property
+    def wants_cluster(self) -> bool:
+        """Some query says so."""
+        return self._may_move and any(bound.synopsis == CLUSTER for bound in self.members.readers.values())
+
+    @property
+    def is_too_large(self) -> bool:
+        """It has more groups than this process should keep, and could go elsewhere."""
+        return self._may_move and self.panes.groups_beyond(self.settings.cluster_groups) > 0
+
+    def crowded_out(self, may_move: bool) -> dict[str, str]:
+        """The queries that fail because there are more groups than there may be, with the reason: all of them, or none.
+
+        Whatever their aggregates and conditions, they have the groups in common. A group that may and is to go to the
+        cluster does so before the next micro-batch.
+        """
+        most = self.settings.max_groups
+        groups = self.panes.groups_beyond(most)
+        if not groups or (may_move and self.is_too_large):
+            return {}
+        why = (
+            f"it has {groups:,} groups by {self.label} in its windows, and max_groups is {most:,}: group by something "
+            "coarser, take a shorter window, an estimate (APPROX_TOP, APPROX_COUNT_DISTINCT) where every value counts, "
+            "or STORED IN CLUSTER, or connect(max_groups=..) with more if there is memory"
+        )
+        return {name: why for name, _ in self.members.readers}
+
+    def move_to_cluster(self, cluster: Cluster | None) -> ClusterPanes:
+        """From now on only names of files are here; the panes are written already."""
+        before = self.panes
+        self.panes = self.cluster_panes = ClusterPanes(before.key_types, cluster, before.version + 1)
+        self.panes.since, self.panes.reach = before.since, before.reach
+        self.choices.drop_filters()
+        return self.cluster_panes
+
+    # -- who reads it ----------------------------------------------------------------------------------
+
+    def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
+        if bound.reading.window.unbounded and not self.members.keeps_history:
+            self.history_from = self.clock.gone_until
+        bound.covered = self.relevant(bound.reading).covered
+        self.members.add(name, number, bound)
+        self.panes.reach = self.members.reach
+
+    def relevant(self, reading: Reading) -> Relevant:
+        """How a reading may be answered from what is stored for others."""
+        load = replace(self.choices.load, pane=self.clock.length)
+        return relevant_set(reading, self.members.partials, load, self.settings.share_predicates)
+
+    def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
+        """A reading bound to what is stored, as it is or put together; None where something is missing."""
+        covered = None
+        if any(partial not in self.panes.since for partial in reading.partials):
+            load, share = self.choices.load, self.settings.share_in_questions
+            covered = relevant_set(reading, self.members.partials, load, share).covered
+            if covered is None:
+                return None
+        return BoundReading(reading, self, synopsis, covered=covered)
+
+    def store_what_is_read(self) -> None:
+        """After a restart: the readings have the covers that they had before."""
+        self.members.restore()
+        self.panes.release(set(self.members.partials))
+        self.panes.require(list(self.members.partials), None)
+
+    def cut(self, length: int, latest: int | None) -> None:
+        """Panes have this length from now on; what is stored stays as it is."""
+        longer = length > self.clock.length
+        self.clock.cut(length, latest)
+        if longer and self.clock.origin is not None:
+            self.schedule.local.fit(length, self.clock.offset, self.clock.position)
+        self._fit_policy()
+
+    def _fit_policy(self) -> None:
+        """While panes of several lengths lie in the windows, queries stay at their own multiples.
+
+        Elsewhere the edge of a window may lie inside a pane that was cut before a finer query came.
+        """
+        if self.clock.origin is not None and self.schedule.is_plain != bool(self.clock.coarse) and not self.under_way:
+            self.schedule.stay_plain(bool(self.clock.coarse), self.clock.position)
+
+    def choose(self) -> None:
+        """Choose the synopses for the readings as they are now."""
+        self.choices.judge(self.panes, self.clock.length, self.members.readers.values())
+        self._build()
+        if self.clock.origin is not None:
+            self.schedule.reconsider(self.clock.position)
+
+    def _build(self) -> None:
+        self.choices.build(self.panes, self.clock.length, self.members.readers.values(), self.queries.values())
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from now on."""
+        changed, self.settings = settings.policy != self.settings.policy, settings
+        if changed:
+            self.schedule.use(settings.make_policy(), self.clock.position)
+
+    def require(self, bound: BoundReading, latest: int | None) -> None:
+        """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
+        since = None if latest is None else self.clock.ends_after(latest)
+        self.panes.require(bound.stored.partials, since)
+        bound.valid_from = self.valid_from(bound)
+
+    def remove_readers(self, names: Iterable[str]) -> None:
+        gone = dict.fromkeys(names)
+        self.members.remove(gone)
+        self.panes.reach = self.members.reach
+        self.members.uncover(self.panes)
+        self.panes.release(set(self.members.partials))
+        for name in gone:
+            if self.queries.pop(name, None) is not None:
+                self.unschedule(name)
+
+    def valid_from(self, bound: BoundReading) -> int | None:
+        """Since when every tuple of the reading's windows is in panes that its edges do not cut."""
+        window = bound.reading.window
+        starts = [self.panes.since[partial] for partial in bound.stored.partials]
+        history = [self.history_from] if window.unbounded else []
+        starts = [*starts, self.clock.fits_from(window.resolution), *history]
+        return max((start for start in starts if start is not None), default=None)
+
+    def enter(self, active: ActiveQuery) -> None:
+        """Queries are scheduled from the origin of the data on."""
+        self.queries[active.name] = active
+        if self.clock.origin is None:
+            return
+        compiled = active.compiled
+        if compiled.lifetime is not None and active.ends_at is None and not self.name.by_rows:
+            active.ends_at = self.clock.position + compiled.lifetime
+        self.schedule.add(active, max(self.clock.origin, self.clock.position))
+
+    def unschedule(self, name: str) -> bool:
+        return self.schedule.remove(name, None if self.clock.origin is None else self.clock.position)
+
+    def _place(self, active: ActiveQuery) -> SchedulePlace:
+        """With whom a query shares computation, and what it costs, as the synopses are now."""
+        mine = next(bound for bound in active.readings if bound.group is self)
+        access = sum(bound.group.choices.access(bound.stored, bound.group.panes) for bound in active.readings)
+        similar = self.choices.similar(mine.stored, self.panes)
+        return SchedulePlace(similar, access, post_cost(active.compiled.leaves, self.choices.load))
+
+    def reprice(self, prices: Prices) -> None:
+        """Other prices, other plan."""
+        self.schedule.prices = prices
+        if self.clock.origin is not None:
+            self.schedule.reconsider(self.clock.position)
+
+    # -- filling ---------------------------------------------------------------------------------------
+
+    def absorb(self, rows: PaneRows, counts: np.ndarray) -> int:
+        """Take a micro-batch's rows in; how many tuples were late."""
+        if not len(rows.ends):
+            return 0
+        late = rows.ends <= self.clock.now if self.clock.now is not None else np.zeros(len(rows.ends), dtype=bool)
+        tuples = int(counts[late].sum())
+        if self.clock.origin is None:
+            if late.all():
+                return tuples
+            self._begin(int(rows.ends[~late].min()) - rows.length)
+        else:
+            earliest = int(rows.ends[~late].min(initial=self.clock.origin + rows.length) - rows.length)
+            if earliest < self.clock.origin:
+                # Out of order, within the delay: nothing has been closed since the origin, so the data begin earlier.
+                self._begin(earliest)
+        if self.name.by_rows:
+            self.clock.stamps.note(rows)
+        if not tuples:
+            self.panes.absorb(rows)
+        elif self._late_revise:
+            assert self.clock.now is not None
+            self.panes.absorb(rows, closed_until=self.clock.now)
+        else:
+            self.panes.absorb(rows.only(~late))
+        return tuples
+
+    def _begin(self, origin: int) -> None:
+        self.clock.begin(origin)
+        for bound in self.members.readers.values():
+            bound.valid_from = self.valid_from(bound)
+        for active in self.queries.values():
+            self.unschedule(active.name)
+        for active in list(self.queries.values()):
+            self.enter(active)
+
+    # -- advancing -------------------------------------------------------------------------------------
+
+    def next_due(self, target: int) -> int | None:
+        """When the next execution is due by a time: at the end of a pane. One that is late is due now."""
+        if self.clock.origin is None:
+            return None
+        due = self.schedule.local.next_due(max(target, self.clock.position))
+        if due is None:
+            return None
+        # A deadline that was set when panes were shorter may lie inside one.
+        due = max(self.clock.position, self.clock.end_from(due))
+        return due if due <= max(target, self.clock.position) else None
+
+    def move_to(self, position: int, outcome: AdvanceOutcome) -> None:
+        """Close panes up to a time at which something is due, and look whether choices still fit what they hold.
+
+        Only then: where a micro-batch ends must make no difference to the schedule.
+        """
+        self._close(position, outcome)
+        if not self.under_way and self.choices.are_outdated(self.panes):
+            self.choose()
+
+    def take(self, early: bool, one_by_one: bool) -> list[ScheduledTask]:
+        """What is to be executed at this position."""
+        return self.schedule.take(self.clock.position, early, one_by_one)
+
+    @property
+    def is_stale(self) -> bool:
+        """Panes have come since some query was answered that may be answered before it is due."""
+        return self.clock.has_closed and self.schedule.local.decide_early(self.clock.position) is not None
+
+    def catch_up(self, target: int, outcome: AdvanceOutcome) -> None:
+        """Close panes up to a time, whatever is due."""
+        if self.clock.now is not None and target <= self.clock.now:
+            return
+        if self.clock.origin is None:
+            self.clock.now = target
+            return
+        self._close(target, outcome)
+
+    def _close(self, position: int, outcome: AdvanceOutcome) -> None:
+        self.panes.close(position)
+        if self.clock.now is None or position > self.clock.now:
+            self.clock.now = position
+        self._end_lifetimes(outcome)
+        self.expire()
+
+    def expire(self) -> None:
+        """Forget what no window reaches any more, here or by way of a query that reads several tables."""
+        assert self.clock.retained_from is not None
+        edge = min(group.oldest_asked for group in (self, *self.links)) - self.panes.reach
+        if edge <= self.clock.retained_from:
+            return
+        if self.members.keeps_history:
+            self.panes.merge(edge)
+        else:
+            self.panes.expire(edge)
+        self.clock.forget(edge)
+        self._fit_policy()
+
+    @property
+    def oldest_asked(self) -> int:
+        """The oldest time as of which its queries are still to be answered: a late SLIDE EXACTLY query's own."""
+        late = self.schedule.local.late_exactly(self.clock.position)
+        return self.clock.position if late is None else late
+
+    def _end_lifetimes(self, outcome: AdvanceOutcome) -> None:
+        for name in self.schedule.ended(self.clock.event_time(self.clock.position)):
+            if self.unschedule(name):
+                outcome.ended.append(name)
+
+    def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
+        """The queries of an execution that have something to say: a window that stays empty is told once."""
+        awake = []
+        for active in self.schedule.members(execution):
+            if active.answered == execution.as_of:
+                continue
+            active.note_answer(execution.as_of, self.clock.position, self.clock.length)
+            empty = self.is_silent(active, execution.as_of)
+            if not (empty and active.resting):
+                awake.append(active)
+            active.resting = empty
+        return awake
+
+    def is_silent(self, active: ActiveQuery, as_of: int) -> bool:
+        """All its windows are empty."""
+        return all(bound.is_empty(as_of) for bound in active.readings)
+
+    def rest(self, execution: ScheduledTask, target: int) -> None:
+        """A gap without tuples: sleep until some window reaches the next pane that has some, or past what is known."""
+        for due in execution.tasks:
+            bound = [b for name in due.task.members if name in self.queries for b in self.queries[name].readings]
+            ends = [(b.reading.window.lag, _next_end(b, execution.as_of)) for b in bound]
+            wakes = [end + lag for lag, end in ends if end is not None]
+            self.schedule.local.postpone(due.task, min([*wakes, target + 1]))
+
+    def filtered(self, active: ActiveQuery, now: int) -> pa.Table | None:
+        """A query's answer by its substream filter, where an index serves it."""
+        # Panes of several lengths may lie across a window's edge, and an index counts whole ones.
+        # An index is as of the newest pane.
+        late = self.clock.now is not None and now < self.clock.now
+        return None if self.clock.coarse or late else self.choices.filters.answer(active, self.panes, now)
+
+    # -- what it can answer ----------------------------------------------------------------------------
+
+    def is_complete(self, bound: BoundReading, now: int) -> bool:
+        if bound.reading.window.unbounded or self.name.partition:
+            # However few rows a partition has, they are all there if they were counted from the beginning.
+            return bound.valid_from is None
+        window, clock = bound.reading.window, self.clock
+        if clock.coarse and (clock.cuts(now - window.lag) or clock.cuts(now - window.reach)):
+            return False
+        assert clock.retained_from is not None
+        known_from = clock.retained_from if bound.valid_from is None else max(clock.retained_from, bound.valid_from)
+        return now - window.reach >= known_from
+
+    def answered_by(self, members: Iterable[str]) -> list[str]:
+        """The queries that a task of these members answers, without those that have ended since."""
+        return self.schedule.answered_by(name for name in members if name in self.schedule.queries)
+
+    def is_scheduled(self, slide: int | None, now: int) -> bool:
+        """Whether a position is one of a query's own multiples of SLIDE."""
+        return self.clock.is_multiple(slide, now)
+
+    def cuts(self, window: Window, now: int) -> bool:
+        """Some stored pane lies across an edge of a window as of a time: the window cannot be put together."""
+        return any(self.panes.straddles(edge) for edge in (now - window.lag, now - window.reach))
+
+    def restore_choices(self, saved: list[float]) -> None:
+        """After a restart choices are based on what they were based on before."""
+        self.choices.restore(saved, self.panes)
+        self._build()
+
+
+def _next_end(bound: BoundReading, as_of: int) -> int | None:
+    return bound.group.panes.next_end(as_of - bound.reading.window.lag)

@@ -1,0 +1,494 @@
+"""The runtime of one stream: watermark, groups, and what a micro-batch does to them.
+
+Everything here is a function of the micro-batches, the heartbeats, the queries and, live, the pace: no I/O, no Spark.
+Recovery relies on that: applying the same entries again gives the same state and the same answers. What a pace has
+decided is given back for the log (`Progress.services`); times are measured for statistics and prices only.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.errors import QueryFailedError
+from sash.core.events import report
+from sash.core.time import Micros
+from sash.core.window import pane_length
+from sash.panes.pane_rows import BatchFacts
+from sash.panes.readings import TableName
+from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery
+from sash.runtime.observed import RateMeter
+from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
+from sash.runtime.periodic.advance import Advance, Execute, Served
+from sash.runtime.periodic.beside import Beside
+from sash.runtime.periodic.executor import JointAnswers
+from sash.runtime.periodic.flight import PaneHistory
+from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
+from sash.runtime.periodic.pace import UNHURRIED, Pace
+from sash.runtime.periodic.pane_group import PaneGroup
+from sash.runtime.records.journal import GroupService, Jumped
+from sash.runtime.settings import Settings
+from sash.runtime.statistics import StreamStatistics
+from sash.schedule import SharedTime
+from sash.sharing.choose import Prices
+from sash.sharing.groups import PaneTable
+
+logger = logging.getLogger("sash.runtime")
+
+# A pane table with more rows than this part of the tuples it summarises saves nothing.
+_REDUCTION = 0.5
+_ENOUGH_TO_JUDGE = 1_000
+
+
+@dataclass
+class Progress:
+    """Answers in the order of time, and queries that failed or ended on the way.
+
+    `serials` tells which query each name meant: one of the same name may have come since.
+    """
+
+    serials: dict[str, int] = field(default_factory=dict)
+    answers: list[Answer] = field(default_factory=list)
+    outcome: AdvanceOutcome = field(default_factory=AdvanceOutcome)
+    # How a hurried advance went, over time and over tuples; None: as an unhurried one goes.
+    services: list[list[GroupService]] | None = None
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The partials of the tuples that a watermark has passed, by their numbers, and how many still wait for theirs."""
+
+    facts: BatchFacts
+    waiting: int
+
+
+class StreamRuntime:
+    """One stream: its watermark and its groups of queries, by pane table."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        settings: Settings,
+        pause: Callable[[], None] = lambda: None,
+        level: str = "serial",
+        away: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`pause` is called between executions, `away` while there are some under way: others may read the windows.
+
+        `level`: how executions of a hurried advance and slides get along, if there are workers.
+        """
+        self.stream = stream
+        self.settings = settings
+        self._pause = pause
+        self._level = level
+        self._away = away
+        # To look into what executions beside slides do to the panes of some group.
+        self.history: PaneHistory | None = None
+        self._shares = SharedTime()
+        self._advancing = False
+        # Whether a group that has become too large goes to the cluster.
+        self.may_move = False
+        self.groups: dict[TableName, PaneGroup] = {}
+        # The groups in the order of their names, until one comes or goes.
+        self._ordered: list[PaneGroup] | None = None
+        self.active: dict[str, ActiveQuery] = {}
+        self.latest: Micros | None = None
+        self.watermark: Micros | None = None
+        # How many tuples row-based windows have counted, and how many wait to be.
+        self.counted = 0
+        self.waiting = 0
+        self.statistics = StreamStatistics()
+        self.meter = RateMeter()
+        self.unreduced: dict[str, float] = {}
+        self._warned_late = False
+        self._warned_jumped = False
+
+    def use(self, settings: Settings) -> None:
+        """Other settings from now on."""
+        if settings == self.settings:
+            return
+        self.settings = settings
+        for group in self.groups.values():
+            group.use(settings)
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
+        """Make the running queries those that the catalog has now. Takes effect for the next micro-batch."""
+        queries = {query.name: query for query in wanted}
+        gone = [name for name, active in self.active.items() if active.compiled is not queries.get(name)]
+        come = [query for name, query in queries.items() if name in gone or name not in self.active]
+        self.change(gone, come)
+
+    def change(self, gone: Iterable[str], come: Sequence[CompiledQuery]) -> None:
+        """Let some queries go and others come. Only the groups that those read are looked at."""
+        touched = self._forget(gone)
+        founded = {reading.table for query in come for reading in query.readings} - self.groups.keys()
+        entered = [self._bring_in(query) for query in come]
+        self._cut(touched.union(*({group.name for group in active.groups} for active in entered)))
+        for active in entered:
+            for bound in active.readings:
+                bound.group.require(bound, self._position(bound.group))
+            active.home.enter(active)
+        for table in founded:
+            self._catch_up(self.groups[table])
+
+    def _bring_in(self, query: CompiledQuery) -> ActiveQuery:
+        active = self.active[query.name] = self._bound(query)
+        for number, bound in enumerate(active.readings):
+            bound.group.add_reader(query.name, number, bound)
+        active.home.queries[query.name] = active
+        return active
+
+    def _bound(self, query: CompiledQuery) -> ActiveQuery:
+        readings = []
+        for reading in query.readings:
+            if reading.table not in self.groups:
+                self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
+                self._ordered = None
+            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
+        return ActiveQuery(query, readings)
+
+    def answer_alone(
+        self, query: CompiledQuery, since: int, now: int, facts: Callable[[list[PaneTable]], BatchFacts]
+    ) -> pa.Table:
+        """A query that is asked once of rows at hand, those from `since` to `now`; `facts` aggregates them.
+
+        For a runtime that has no other query: nothing is scheduled, nothing stays.
+        """
+        active = self._bound(query)
+        for number, bound in enumerate(active.readings):
+            bound.group.add_reader(query.name, number, bound)
+        by_rows = active.home.name.by_rows
+        length = math.gcd(pane_length(query.windows), now - (0 if by_rows else self.stream.offset))
+        for group in active.groups:
+            group.cut(1 if group.name.partition else length, None)
+            group.choose()
+            group.clock.begin(since)
+        for bound in active.readings:
+            bound.group.require(bound, None)
+        self._absorb(facts(self.tables(by_rows)), by_rows)
+        for group in active.groups:
+            group.catch_up(now, AdvanceOutcome())
+        answer = self.probe(active)
+        assert answer is not None
+        return answer.table
+
+    def _position(self, group: PaneGroup) -> int | None:
+        """Up to where a group's unit has been seen: the greatest timestamp, or the number of tuples counted.
+
+        None before the stream has begun: nothing has been missed then.
+        """
+        return self.counted if group.name.by_rows and self.latest is not None else self.latest
+
+    def _catch_up(self, group: PaneGroup) -> None:
+        """A group that comes late: what is before the watermark is closed to it."""
+        if group.name.by_rows:
+            group.clock.now = group.clock.closed_by(self.counted) if self.counted else None
+        elif self.watermark is not None:
+            group.clock.now = group.clock.closed_by(self.watermark)
+
+    def _forget(self, names: Iterable[str]) -> set[TableName]:
+        """Let queries go, as far as they run; the pane tables that they read."""
+        left: dict[TableName, dict[str, None]] = {}
+        for active in [self.active.pop(name) for name in names if name in self.active]:
+            for group in active.groups:
+                left.setdefault(group.name, {})[active.name] = None
+        for table, readers in left.items():
+            group = self.groups[table]
+            group.remove_readers(readers)
+            if not group.members.readers:
+                del self.groups[table]
+                self._ordered = None
+                self._shares.forget(group.label)
+        return set(left)
+
+    def _cut(self, touched: set[TableName]) -> None:
+        """Panes are as long as they can be; groups that one query reads together are cut alike.
+
+        Only where readers came or went: one more query must not cost as much as all of them.
+        """
+        for groups in self._linked(touched):
+            windows = [bound.reading.window for group in groups for bound in group.members.readers.values()]
+            length = pane_length(windows)
+            for group in groups:
+                # Each tuple counts where windows are those of partitions.
+                group.links = [other for other in groups if other is not group]
+                group.cut(1 if group.name.partition else length, self._position(group))
+                group.choose()
+
+    def _linked(self, touched: Iterable[TableName]) -> Iterator[list[PaneGroup]]:
+        """The groups of some tables, and those that queries read together with them, put together."""
+        left = {name for name in touched if name in self.groups}
+        while left:
+            together, ahead = dict[TableName, PaneGroup](), [left.pop()]
+            while ahead:
+                group = self.groups[ahead.pop()]
+                together[group.name] = group
+                readings = (self.active[reader].readings for reader, _ in group.members.readers)
+                ahead += {bound.group.name for each in readings for bound in each} - together.keys()
+            left -= together.keys()
+            yield list(together.values())
+
+    def ordered(self) -> list[PaneGroup]:
+        """The groups in the order of their names: the same queries give the same pass, whatever came before."""
+        if self._ordered is None:
+            self._ordered = [self.groups[name] for name in sorted(self.groups, key=lambda name: name.order)]
+        return self._ordered
+
+    def all_groups(self) -> list[PaneGroup]:
+        """The groups in the order in which they came."""
+        return list(self.groups.values())
+
+    def tables(self, by_rows: bool = False) -> list[PaneTable]:
+        """The pane tables of the next pass, over time or over counted tuples."""
+        return [group.table for group in self.ordered() if group.name.by_rows == by_rows]
+
+    def covers(self, query: CompiledQuery) -> ActiveQuery | None:
+        """The query bound to groups whose synopses store everything that it reads, if there are such."""
+        groups = [self.groups.get(reading.table) for reading in query.readings]
+        pairs = zip(groups, query.readings, strict=True)
+        offered = [None if group is None else group.offer(reading, query.synopsis) for group, reading in pairs]
+        readings = [bound for bound in offered if bound is not None]
+        return ActiveQuery(query, readings) if len(readings) == len(offered) else None
+
+    def is_between(self, query: CompiledQuery) -> bool:
+        """Groups that a query reads are on their way and not all as of one time: it must wait until they are."""
+        return self._advancing and len({reading.table for reading in query.readings}) > 1
+
+    # -- data ------------------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        batch: BatchFacts,
+        numbered: Numbered | None = None,
+        pace: Pace = UNHURRIED,
+        missed: int = 0,
+        one_in: int = 1,
+        jumped: Jumped = NOTHING,
+    ) -> Progress:
+        """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
+
+        `numbered` is for row-based windows: what the new watermark has passed. `missed` is how many tuples came too
+        late for continuous plans. `one_in`: of so many tuples one was kept, and the facts are scaled. `jumped` are
+        those that were too far ahead and are not in it.
+        """
+        self._count(batch)
+        self._report_jumped(jumped)
+        self.statistics.shed_tuples += batch.rows - batch.rows // one_in
+        late, unnumbered = self._absorb(batch, by_rows=False), 0
+        if numbered is not None:
+            came = batch.rows - batch.null_timestamps - batch.unparsable
+            unnumbered = came + self.waiting - numbered.facts.rows - numbered.waiting
+        self._report_late(late, unnumbered, missed)
+        if batch.latest is None:
+            return Progress()
+        self.latest = batch.latest if self.latest is None else max(self.latest, batch.latest)
+        return self.advance(self.latest - self.stream.delay, numbered, pace)
+
+    @property
+    def reached(self) -> Micros | None:
+        """How far the stream has come, by its tuples or by a heartbeat."""
+        return max((time for time in (self.latest, self.watermark) if time is not None), default=None)
+
+    def next_watermark(self, batch: BatchFacts) -> Micros | None:
+        """The watermark that a micro-batch will bring."""
+        seen = [time for time in (batch.latest, self.latest) if time is not None]
+        reached = [max(seen) - self.stream.delay] if seen else []
+        return max([*reached, *([self.watermark] if self.watermark is not None else [])], default=None)
+
+    def _absorb(self, batch: BatchFacts, by_rows: bool) -> int:
+        groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
+        late = [0]
+        for number, rows, counts in batch.lanes:
+            late.append(groups[number].absorb(rows, counts))
+        self._judge_reduction(groups, batch)
+        return max(late)
+
+    def advance(self, watermark: Micros, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
+        """The watermark, or a heartbeat, has come to a time."""
+        failed = self._take_numbered(numbered)
+        if self.watermark is None or watermark > self.watermark:
+            self.watermark = watermark
+        elif numbered is None:
+            return Progress(outcome=AdvanceOutcome(failed))
+        targets = {
+            group.name: group.clock.closed_by(self.counted if group.name.by_rows else self.watermark)
+            for group in self.groups.values()
+        }
+        return self._advance(targets, pace, failed)
+
+    def finish(self, numbered: Numbered | None = None) -> Progress:
+        """End of input, or idleness: nothing more is expected in the panes that are open."""
+        failed = self._take_numbered(numbered)
+        if self.latest is None:
+            return Progress()
+        self.watermark = self.latest if self.watermark is None else max(self.latest, self.watermark)
+        clocks = {group.name: group.clock for group in self.groups.values()}
+        targets = {
+            name: clock.closed_by(self.counted) if clock.by_rows else clock.ends_after(self.latest)
+            for name, clock in clocks.items()
+        }
+        return self._advance(targets, UNHURRIED, failed)
+
+    def _take_numbered(self, numbered: Numbered | None) -> dict[str, str]:
+        """All that a micro-batch has brought is here now; the queries for which it was too much, and why."""
+        self.waiting = 0 if numbered is None else numbered.waiting
+        if numbered is not None:
+            self._absorb(numbered.facts, by_rows=True)
+            self.counted += numbered.facts.rows
+        failed = {name: why for group in self.ordered() for name, why in group.crowded_out(self.may_move).items()}
+        self.change(failed, ())
+        return failed
+
+    def _advance(self, targets: dict[TableName, int], pace: Pace, failed: dict[str, str]) -> Progress:
+        """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
+        progress, self._advancing = Progress(outcome=AdvanceOutcome(failed)), True
+        try:
+            advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+        finally:
+            self._advancing = False
+        if any(advance.hurried for advance in advances):
+            progress.services = [advance.services for advance in advances]
+        progress.answers.sort(key=lambda answer: answer.as_of)
+        self.change([*progress.outcome.failed, *progress.outcome.ended], ())
+        return progress
+
+    def _move(self, targets: dict[TableName, int], by_rows: bool, pace: Pace, progress: Progress) -> Advance:
+        groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
+        for group in groups:
+            self._shares.set_weight(group.label, group.schedule.weight)
+        execute = functools.partial(self._execute, pace.hurries)
+        ends = [targets[group.name] for group in groups]
+        advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
+        if pace.services is not None:
+            advance.repeat(pace.services[by_rows])
+        else:
+            advance.go(pace, self._shares)
+            if self.settings.refresh_when_idle:
+                advance.refresh(pace, self._shares)
+        progress.answers += advance.answers
+        return advance
+
+    def _advance_of(
+        self, pace: Pace, groups: list[PaneGroup], ends: list[int], execute: Execute, outcome: AdvanceOutcome
+    ) -> Advance:
+        """Live, executions may run beside slides; and what they did then is repeated in the same way."""
+        workers, level = self.settings.workers, self._level
+        if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
+            return Beside(groups, ends, execute, outcome, self._pause, workers, level, self._away, self.history)
+        return Advance(groups, ends, execute, outcome, self._pause, workers)
+
+    # -- answering -------------------------------------------------------------------------------------
+
+    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+        """May come from several threads at once, for different groups."""
+        group, started = queries[0].home, time.perf_counter()
+        served.answers.extend(self._answers(queries, as_of, served.outcome))
+        took = time.perf_counter() - started
+        if measured:
+            group.calibration.observe(group.schedule.expected(queries), took)
+        return took
+
+    def drifted_prices(self) -> dict[str, Prices]:
+        """Prices that measurements suggest, by group, where they are far from those that are planned with."""
+        pairs = [(group.label, group.calibration.drifted_from(group.schedule.prices)) for group in self.ordered()]
+        return {label: prices for label, prices in pairs if prices is not None}
+
+    def model_prices(self) -> dict[str, Prices]:
+        """The prices of the model, for groups that have others: `run()` does not go by what was measured."""
+        return {group.label: Prices() for group in self.ordered() if group.schedule.prices != Prices()}
+
+    def reprice(self, prices: dict[str, Prices]) -> None:
+        """Plan some groups anew with other prices."""
+        for group in self.ordered():
+            if group.label in prices:
+                group.reprice(prices[group.label])
+
+    def _answers(self, queries: list[ActiveQuery], as_of: int, outcome: AdvanceOutcome) -> Iterator[Answer]:
+        home = queries[0].home
+        home.statistics.executed([active.compiled.windows for active in queries], home.clock.length)
+        return JointAnswers(queries, as_of, outcome).answers()
+
+    def probe(self, active: ActiveQuery) -> Answer | None:
+        """A single answer as of the youngest closed pane, for one-time queries and for a query that has just come."""
+        as_of = newest_common(active)
+        if as_of is None:
+            return None
+        for bound in active.readings:
+            bound.valid_from = bound.group.valid_from(bound)
+        outcome = AdvanceOutcome()
+        for answer in self._answers([active], as_of, outcome):
+            return answer
+        raise QueryFailedError(next(iter(outcome.failed.values())))
+
+    # -- counting --------------------------------------------------------------------------------------
+
+    def _count(self, batch: BatchFacts) -> None:
+        self.statistics.micro_batches += 1
+        self.meter.take(batch.rows, batch.latest)
+        self.statistics.tuples += batch.rows
+        self.statistics.null_timestamps += batch.null_timestamps
+        self.statistics.unparsable += batch.unparsable
+
+    def _report_jumped(self, jumped: Jumped) -> None:
+        self.statistics.tuples += jumped.tuples
+        self.statistics.jumped_tuples += jumped.tuples
+        if not jumped.tuples or self._warned_jumped:
+            return
+        self._warned_jumped = True
+        warn_of_jumps(self.stream, jumped)
+
+    def _report_late(self, late: int, unnumbered: int, missed: int) -> None:
+        """Tuples too late for their panes, which LATE REVISE merges; to be numbered, which it cannot; for plans."""
+        self.statistics.late_tuples += max(late, unnumbered, missed)
+        dropped = unnumbered if self.stream.late_revise else max(late, unnumbered, missed)
+        if not dropped or self._warned_late:
+            return
+        self._warned_late = True
+        remedy = "LATE REVISE merges them"
+        if unnumbered >= max(late, missed):
+            remedy = "row-based windows number tuples once and for all"
+        elif missed >= late:
+            remedy = "continuous queries do not go back in time"
+        report(
+            logger, logging.WARNING, "tuples.late",
+            "stream %(stream)s: late tuples dropped (%(tuples)d); a longer DELAY waits for them, %(remedy)s "
+            "(said once; stats() counts on)",
+            stream=self.stream.name, tuples=dropped, remedy=remedy,
+        )  # fmt: skip
+
+    def _judge_reduction(self, groups: list[PaneGroup], batch: BatchFacts) -> None:
+        """Report, once, a set of groups that has nearly as many groups as there are tuples."""
+        if batch.rows < _ENOUGH_TO_JUDGE:
+            return
+        for number, group in enumerate(groups):
+            if group.name.partition:
+                # Single rows are what it keeps.
+                continue
+            largest = max((len(rows.ends) for table, rows, _ in batch.lanes if table == number), default=0)
+            ratio = largest / batch.rows
+            if ratio > _REDUCTION and group.label not in self.unreduced:
+                report(
+                    logger, logging.WARNING, "groups.unreduced",
+                    "stream %(stream)s: grouping by %(groups)s leaves %(percent).0f%% of the tuples as groups; "
+                    "pre-aggregation saves little",
+                    stream=self.stream.name, groups=group.label, percent=100 * ratio,
+                )  # fmt: skip
+            if ratio > _REDUCTION or group.label in self.unreduced:
+                self.unreduced[group.label] = ratio
+
+
+def newest_common(active: ActiveQuery) -> int | None:
+    """The youngest time up to which all groups that a query reads have closed their panes, if there is one."""
+    ends = [group.clock.now for group in active.groups if group.clock.has_closed]
+    return min(end for end in ends if end is not None) if len(ends) == len(active.groups) else None

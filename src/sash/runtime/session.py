@@ -1,0 +1,487 @@
+"""A session: everything a user's program says to Sash goes through here, and on to the part that does it.
+
+    commands/   statements about streams, tables, queries, indexes, archives; answers come to query_commands.py
+    asking/     one-time SELECT, EXPLAIN
+    streams/    run, start, stop
+    reporting/  SHOW, DESCRIBE, stats
+
+The life of a query is `register`: text, statement, plan (compiler), catalog; the next micro-batch of its stream
+takes it into the shared pass. The life of a tuple is in `streams/running_stream.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from sash.catalog import MEMORY, Catalog, RegisteredQuery, Stream
+from sash.core.clock import Clock, SystemClock
+from sash.core.errors import SashError
+from sash.core.stopping import Cancellation
+from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
+from sash.isolation import isolation as isolation_named
+from sash.plan.continuous import AUTO
+from sash.plan.estimates import Statistics
+from sash.runtime.answers.answer import Explanation
+from sash.runtime.answers.outlet import Channel
+from sash.runtime.answers.registered_query import AnswerMemory, Query
+from sash.runtime.asking.one_time import Questions, asked
+from sash.runtime.commands.archive_commands import ArchiveCommands
+from sash.runtime.commands.declare import checked_execution, shedding
+from sash.runtime.commands.index_commands import IndexCommands
+from sash.runtime.commands.query_commands import QueryCommands
+from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.stream_commands import StreamCommands, StreamMaker
+from sash.runtime.commands.table_commands import TableCommands
+from sash.runtime.compiler import as_select
+from sash.runtime.continuous.continuous_queries import ContinuousQueries, joined_query
+from sash.runtime.continuous.plans import Plans
+from sash.runtime.dashboard import Dashboard, open_dashboard
+from sash.runtime.explaining.metrics import exposition
+from sash.runtime.explaining.report import describe, schedule_report, session_statistics, show_queries, show_tables
+from sash.runtime.limits import Most
+from sash.runtime.observed import measured
+from sash.runtime.records.catalog_history import CatalogHistory
+from sash.runtime.records.checkpoint import Checkpoint
+from sash.runtime.records.session_tables import Tables
+from sash.runtime.records.table_contents import Given
+from sash.runtime.settings import (
+    DEFAULT_CLUSTER_GROUPS,
+    DEFAULT_MAX_GROUPS,
+    DEFAULT_MAX_ROWS,
+    DEFAULT_POLICY,
+    Settings,
+    duration,
+)
+from sash.runtime.spark_home import SparkHome, check_classic
+from sash.runtime.streams.load import IDLE, SessionState
+from sash.runtime.streams.runner import Runner
+from sash.sql import (
+    SCRIPTS,
+    AlterArchive,
+    CreateArchive,
+    CreateIndex,
+    CreateStream,
+    CreateTable,
+    Delete,
+    Describe,
+    DropArchive,
+    DropIndex,
+    DropQuery,
+    DropStream,
+    DropTable,
+    Explain,
+    Insert,
+    RegisterQuery,
+    SelectStatement,
+    SetExecution,
+    ShowArchives,
+    ShowIndexes,
+    ShowQueries,
+    ShowTables,
+    Statement,
+    Update,
+    parse,
+    parse_script,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# How long a session that stops waits for a subscriber that is behind.
+_PATIENCE_SECONDS = 10.0
+
+
+class Session:
+    """Use `sash.connect()`. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        checkpoint: str | Path | None = None,
+        policy: str = DEFAULT_POLICY,
+        isolation: str = "ttu",
+        keep_answers: int = 1_000,
+        answer_memory: int = 256 * 2**20,
+        share_predicates: str = "auto",
+        refresh_when_idle: bool = False,
+        filter_precision: int = 8,
+        workers: int = 1,
+        executor_rows: int = 500_000,
+        share_results: int = 100_000,
+        execution: str = AUTO,
+        partitions: int | None = None,
+        max_lag: str | None = None,
+        clock: Clock | None = None,
+        max_groups: int = DEFAULT_MAX_GROUPS,
+        cluster_groups: int = DEFAULT_CLUSTER_GROUPS,
+        max_rows: int = DEFAULT_MAX_ROWS,
+        packages: Sequence[str] = (),
+    ) -> None:
+        self._settings = Settings(
+            policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups, max_rows
+        )
+        self._isolation = isolation_named(isolation)
+        execution = checked_execution(execution)
+        check_classic(spark)
+        if spark is not None:
+            from sash.spark.spark_session import check_borrowed
+
+            check_borrowed(spark, packages)
+        self.queries: dict[str, Query] = {}
+        self._keep_answers = keep_answers
+        self._memory = AnswerMemory(answer_memory)
+        # The ways to sinks that several queries write to together, by sink.
+        self.channels: dict[str, Channel] = {}
+        self._clock = clock or SystemClock()
+        self._dashboard: Dashboard | None = None
+        self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
+        history = self._checkpoint.history if self._checkpoint else CatalogHistory()
+        self._shared = Shared(Catalog(), history, self._checkpoint)
+        self._catalog, self._streams = self._shared.catalog, self._shared.streams
+        self._home = SparkHome(spark, self._checkpoint, packages)
+        lag = None if max_lag is None else duration("max_lag", max_lag)
+        self._runner = Runner(self._checkpoint, self._clock, lambda: history.version, lag)
+        self._tables = Tables(self._catalog, history)
+        root = None if self._checkpoint is None else self._checkpoint.plans
+        self._plans = Plans(
+            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows,
+            share_results, partitions, partial(joined_query, self._catalog), lambda: self.policy,
+            Most(max_rows, max_groups),
+        )  # fmt: skip
+        self.continuous = ContinuousQueries(self._catalog, self._plans, self._measured)
+        self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
+        self._index_commands = IndexCommands(self._shared)
+        self._archive_commands = ArchiveCommands(
+            self._shared, self.continuous, self.queries, lambda: self.spark, self.place_for_unwritten
+        )
+        self._maker = StreamMaker(
+            lambda: self._settings, self._isolation, isolation, self._checkpoint, self._runner,
+            self._clock, self._query_commands, self._plans, self._tables,
+        )  # fmt: skip
+        self._stream_commands = StreamCommands(
+            self._shared,
+            lambda: self.spark,
+            self._maker.make,
+            self._runner.is_running,
+            self._index_commands.restore,
+            self._archive_commands.attach_to,
+        )
+        self._table_commands = TableCommands(
+            self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
+        )
+        self._questions = Questions(
+            self._shared, self._query_commands, self.continuous, self.queries, lambda: self._settings, self._isolation,
+            self._tables, self._archive_commands.feed_now, lambda: self.spark,
+        )  # fmt: skip
+        try:
+            self._home.record_borrowed()
+            self._query_commands.restore()
+            self._archive_commands.restore()
+            self._stream_commands.restore()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session: the one that was given, or our own local one, started when it is first needed."""
+        return self._home.session
+
+    # -- what the parts ask for ------------------------------------------------------------------------
+
+    def _make_handle(self, query: RegisteredQuery) -> Query:
+        return Query(self, query, self._keep_answers, self._memory)
+
+    def _registered(self, name: str, serial: int | None) -> Query | None:
+        handle = self.queries.get(name)
+        return handle if handle is not None and handle.serial == serial else None
+
+    def _measured(self, streams: Sequence[str]) -> Statistics:
+        """What the optimiser may know about some streams."""
+        return measured([self._shared.running(name).runtime for name in streams], self._plans.observed)
+
+    def columns_of(self, query: Query) -> tuple[list[str], bool] | None:
+        return self._query_commands.columns_of(query)
+
+    def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
+        """Where answers wait that a sink would not take."""
+        return None if self._checkpoint is None else self._checkpoint.unwritten(query.name, query.serial, sink)
+
+    # -- streams ---------------------------------------------------------------------------------------
+
+    def create_stream(
+        self,
+        name: str,
+        frame: DataFrame,
+        timestamp: str,
+        delay: str = "0 sec",
+        granule: str = "1 sec",
+        keep: str | None = None,
+        *,
+        offset: str = "0 sec",
+        closed: str = "right",
+        late: str = "drop",
+        idle_after: str | None = None,
+        keep_in: str = MEMORY,
+        shed: float | None = None,
+        shed_approx: bool = False,
+        max_jump: str | None = None,
+    ) -> None:
+        """A stream from any DataFrame: a streaming one, or a static one, which is read once as a finite stream."""
+        from sash.spark.pipeline import Pipeline
+        from sash.spark.sources import schema_of
+
+        if closed not in ("right", "left") or late not in ("drop", "revise"):
+            raise SashError("closed is 'right' or 'left'; late is 'drop' or 'revise'")
+        stream = Stream(
+            name,
+            schema_of(frame),
+            timestamp,
+            delay=duration("delay", delay),
+            granule=duration("granule", granule),
+            offset=duration("offset", offset),
+            closed_left=closed == "left",
+            late_revise=late == "revise",
+            idle_after=None if idle_after is None else duration("idle_after", idle_after),
+            keep=None if keep is None else duration("keep", keep),
+            keep_in=keep_in,
+            shed=None if shed is None else shedding(shed),
+            shed_approx=shed_approx,
+            max_jump=None if max_jump is None else duration("max_jump", max_jump),
+        )
+        self._home.check_open()
+        self._stream_commands.open(stream, partial(Pipeline, frame=frame))
+
+    def drop_stream(self, name: str) -> None:
+        self._stream_commands.drop(name)
+        self._runner.forget(name)
+
+    # -- tables ----------------------------------------------------------------------------------------
+
+    def drop_table(self, name: str) -> None:
+        self._table_commands.drop(name)
+
+    def update_table(self, name: str, rows: Given, at: datetime | Micros | None = None, delete: bool = False) -> None:
+        """Insert or replace rows of a table, or delete them, by key; effective at an event time.
+
+        `rows` is a list of dicts, a pyarrow.Table or a pandas DataFrame. Without `at` the change comes after everything
+        that the queries which read the table have processed; before anything ran, it holds from the beginning.
+        """
+        self._home.check_open()
+        self._table_commands.update(name, rows, at, delete)
+
+    # -- queries ---------------------------------------------------------------------------------------
+
+    def register(
+        self, text: str, name: str, priority: int = 0, lifetime: str | None = None, synopsis: str | None = None
+    ) -> Query:
+        """Register a query: it answers from the next micro-batch on, at once where a synopsis covers it.
+
+        A query whose windows have no SLIDE is continuous: it yields changes (`changes`, `view`).
+        `synopsis` insists on basic, running, interval or landmark; by default the optimiser chooses.
+        """
+        life = None if lifetime is None else duration("lifetime", lifetime)
+        self._home.check_open()
+        return self._query_commands.register(as_select(text), name, priority, life, synopsis)
+
+    def drop_query(self, name: str) -> None:
+        self._query_commands.drop(name)
+
+    # -- running ---------------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Some query is registered, or some stream stores its window or fills an archive."""
+        return bool(self.queries) or any(running.is_stored for running in self._streams.values())
+
+    @property
+    def unread(self) -> list[str]:
+        """Streams that have something to do, and were never started."""
+        if all(state.name != IDLE for state in self.state().streams.values()):
+            return []
+        names = [running.stream.name for running in self._stream_commands.wanted()]
+        return [name for name in names if self._runner.state_of(name).name == IDLE]
+
+    def run(self) -> None:
+        """Drain finite sources, deterministically, then close the last panes and return."""
+        self._home.check_open()
+        self._archive_commands.check_open()
+        self._runner.drain(self._stream_commands.ready())
+        self._query_commands.settle()
+
+    def start(self, trigger: str = "1 second") -> None:
+        """Run live: a micro-batch per trigger interval, until `stop`."""
+        self._home.check_open()
+        self._archive_commands.check_open()
+        self._runner.start(self._stream_commands.ready(), trigger)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the streams end, at most `timeout` seconds; raises what went wrong. True when all have ended."""
+        return self._runner.wait(timeout)
+
+    def state(self) -> SessionState:
+        """What the session and its streams are doing, and what went wrong."""
+        names = [running.stream.name for running in list(self._streams.values())]
+        return SessionState.of({name: self._runner.state_of(name) for name in names}, self._home.is_closed)
+
+    def stop(self) -> None:
+        """Stop live streams after the micro-batch in flight; the session can be started again."""
+        inside = any(running.in_batch for running in list(self._streams.values()))
+        self._runner.stop()
+        self._query_commands.settle(0.0 if inside else _PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        """Stop, and end the Spark session if it is ours (never a borrowed one)."""
+        if self._home.is_closed:
+            return
+        if any(running.in_batch for running in self._streams.values()):
+            raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
+        if self._dashboard is not None:
+            self._dashboard.stop()
+        self._runner.close()
+        self._query_commands.settle(_PATIENCE_SECONDS)
+        self._query_commands.report_unwritten()
+        self._archive_commands.close()
+        self._plans.close()
+        self._home.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def policy(self) -> str:
+        """The scheduling policy's name."""
+        return self._settings.policy
+
+    def use_policy(self, name: str) -> None:
+        """Schedule by another policy from the next micro-batch on. Deadlines that were promised stay."""
+        with self._shared.lock:
+            self._settings = replace(self._settings, policy=name)
+            for running in self._streams.values():
+                running.settings = self._settings
+
+    def advance(self, stream: str, to: datetime | Micros) -> None:
+        """A heartbeat: no tuple before this event time is to come on a stream."""
+        self._home.check_open()
+        if not isinstance(to, int | datetime):
+            raise SashError(f"advance goes to a datetime or to microseconds since 1970, not to {to!r}")
+        micros = to if isinstance(to, int) else to_micros(to)
+        if not EARLIEST <= micros <= LATEST:
+            raise SashError(f"advance goes to a time between {to_datetime(EARLIEST)} and {to_datetime(LATEST)}")
+        self._shared.running(stream).advance(micros)
+
+    # -- statements ------------------------------------------------------------------------------------
+
+    def sql(self, text: str) -> pa.Table | Query | str | None:
+        """Execute one statement. SELECT, SHOW and DESCRIBE return a table, REGISTER a query, EXPLAIN a string."""
+        return self.execute(parse(text))
+
+    def script(self, text: str) -> list[pa.Table | Query | str | None]:
+        """Execute a script of statements in order; nothing is executed if one of them cannot be parsed."""
+        return [self.execute(statement) for statement in parse_script(text, SCRIPTS)]
+
+    def execute(self, statement: Statement) -> pa.Table | Query | str | None:
+        """Execute a statement that was parsed already; its errors show their place in the whole script."""
+        self._home.check_open()
+        handlers: dict[type, Callable[[Any], pa.Table | Query | str | None]] = {
+            CreateStream: self._stream_commands.declare,
+            CreateTable: self._table_commands.create,
+            CreateIndex: self._index_commands.create,
+            DropIndex: self._index_commands.drop,
+            CreateArchive: self._archive_commands.create,
+            AlterArchive: self._archive_commands.alter,
+            DropArchive: lambda s: self._archive_commands.drop(s.name),
+            ShowArchives: lambda s: self._archive_commands.show(),
+            ShowIndexes: lambda s: self._index_commands.show(),
+            DropTable: lambda s: self.drop_table(s.name),
+            **dict.fromkeys((Insert, Update, Delete), self._table_commands.execute),
+            SetExecution: lambda s: self._query_commands.set_execution(s.strategy),
+            ShowTables: lambda s: self._locked(lambda: show_tables(self._catalog, self._tables.sizes())),
+            RegisterQuery: lambda s: self._query_commands.register(
+                s.select, s.name, s.priority, s.lifetime, s.synopsis
+            ),
+            DropQuery: lambda s: self.drop_query(s.name),
+            DropStream: lambda s: self.drop_stream(s.name),
+            ShowQueries: lambda s: self._locked(show_queries, self._catalog, self.queries),
+            Describe: lambda s: self._locked(describe, s.name, self._catalog, self.queries),
+            Explain: self._questions.explain,
+            SelectStatement: lambda s: self._questions.ask(s.select),
+        }
+        return handlers[type(statement)](statement)
+
+    def _locked(self, function: Callable[..., pa.Table], *arguments: Any) -> pa.Table:
+        with self._shared.lock:
+            return function(*arguments)
+
+    def query(
+        self,
+        text: str,
+        priority: int = 0,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        max_rows: int | None = None,
+    ) -> pa.Table:
+        """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata.
+
+        Of several that go through a stored window at once, those with less `priority` stop for those with more. After
+        `timeout` seconds, or when another thread calls `cancellation.cancel()`, it ends with an error, and Spark's jobs
+        for it do. Of an answer with more than `max_rows` those come, and the metadata has `truncated`.
+        """
+        self._home.check_open()
+        select = as_select(text)
+        return asked(lambda: self._questions.ask(select), priority, timeout, cancellation, max_rows)
+
+    def explain(self, text: str) -> Explanation:
+        """How a query would be answered: plan, pane table, synopsis, with whom they are shared, expected cost."""
+        return self._questions.explain(parse(text))
+
+    def stats(self) -> dict[str, Any]:
+        """Throughput, lateness, joint executions, work saved, late and bad tuples."""
+        continuous = self.continuous
+        return {
+            **session_statistics(self._streams, self.queries, self._memory.forgotten, continuous, self._isolation),
+            "archives": self._archive_commands.statistics(),
+        }
+
+    def schedule(self) -> dict[str, Any]:
+        """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
+        return {"policy": self.policy, **schedule_report(self._streams, self._plans.joins, self._isolation)}
+
+    def dashboard(self, port: int = 0) -> Dashboard:
+        """The live page of this session, on this machine only; the same one when asked again.
+
+        It needs the packages of the server.
+        """
+        self._home.check_open()
+        with self._shared.lock:
+            if self._dashboard is None or self._dashboard.wait(0):
+                self._dashboard = open_dashboard(self, port)
+            return self._dashboard
+
+    def metrics(self) -> str:
+        """The numbers of `stats()` as a text for Prometheus."""
+        return exposition(self.stats())
+
+
+def connect(
+    spark: SparkSession | None = None,
+    checkpoint: str | Path | None = None,
+    policy: str = DEFAULT_POLICY,
+    isolation: str = "ttu",
+    **options: Any,
+) -> Session:
+    """Open a session: on a local Spark session of its own, or on yours."""
+    return Session(spark, checkpoint, policy, isolation, **options)

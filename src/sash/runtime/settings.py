@@ -1,0 +1,79 @@
+"""What a session lets its user choose about sharing and scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sash.core.errors import SashError, nearest
+from sash.core.time import Micros, parse_duration
+from sash.schedule import Policy
+from sash.schedule import policy as policy_named
+
+DEFAULT_POLICY = "hybrid-late-pending"
+# About as many as a process of a few gigabytes keeps with some aggregates and panes each.
+DEFAULT_MAX_GROUPS = 5_000_000
+DEFAULT_CLUSTER_GROUPS = 2_000_000
+# About as many as take two gigabytes, with some columns each.
+DEFAULT_MAX_ROWS = 20_000_000
+PREDICATE_SHARING = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`filter_precision` is the parameter p of collective indexes (Arasu and Widom, 4.1.2).
+
+    `share_predicates`: whether a WHERE of several terms may be answered from the synopses of its terms (SS4).
+    `refresh_when_idle`: live, queries may be answered before they are due when there is time.
+    `workers`: how many threads execute the queries that are due. In `run()` answers are the same with any number; with
+    several, live, executions run beside slides, as the isolation level says.
+    `cluster_groups`: a pane table with more groups than this goes to the cluster, if it can.
+    `max_groups`: the most groups that the windows of one pane table, or a synopsis of a join, may have in this process.
+    `max_rows`: the most rows that one continuous plan, or one stored window in memory, may keep.
+    """
+
+    policy: str = DEFAULT_POLICY
+    share_predicates: str = "auto"
+    refresh_when_idle: bool = False
+    filter_precision: int = 8
+    workers: int = 1
+    max_groups: int = DEFAULT_MAX_GROUPS
+    cluster_groups: int = DEFAULT_CLUSTER_GROUPS
+    max_rows: int = DEFAULT_MAX_ROWS
+
+    def __post_init__(self) -> None:
+        self.make_policy()
+        if self.share_predicates not in PREDICATE_SHARING:
+            hint = nearest(self.share_predicates, PREDICATE_SHARING)
+            known = ", ".join(PREDICATE_SHARING)
+            raise SashError(f"unknown share_predicates '{self.share_predicates}'{hint}; known: {known}")
+        if self.filter_precision < 1:
+            raise SashError(f"filter_precision must be 1 or more, not {self.filter_precision}")
+        if self.workers < 1:
+            raise SashError(f"workers must be 1 or more, not {self.workers}")
+        if self.max_groups < 1:
+            raise SashError(f"max_groups must be 1 or more, not {self.max_groups}")
+        if self.cluster_groups < 1:
+            raise SashError(f"cluster_groups must be 1 or more, not {self.cluster_groups}")
+        if self.max_rows < 1:
+            raise SashError(f"max_rows must be 1 or more, not {self.max_rows}")
+
+    @property
+    def share_in_questions(self) -> str:
+        """A question that is asked once has no synopsis of its own to weigh against."""
+        return "never" if self.share_predicates == "never" else "always"
+
+    @property
+    def shares(self) -> bool:
+        """Whether queries have anything to do with each other when they are executed."""
+        return self.make_policy().joint_until(0, 0) is not None
+
+    def make_policy(self) -> Policy:
+        return policy_named(self.policy)
+
+
+def duration(what: str, text: str) -> Micros:
+    """An option that is a length of time; the error names the option."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise SashError(f"{what}: {error}") from None

@@ -1,0 +1,90 @@
+"""What the engine asks of Spark, as an interface: the one place where another reader of micro-batches fits in.
+
+    RunningStream, Passes, ClusterTables ──► SparkPipeline ◄── sash.spark.pipeline.Pipeline     rows are a DataFrame
+                                                           ◄── tests/support                    rows are what they like
+
+The engine does not look into the rows of a micro-batch: it gives them back to the pipeline that they came from. So a
+pipeline that has only `SparkPass` runs periodic queries and stored windows without a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from sash.core.time import Micros
+from sash.panes.pane_rows import BatchFacts
+from sash.plan.periodic import PeriodicAggregate
+from sash.sharing.groups import PaneTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sash.spark.preparation import Interval, Jumps
+
+
+class SparkPass(Protocol):
+    """The passes over one micro-batch. What `aggregate` returns goes to the log, and comes back from there."""
+
+    @property
+    def is_streaming(self) -> bool:
+        """Micro-batches come, and not one batch that is all there is."""
+
+    @property
+    def is_local(self) -> bool:
+        """Executors see the files of this machine."""
+
+    def aggregate(self, batch: DataFrame, tables: list[PaneTable]) -> pa.Table:
+        """The partials that some pane tables want of a micro-batch."""
+
+    def facts(self, result: pa.Table, tables: list[PaneTable]) -> BatchFacts:
+        """The result of `aggregate`, sorted out by pane tables."""
+
+    def aggregate_numbered(
+        self,
+        batch: DataFrame | None,
+        pending: pa.Table | None,
+        interval: Interval,
+        counted: int,
+        tables: list[PaneTable],
+    ) -> tuple[pa.Table | None, pa.Table | None]:
+        """For row-based windows: partials of the tuples that the watermark has passed, and those that still wait."""
+
+    def numbered_facts(self, result: pa.Table | None, tables: list[PaneTable]) -> BatchFacts | None:
+        """The first result of `aggregate_numbered`, sorted out by pane tables."""
+
+    def rows_to_keep(self, batch: DataFrame, time: str, oldest: Micros) -> pa.Table:
+        """The rows that a stored window takes: the stream's columns, and event time under the name `time`."""
+
+
+class SparkPipeline(SparkPass, Protocol):
+    """A stream's Spark query, and what only some streams, or a failed pass, ask of it."""
+
+    @property
+    def session(self) -> SparkSession: ...
+
+    def read_once(self, on_batch: Callable[[DataFrame, int], None]) -> None: ...
+
+    def start(
+        self, on_batch: Callable[[DataFrame, int], None], checkpoint: Path, trigger: str | None, most: int | None = None
+    ) -> Any: ...
+
+    def readable(self, batch: DataFrame) -> None:
+        """SourceError when the rows themselves cannot be read."""
+
+    def with_pending(self, batch: DataFrame | None, pending: pa.Table | None) -> DataFrame | None: ...
+
+    def failure(self, batch: DataFrame, leaves: Sequence[PeriodicAggregate]) -> str | None:
+        """Why a query's own expressions fail over a micro-batch; None when they do not."""
+
+    def jumps(self, batch: DataFrame, reached: Micros | None) -> Jumps | None:
+        """MAX JUMP: the tuples that are too far ahead."""
+
+    def scaled(self, result: pa.Table, tables: list[PaneTable], one_in: int) -> pa.Table:
+        """SHED: the result of a pass over one tuple in so many, as it would be about over all of them."""
+
+    def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
+        """STORED IN CLUSTER: the rows of a pane table go to files."""

@@ -1,0 +1,159 @@
+"""Counters that `stats()` shows: throughput, late and bad tuples, joint executions, work saved.
+
+What was executed lately, with whom, and whether in time: the schedule as it happened (thesis, figure 8.6).
+
+as of          12:02      12:03      12:04      12:05
+SLIDE 2 min    ■──────────────────────■                   one scan as of 12:04 for two sub-groups
+SLIDE 3 min               ■           □                   early: it is due at 12:06, and goes along
+SLIDE 5 min                           ▲                   late: it was due at 12:02
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from sash.core.time import format_duration
+from sash.core.window import Window
+from sash.isolation import WindowRead
+from sash.schedule import Due, ScheduledTask, joint_cost, separate_cost
+
+# How many executions of a group are remembered.
+REMEMBERED = 300
+
+ON_TIME, EARLY, LATE = "on time", "early", "late"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A sub-group in an execution. Early: at none of its own multiples of SLIDE; late: after its deadline."""
+
+    group: str
+    slide: str
+    period: str
+    state: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One scan as of a time, for all these sub-groups; `seconds` is what it took."""
+
+    pane_table: str
+    as_of: datetime
+    seconds: float
+    turns: tuple[Turn, ...]
+
+
+class Scheduled(Protocol):
+    """A group of queries with a local scheduler of their own."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def by_rows(self) -> bool:
+        """Slides are numbers of tuples."""
+
+    def answered_by(self, members: Iterable[str]) -> list[str]:
+        """The queries that a task of these members answers, without those that have gone since."""
+
+    def is_scheduled(self, slide: int, now: int) -> bool:
+        """Whether a time is one of the multiples of a SLIDE."""
+
+
+class Timeline:
+    """The last executions of a group. It is written by one thread at a time, and read by any."""
+
+    def __init__(self) -> None:
+        self._ran: deque[tuple[Sequence[ScheduledTask], datetime, float, frozenset[str]]] = deque(maxlen=REMEMBERED)
+
+    def note(self, executions: Sequence[ScheduledTask], moment: datetime, seconds: float, awake: Iterable[str]) -> None:
+        """Those queries that were awake have been executed together."""
+        self._ran.append((executions, moment, seconds, frozenset(awake)))
+
+    def executed(self, group: Scheduled) -> Iterator[Executed]:
+        """Oldest first. Only here the past is put into words: most of it is never asked for."""
+        # Most executions are of the same tasks as the one before.
+        answered: dict[tuple[str, ...], list[str]] = {}
+        for executions, moment, seconds, awake in list(self._ran):
+            dues = [due for execution in executions for due in execution.tasks]
+            for members in {due.task.members for due in dues} - answered.keys():
+                answered[members] = group.answered_by(members)
+            turns = [_turn(due, executions[0].as_of, group, answered[due.task.members], awake) for due in dues]
+            yield Executed(group.label, moment, seconds, tuple(turn for turn in turns if turn.queries))
+
+
+def _turn(due: Due, as_of: int, group: Scheduled, answered: Sequence[str], awake: frozenset[str]) -> Turn:
+    key, extent = due.task.key, str if group.by_rows else format_duration
+    if not due.on_time:
+        state = LATE
+    else:
+        state = ON_TIME if group.is_scheduled(key.slide, as_of) else EARLY
+    queries = tuple(filter(awake.__contains__, answered))
+    return Turn(key.group, extent(key.slide), extent(due.task.period), state, queries)
+
+
+@dataclass
+class GroupStatistics:
+    """Costs are the analytic model's: pane values combined, jointly and as if each query had run alone."""
+
+    executions: int = 0
+    joint_executions: int = 0
+    refreshes: int = 0
+    joint_cost: int = 0
+    separate_cost: int = 0
+    # Live, with workers: executions during which their window slid, and how often one had to begin again for that.
+    beside_slides: int = 0
+    restarts: int = 0
+
+    def executed(self, queries: Sequence[Sequence[Window]], pane: int) -> None:
+        """Some queries were executed together; each is given by its windows."""
+        # What an UNBOUNDED window sees is one merged pane.
+        lengths = [pane if window.unbounded else window.length for windows in queries for window in windows]
+        self.executions += 1
+        self.joint_executions += len(queries) > 1
+        self.refreshes += len(queries)
+        self.joint_cost += joint_cost(lengths, pane)
+        self.separate_cost += separate_cost(lengths, pane)
+
+
+@dataclass
+class StreamStatistics:
+    tuples: int = 0
+    micro_batches: int = 0
+    # Live: those that took longer than the time between two of them.
+    slow_batches: int = 0
+    # Live: how often the source was given another limit to keep to `max_lag`.
+    limit_changes: int = 0
+    late_tuples: int = 0
+    # About how many were dropped under overload (SHED); they are in `tuples`.
+    shed_tuples: int = 0
+    null_timestamps: int = 0
+    unparsable: int = 0
+    jumped_tuples: int = 0
+    seconds_in_spark: float = 0.0
+    seconds_in_sash: float = 0.0
+
+
+class ReadStatistics:
+    """What happened to reads of a stored window while it slid; threads read at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("stored_reads", "read_restarts", "read_undone", "read_inserted"), 0)
+
+    def count(self, answer: WindowRead[Any]) -> None:
+        with self._lock:
+            self._counts["stored_reads"] += 1
+            self._counts["read_restarts"] += answer.attempts - 1
+            self._counts["read_undone"] += answer.undone
+            self._counts["read_inserted"] += answer.inserted
+
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)

@@ -1,0 +1,304 @@
+"""An archive that a session keeps: what comes to it, when it is updated, how it is read.
+
+    rows of a stream's micro-batch ──Spark──┐
+    a query's answers or changes ───────────┴──► inbox ──► update of the archive, when time passes a multiple of
+                                                           UPDATE EVERY and all of that interval is here
+
+Whoever asks sees both, so that nothing waits for an update to be seen. Deliveries may come twice after a crash
+(archive/inbox.py). An update that fails leaves everything as it was and is tried again with the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.archive import EXPIRES, Archive, with_times
+from sash.archive.file_reader import expires_after
+from sash.archive.inbox import Inbox, InboxFiles
+from sash.archive.reader import as_keys, equals_any
+from sash.catalog import DeclaredArchive, Stream
+from sash.core.changes import EXP, INSTANT, NEVER, SIGN, TS
+from sash.core.errors import ArchiveError
+from sash.core.events import report
+from sash.core.time import Micros, format_duration, to_datetime, to_micros
+from sash.spark.spark_faults import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sash.spark.archive_frames import SparkWriter
+
+logger = logging.getLogger("sash.runtime")
+
+# From here on Spark rewrites sub-indices: this process would need several times as much memory.
+SPARK_FROM_BYTES = 64 * 2**20
+# A file of the inbox for so many rows of a micro-batch, at most.
+ROWS_PER_FILE = 500_000
+# Before every event time.
+_NEVER_YET: Micros = -(2**62)
+
+
+class ArchiveFeed:
+    """One at a time delivers and updates; anybody reads meanwhile, and waits for none of them."""
+
+    def __init__(self, declared: DeclaredArchive, archive: Archive, spark: Callable[[], SparkSession]) -> None:
+        self.declared = declared
+        self.archive = archive
+        self._spark = spark
+        self._inbox = Inbox(archive.directory, archive.spec)
+        self._writing = threading.RLock()
+        # Of whom files of the inbox are read.
+        self._readers = 0
+        self._counting = threading.Lock()
+        # Everything up to here has come.
+        self.now: Micros = self._latest()
+        self.error: str | None = None
+        # An update that fails is tried again with the next one.
+        self._failed: Micros | None = None
+        self._is_closed = False
+
+    def _latest(self) -> Micros:
+        """Answers come in the order of their times.
+
+        Of a stream more may come before its last tuple, and changes may come again, divided otherwise.
+        """
+        latest = _NEVER_YET if self._updated is None else self._updated
+        in_order = not self.declared.of_stream and not self.declared.of_changes
+        return max(latest, self._inbox.latest() or latest) if in_order else latest
+
+    @property
+    def _updated(self) -> Micros | None:
+        return self.archive.facts().updated
+
+    # -- what comes ------------------------------------------------------------------------------------
+
+    def take_batch(self, rows: DataFrame, stream: Stream, epoch: int, number: int) -> None:
+        """A micro-batch of the stream, of so many rows; one that comes again after a crash has the same epoch."""
+        from sash.spark.archive_frames import lifetime_sql, write_rows
+
+        column = self.declared.lifetime_column
+        type = None if column is None else self.declared.schema.field(column).type
+        lifetime = lifetime_sql(column, type, self.declared.lifetime)
+        with self._writing:
+            if self._is_closed:
+                return
+            try:
+                files = max(1, number // ROWS_PER_FILE)
+                write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch), files)
+                # Before the micro-batch is committed: Spark will not bring it again.
+                self._inbox.sync(epoch)
+            except Exception as error:
+                raise ArchiveError(
+                    f"archive '{self.declared.name}' cannot take a micro-batch: {first_line(error)}; "
+                    "what it has stays as it was"
+                ) from error
+
+    def take_answer(self, as_of: datetime, table: pa.Table, rows: int | None) -> None:
+        """An answer of a periodic query: its rows live for the archive's lifetime, from `as_of` on.
+
+        Over a window of rows several answers, told apart by `rows`, may have the same time.
+        """
+        time = to_micros(as_of)
+        stamps = np.full(len(table), time, dtype=np.int64)
+        if len(table.column_names) < len(self.declared.schema):
+            table = table.append_column(self.declared.schema.names[-1], pa.array(stamps).cast(INSTANT))
+        with self._writing:
+            if rows is not None:
+                self.now = min(self.now, time - 1)
+            self._put(time if rows is None else rows, table, stamps, stamps + self.declared.lifetime)
+            self.advance(time if rows is None else time - 1)
+
+    def take_changes(self, as_of: datetime, table: pa.Table) -> None:
+        """Results of a continuous query, each of which lives until its own expiry.
+
+        After a crash some may come again, in another division: then all that came from there on does.
+        """
+        ts = np.asarray(table[TS].cast(pa.int64()))
+        exp = np.asarray(table[EXP].cast(pa.int64()).fill_null(NEVER))
+        rows = table.drop_columns([TS, EXP, SIGN])
+        assert pc.all(pc.greater(table[SIGN], 0)).as_py() is not False, "results that are taken back are not archived"
+        with self._writing:
+            if len(ts):
+                self._inbox.cut(int(ts.min()))
+                self._put(int(ts.min()), rows, ts, np.minimum(exp, ts + self.declared.lifetime))
+            self.advance(to_micros(as_of))
+
+    def _put(self, number: int, rows: pa.Table, inserted: Any, expires: Any) -> None:
+        if self._is_closed:
+            return
+        after = _NEVER_YET if self._updated is None else self._updated
+        fresh = pa.array(inserted > after)
+        records = with_times(rows, inserted, expires).filter(fresh)
+        if len(records):
+            self._inbox.put(number, records)
+
+    def begin_anew(self) -> None:
+        """What waits was delivered by somebody else, whose deliveries had numbers of their own."""
+        with self._writing:
+            self._inbox.clear()
+
+    # -- updates ---------------------------------------------------------------------------------------
+
+    def advance(self, now: Micros, *, wait: bool = True) -> None:
+        """Everything up to a time has come: the archive is updated if an interval is over.
+
+        Who may not `wait` leaves it to whoever is at work.
+        """
+        if not self._writing.acquire(blocking=wait):
+            return
+        try:
+            self._advance(now)
+        finally:
+            self._writing.release()
+
+    def _advance(self, now: Micros) -> None:
+        self.now = max(now, self.now)
+        due, updated = self.archive.spec.boundary(self.now), self._updated
+        if self._is_closed or due == self._failed or (updated is not None and due <= updated):
+            return
+        try:
+            self._update(updated, due)
+            with self._writer(self.archive.facts().bytes) as writer:
+                self.archive.retune(writer)
+        except Exception as error:
+            if self.error is None:
+                told = "archive %(archive)s cannot be updated; what it has stays, and it is tried again"
+                report(logger, logging.ERROR, "archive.failed", told, exception=True, archive=self.declared.name)
+            self.error, self._failed = first_line(error), due
+            return
+        if self.error is not None:
+            told = "archive %(archive)s is updated again"
+            report(logger, logging.INFO, "archive.again", told, archive=self.declared.name)
+            self.error = self._failed = None
+        facts, told = self.archive.facts(), "archive %(archive)s is updated up to %(until)s: %(rows)d rows"
+        report(
+            logger, logging.INFO, "archive.updated", told,
+            archive=self.declared.name, until=to_datetime(due).isoformat(), rows=facts.rows, bytes=facts.bytes,
+        )  # fmt: skip
+
+    def _update(self, updated: Micros | None, due: Micros) -> None:
+        from sash.spark.pools import ARCHIVES, in_pool
+
+        waiting, facts = self._inbox.waiting(updated, due), self.archive.facts()
+        size = max(waiting.bytes, max((sub.bytes for sub in facts.sub_indices), default=0))
+        with in_pool(self._spark(), ARCHIVES), self._writer(size) as writer:
+            records = waiting.read(self.archive.spec) if writer is None else self._frame(waiting)
+            self.archive.update(records, due, writer=writer)
+        with self._counting:
+            if not self._readers:
+                self._inbox.forget(due)
+
+    def repartition(self, g: int | None, e: int | None, layout: str, strategy: str | None) -> None:
+        """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
+        from sash.spark.pools import ARCHIVES, in_pool
+
+        with self._writing:
+            advice = self.archive.advice()
+            with in_pool(self._spark(), ARCHIVES), self._writer(self.archive.facts().bytes) as writer:
+                self.archive.migrate(
+                    g or advice.g, e or advice.e, layout=layout, strategy=strategy or advice.strategy, auto=g is None,
+                    writer=writer,
+                )  # fmt: skip
+
+    def _writer(self, size: int) -> AbstractContextManager[SparkWriter | None]:
+        """Spark, for what is large or where executors are elsewhere; None is Arrow."""
+        from sash.spark.archive_frames import SparkWriter
+        from sash.spark.stored_rows import is_local
+
+        by_spark = size >= SPARK_FROM_BYTES or not is_local(self._spark())
+        return SparkWriter(self._session) if by_spark else nullcontext()
+
+    def _frame(self, waiting: InboxFiles) -> DataFrame:
+        from sash.spark.archive_frames import inserted_between, read_files
+
+        rows = read_files(self._session, waiting.paths, self.archive.spec)
+        return inserted_between(rows, waiting.since, waiting.until)
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        from sash.spark.archive_frames import archive_session
+
+        return archive_session(self._spark())
+
+    # -- questions -------------------------------------------------------------------------------------
+
+    def probe(self, keys: pa.Array) -> tuple[pa.Table, Micros | None]:
+        """The rows with one of the keys, and as of when."""
+        spec = self.archive.spec
+        columns = [*spec.schema.names, EXPIRES]
+        with self._reading():
+            while True:
+                # In this order: an update is never ahead of time.
+                updated, now = self._updated, self.now
+                stored = self.archive.probe(keys, columns=columns)
+                waiting = self._inbox.waiting(updated, now).read(spec, equals_any(as_keys(keys, spec), spec.key))
+                # An update in between has moved records from the one to the other.
+                if self._updated == updated:
+                    found = pa.concat_tables([stored, waiting.select(columns)]).filter(expires_after(now))
+                    return found.select(spec.schema.names), _known(now)
+
+    @contextmanager
+    def scanning(self, spark: SparkSession) -> Iterator[tuple[DataFrame, Micros | None]]:
+        """All rows as a DataFrame, and as of when; no file of them goes before the end of the `with`."""
+        from sash.plan.expressions import quoted
+        from sash.spark.archive_frames import alive, inserted_between, read_files
+
+        spec = self.archive.spec
+        with self._reading(), self.archive.hold() as held:
+            now = self.now
+            waiting = self._inbox.waiting(held.manifest.updated, now)
+            stored, fresh = (read_files(spark, paths, spec) for paths in (held.paths, waiting.paths))
+            fresh = inserted_between(fresh, waiting.since, waiting.until)
+            yield alive(stored.unionAll(fresh), now).select(*map(quoted, spec.schema.names)), _known(now)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """No file of the inbox goes inside."""
+        with self._counting:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._readers -= 1
+
+    def statistics(self) -> dict[str, Any]:
+        facts = self.archive.facts()
+        spec = facts.spec
+        return {
+            "name": self.declared.name,
+            "from": self.declared.source,
+            "key": self.declared.key,
+            "lifetime": format_duration(self.declared.lifetime),
+            "every": format_duration(self.declared.every),
+            "partition": f"{spec.g} x {spec.e}",
+            "layout": spec.layout,
+            "strategy": spec.strategy,
+            "auto": spec.auto,
+            "rows": facts.rows,
+            "bytes": facts.bytes,
+            "files": facts.files,
+            "updated": None if facts.updated is None else to_datetime(facts.updated),
+            "directory": str(self.archive.directory.absolute()),
+            "error": self.error,
+        }
+
+    def close(self) -> None:
+        """Nothing comes any more; waits for the update at work."""
+        with self._writing:
+            self._is_closed = True
+            self.archive.close()
+
+
+def _known(now: Micros) -> Micros | None:
+    return None if now == _NEVER_YET else now

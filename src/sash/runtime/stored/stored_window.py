@@ -1,0 +1,471 @@
+"""The stored window of a stream with KEEP: its rows, in sub-windows of equal length.
+
+    micro-batch ──► rows as Arrow ──► buffer ──► sub-window (end - s, end]  ──► ring of n sub-windows ──► one-time
+                                      not seen    when the watermark has         the oldest goes           questions
+                                      by anyone   passed its end
+
+Rows are kept as they came, with their event time in microseconds beside them (`TIME`). A tuple whose sub-window was
+attached before it came is late: left out, or, with LATE REVISE, inserted into a new version of its sub-window.
+
+With STORED IN CLUSTER the rows are in files that Spark has written, one or a few for each sub-window and micro-batch,
+and the tables here have a row for each file: its name, its number of rows, and as its time the last instant of its
+sub-window. All that is said above holds for those, since every row of a file belongs to the same sub-window.
+
+Rows in memory have a limit. A window that has more gives up: it lets all go, takes nothing more, and whoever asks is
+told why. A session that allows more goes on with it, from the next sub-window of which nothing was lost.
+
+A slide, an insertion of late tuples and a question are transactions (sash.isolation): which state of the window a
+question sees while it slides is a matter of the isolation level. A question that collects rows is never begun again:
+it drops those of sub-windows that have left, reads the new ones, and is handed what is late for those it has read
+(thesis 7.4.3). One that folds rows into groups (`fold`) takes back those that have left, if that is exact for it.
+
+What a stored window takes of a micro-batch: its rows, or files that Spark writes them to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sash.catalog import StoredIndex, Stream
+from sash.core.errors import SashError
+from sash.core.events import report
+from sash.core.stopping import check_question
+from sash.core.time import Micros, multiple_after, multiple_at_or_after
+from sash.isolation import Recorder, SharedWindow
+from sash.runtime.limits import too_much_stored
+from sash.runtime.records.journal import SavedWindow
+from sash.runtime.settings import DEFAULT_MAX_ROWS
+from sash.runtime.spark_pass import SparkPass
+from sash.runtime.statistics import ReadStatistics
+from sash.runtime.stored.stored_indexes import TIME, KeptIndexes, RowSubWindow, sub_window_length
+from sash.spark.stored_rows import write_rows
+from sash.storage.window_files import SEAL, WindowFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger("sash.runtime")
+
+# How much more a question matters than others; who asks says it, and no layer between has to know.
+PRIORITY: ContextVar[int] = ContextVar("sash_priority", default=0)
+# The writer stops for no question.
+_WRITER = 1 << 40
+# Before every event time.
+_NEVER: Micros = -(2**62)
+# What is known of a file of rows.
+_FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64()), *SEAL])
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """The rows of a window as of a time, or the files that have them; `since`: what happened before it is not there.
+
+    `has_ended`: nothing more was expected.
+    """
+
+    rows: pa.Table
+    as_of: Micros
+    since: Micros
+    has_ended: bool = False
+
+
+def _asked() -> int:
+    """The priority of a question: one at least is higher than that of anything that is executed again and again."""
+    return 1 + PRIORITY.get()
+
+
+class Folding(Protocol):
+    """What a question makes of the sub-windows of a window, in any order."""
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether rows can be taken back."""
+
+    def add(self, rows: pa.Table) -> None: ...
+
+    def take_back(self, rows: pa.Table) -> None:
+        """Rows that were added before."""
+
+    def restart(self) -> None:
+        """Forget everything."""
+
+
+class KeptWindow:
+    """One thread takes rows, any thread reads; `level` is the isolation between them.
+
+    With `files`, the rows are there, and what is taken and read are descriptions of files (`of_files`); else there are
+    `most_rows` at most.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        level: str = "ttu",
+        recorder: Recorder | None = None,
+        files: WindowFiles | None = None,
+        most_rows: int = DEFAULT_MAX_ROWS,
+    ) -> None:
+        assert stream.keep is not None
+        self.stream = stream
+        self.files = files
+        self.length = sub_window_length(stream)
+        self._most = -(-stream.keep // self.length)
+        nothing = RowSubWindow(_NEVER, self.empty())
+        self._window = SharedWindow([nothing] * self._most, level, self._with_late, recorder)
+        self._oldest_before: Micros = _NEVER
+        self.reads = ReadStatistics()
+        # The end of the youngest sub-window, attached or passed over, and since when everything is here.
+        self.now: Micros | None = None
+        self._since: Micros | None = None
+        self._buffer: list[pa.Table] = []
+        # Nothing more is expected for now: whoever asks about several streams does not wait for this one.
+        self.has_ended = False
+        self.indexes: KeptIndexes | None = None
+        # It had so many rows that it gave up; what is in sub-windows that end by `_lost` may be a part of them only.
+        self.gave_up_at: int | None = None
+        self._lost: Micros = _NEVER
+        self._most_rows = most_rows
+        # Not less than there are: rows that have left are found to have when it seems too many.
+        self._rows_about = 0
+        # One at a time changes the window and its indexes.
+        self._writing = threading.RLock()
+
+    # -- tuples come ---------------------------------------------------------------------------------
+
+    def of_files(self, found: pa.Table) -> pa.Table:
+        """Files that were written (WindowFiles.found), as what this window takes."""
+        last = np.asarray(found["end"]) - (1 if self.stream.closed_left else 0)
+        return pa.table([found["file"], found["rows"], last, *(found[name] for name in dict(SEAL))], schema=_FILES)
+
+    def count(self, rows: pa.Table) -> int:
+        """How many tuples there are in rows, or in files."""
+        return len(rows) if self.files is None else int(np.asarray(rows["rows"]).sum())
+
+    def accepted(self, rows: pa.Table) -> pa.Table:
+        """The rows of a micro-batch that are not late, or may revise what is stored."""
+        if self.now is None:
+            return rows
+        edge = self.now - self._most * self.length if self.stream.late_revise else self.now
+        return rows.filter(pa.array(self._ends(rows) > edge))
+
+    def take(self, rows: pa.Table, watermark: Micros | None) -> None:
+        """Rows that were accepted; then time goes on to a watermark."""
+        with self._writing:
+            self._take(rows, watermark)
+
+    def _take(self, rows: pa.Table, watermark: Micros | None) -> None:
+        if len(rows) and (self.gave_up_at is not None or self._lost > _NEVER):
+            whole = self._ends(rows) > self._lost if self.gave_up_at is None else np.zeros(len(rows), dtype=np.bool_)
+            rows = rows.filter(pa.array(whole))
+        self._rows_about += len(rows)
+        if len(rows):
+            self.has_ended = False
+            ends = self._ends(rows)
+            late = ends <= self.now if self.now is not None else np.zeros(len(rows), dtype=np.bool_)
+            if late.any():
+                self._revise(rows.filter(pa.array(late)))
+                rows = rows.filter(pa.array(~late))
+            if not late.all():
+                begins = int(ends[~late].min()) - self.length
+                self._since = begins if self._since is None else min(begins, self._since)
+            self._buffer.append(rows)
+        if watermark is not None:
+            ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
+            self._attach(ahead(watermark, self.length, self.stream.offset) - self.length)
+        self._check_rows()
+
+    def _check_rows(self) -> None:
+        if self.files is not None or self._rows_about <= self._most_rows:
+            return
+        self._rows_about = sum(len(sub.rows) for sub in self._stored()) + sum(map(len, self._buffer))
+        if self._rows_about > self._most_rows:
+            self._give_up(self._rows_about)
+
+    def _give_up(self, rows: int) -> None:
+        """Time goes on, with empty sub-windows."""
+        self.gave_up_at, self._rows_about = rows, 0
+        self._buffer, self._since = [], None
+        for place, sub in enumerate(reversed(self._stored())):
+            if len(sub.rows):
+                self._window.revise(self._window.youngest - place, RowSubWindow(sub.end, self.empty()))
+        if self.indexes is not None:
+            self.indexes.fill(self._stored())
+        name, why = self.stream.name, self.why_not
+        report(logger, logging.ERROR, "window.overfull", "%(why)s", stream=name, rows=rows, why=why)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why nobody can ask, or None if they can."""
+        if self.gave_up_at is None:
+            return None
+        return too_much_stored(self.stream.name, self.gave_up_at, self._most_rows)
+
+    def allow(self, most_rows: int, latest: Micros | None) -> None:
+        """From now on there may be so many; the youngest tuple that the stream has had is at `latest`."""
+        with self._writing:
+            self._most_rows = most_rows
+            if self.gave_up_at is not None and self.gave_up_at <= most_rows:
+                self.gave_up_at = None
+                self._lost = _NEVER if latest is None else self._end_of(latest)
+
+    def finish(self, latest: Micros) -> None:
+        """The stream has ended, or is idle: what is in the buffer is all there is."""
+        with self._writing:
+            self._attach(self._end_of(latest))
+            self.has_ended = True
+
+    def _end_of(self, time: Micros) -> Micros:
+        """The end of the sub-window that a time belongs to."""
+        ahead = multiple_after if self.stream.closed_left else multiple_at_or_after
+        return ahead(time, self.length, self.stream.offset)
+
+    def _ends(self, rows: pa.Table) -> NDArray[np.int64]:
+        """The ends of the sub-windows that rows belong to."""
+        stamps, offset = np.asarray(rows[TIME]) - self.stream.offset, self.stream.offset
+        whole = stamps // self.length + 1 if self.stream.closed_left else -(-stamps // self.length)
+        return whole * self.length + offset
+
+    def _attach(self, until: Micros) -> None:
+        """Every sub-window that ends by a time, one after the other; of a long gap, as many as the window has."""
+        if self.now is not None and until <= self.now:
+            return
+        waiting = pa.concat_tables([self.empty(), *self._buffer])
+        ends = self._ends(waiting)
+        gone = until - self._most * self.length
+        # Only what stays: a sub-window holds on to the memory of everything that it is cut out of.
+        due = {sub.end: sub for sub in self._cut(waiting.filter(pa.array((gone < ends) & (ends <= until))))}
+        self._buffer = [waiting.filter(pa.array(ends > until))]
+        next_end = None if self.now is None else self.now + self.length
+        oldest = until - (self._most - 1) * self.length
+        is_next = next_end is not None and next_end >= oldest
+        for end in range(next_end if next_end is not None and is_next else oldest, until + 1, self.length):
+            new = due.get(end) or RowSubWindow(end, self.empty())
+            self._window.slide(new)
+            if self.indexes is not None and is_next:
+                self.indexes.slide(new)
+            self.now = end
+        if self.indexes is not None and not is_next:
+            self.indexes.fill(self._stored())
+
+    def _cut(self, rows: pa.Table) -> Iterator[RowSubWindow]:
+        order = np.argsort(np.asarray(rows[TIME]), kind="stable")
+        rows = rows.take(pa.array(order)).combine_chunks()
+        ends, starts = np.unique(self._ends(rows), return_index=True)
+        stops = [*starts.tolist(), len(rows)][1:]
+        for end, start, stop in zip(ends.tolist(), starts.tolist(), stops, strict=True):
+            yield RowSubWindow(end, rows.slice(start, stop - start))
+
+    def _revise(self, rows: pa.Table) -> None:
+        """Late tuples come into all their sub-windows in one step, and abort no question."""
+        assert self.now is not None
+        inside = [late for late in self._cut(rows) if late.end > self.oldest]
+        youngest = self._window.youngest
+        if inside:
+            self._window.insert({youngest - (self.now - late.end) // self.length: late for late in inside})
+        if self.indexes is not None:
+            self.indexes.fill(self._stored())
+
+    def _with_late(self, sub: RowSubWindow, late: RowSubWindow) -> RowSubWindow:
+        """A sub-window when late tuples have come into it."""
+        (merged,) = self._cut(pa.concat_tables([sub.rows, late.rows]))
+        return merged
+
+    def _stored(self) -> list[RowSubWindow]:
+        """All sub-windows that are attached, the oldest first. For the writer, who stops for no question."""
+        parts = self._window.read(self._most, lambda sub: sub, priority=_WRITER).parts
+        return [sub for sub in parts if sub.end != _NEVER]
+
+    # -- indexes -------------------------------------------------------------------------------------
+
+    def create_index(self, index: StoredIndex) -> None:
+        with self._writing:
+            made = self.indexes
+            if made is None:
+                made = KeptIndexes(self._most, self.empty().schema, self.length)
+                made.fill(self._stored())
+            made.create(index)
+            self.indexes = made
+
+    def drop_index(self, index: StoredIndex) -> None:
+        with self._writing:
+            assert self.indexes is not None
+            self.indexes.drop(index)
+            if not len(self.indexes):
+                self.indexes = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Tuples have come, and time has closed a sub-window."""
+        return self.now is not None and self._since is not None
+
+    # -- questions -----------------------------------------------------------------------------------
+
+    def reading(self) -> AbstractContextManager[None]:
+        """What is read inside can be used inside: files stay where they are."""
+        self.check()
+        return nullcontext() if self.files is None else self.files.reading()
+
+    def check(self) -> None:
+        """Whoever is about to ask is told if there is nothing to ask any more."""
+        why = self.why_not
+        if why is not None:
+            raise SashError(why)
+
+    def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> StoredRows | None:
+        """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
+
+        `wanted` picks rows out of those of a sub-window.
+        """
+        self.check()
+        if not self.has_begun:
+            return None
+        count = self._most if reach is None else self._sub_windows(reach)
+
+        def scan(sub: RowSubWindow) -> RowSubWindow:
+            check_question()
+            return sub if wanted is None else RowSubWindow(sub.end, wanted(sub.rows))
+
+        answer = self._window.read(count, scan, undo=_forget, priority=_asked())
+        self.reads.count(answer)
+        rows = pa.concat_tables([sub.rows for sub in answer.parts])
+        if len(answer.parts) > count:
+            # Late tuples came while it was read, and stand behind their sub-windows.
+            rows = rows.take(pa.array(np.argsort(np.asarray(rows[TIME]), kind="stable")))
+        return self.stored(rows, answer.parts[-1].end, reach)
+
+    def fold(self, reach: int, folding: Folding) -> Micros:
+        """Sub-window by sub-window, what the last `reach` microseconds hold; as of when. Something must be stored."""
+        self.check()
+
+        def scan(sub: RowSubWindow) -> RowSubWindow:
+            check_question()
+            folding.add(sub.rows)
+            return sub
+
+        def undo(sub: RowSubWindow) -> None:
+            folding.take_back(sub.rows)
+
+        answer = self._window.read(
+            self._sub_windows(reach),
+            scan,
+            undo=undo if folding.is_reversible else None,
+            restart=folding.restart,
+            priority=_asked(),
+        )
+        self.check()
+        self.reads.count(answer)
+        return answer.parts[-1].end
+
+    def _sub_windows(self, reach: int) -> int:
+        return min(self._most, -(-reach // self.length))
+
+    def stored(self, rows: pa.Table, as_of: Micros, reach: int | None) -> StoredRows:
+        """Rows that were found as of a time, without those before the window."""
+        begun = self._since
+        # Whoever has seen what was let go in the middle of a question is told.
+        self.check()
+        assert begun is not None
+        oldest = as_of - (self.extent if reach is None else reach)
+        low = pc.greater_equal if self.stream.closed_left else pc.greater
+        since = max(begun, as_of - self.extent)
+        return StoredRows(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
+
+    def empty(self) -> pa.Table:
+        if self.files is not None:
+            return _FILES.empty_table()
+        return self.stream.schema.append(pa.field(TIME, pa.int64())).empty_table()
+
+    def last_end(self, rows: pa.Table) -> Micros:
+        """The end of the last sub-window that rows belong to."""
+        return int(self._ends(rows).max(initial=_NEVER))
+
+    @property
+    def extent(self) -> Micros:
+        """What all sub-windows together cover."""
+        return self._most * self.length
+
+    def oldest_by(self, watermark: Micros | None) -> Micros:
+        """What happened before this will have left when a watermark has come, whatever it is now."""
+        return _NEVER if watermark is None else watermark - self.extent - self.length
+
+    @property
+    def oldest(self) -> Micros:
+        """What happened before this is not stored any more."""
+        return _NEVER if self.now is None else self.now - self._most * self.length
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def let_go(self, taken_back: bool) -> None:
+        """What has left the window is not needed for recovery any more, when an entry has been committed.
+
+        `taken_back`: if the entry's file is damaged, recovery goes back before it, and has the window of then.
+        """
+        if self.files is not None:
+            self.files.let_go(self._oldest_before if taken_back else self.oldest)
+            self._oldest_before = self.oldest
+
+    def keep_only_files(self) -> None:
+        """After a restart: what is here is all there is."""
+        if self.files is not None:
+            everything = pa.concat_tables([self.empty(), *(sub.rows for sub in self._stored()), *self._buffer])
+            self.files.check_sizes(everything)
+            self.files.keep_only(everything["file"].to_pylist())
+
+    # -- recovery ------------------------------------------------------------------------------------
+
+    def save(self) -> SavedWindow:
+        return SavedWindow(self.now, self._since, self.gave_up_at, self._lost)
+
+    def load(self, saved: SavedWindow, rows: list[pa.Table]) -> None:
+        """As it was saved, from the rows that it had accepted by then and not let go."""
+        self.now, self._since = saved.now, saved.since
+        self.gave_up_at, self._lost = saved.gave_up_at, saved.lost
+        every = pa.concat_tables([self.empty(), *(rows if self.gave_up_at is None else [])])
+        every = every.filter(pa.array(self._ends(every) > self._lost))
+        ends = self._ends(every)
+        self._rows_about = len(every)
+        edge = _NEVER if self.now is None else self.now
+        self._buffer = [every.filter(pa.array(ends > edge))]
+        if self.now is None:
+            return
+        stored = {sub.end: sub for sub in self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest))))}
+        for end in range(self.oldest + self.length, self.now + 1, self.length):
+            self._window.slide(stored.get(end) or RowSubWindow(end, self.empty()))
+
+
+def _forget(sub: RowSubWindow) -> None:
+    """Rows that were collected are not there any more when their sub-window is not."""
+
+
+# What is accepted, and how many tuples were too late; without a stored window, nothing.
+Brought = tuple[pa.Table | None, int]
+
+
+def rows_of_batch(kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
+    """The part of a micro-batch, which brings a watermark, that is stored."""
+    if kept.gave_up_at is not None:
+        return None, 0
+    oldest, files = kept.oldest_by(reached), kept.files
+    if files is None:
+        came = spark.rows_to_keep(rows, TIME, oldest)
+        accepted = kept.accepted(came)
+        return accepted, len(came) - len(accepted)
+    place = files.place(epoch)
+    write_rows(rows, kept.stream, oldest, epoch, kept.length, place)
+    came = kept.of_files(files.found(place))
+    accepted = kept.accepted(came)
+    names, taken = came["file"].to_pylist(), accepted["file"].to_pylist()
+    files.discard(set(names) - set(taken))
+    files.hold(taken)
+    return accepted, kept.count(came) - kept.count(accepted)

@@ -1,0 +1,160 @@
+"""How a stream fares: whether it keeps up, and what the log tells of its micro-batches and its state.
+
+A live stream keeps up while its micro-batches take less than the time between two of them. One long micro-batch is an
+accident; several in a row are overload, and as many short ones in a row end it, or a rest in which as many had time and
+none was needed. A stream that may shed load keeps a part of its tuples then. A stream whose trigger is 0 takes whatever
+has come as soon as it can: nothing tells what would be too long there.
+
+What a session and its streams are doing, for those who watch it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sash.core.errors import SashError
+from sash.core.events import report
+from sash.runtime.statistics import StreamStatistics
+from sash.spark.spark_faults import first_line
+from sash.storage.epochs import Snapshot
+
+# Not started yet; reading; stopped by its user; nothing more to read; something went wrong.
+IDLE, RUNNING, STOPPED, ENDED, FAILED = "idle", "running", "stopped", "ended", "failed"
+# Of a session: nothing can be asked any more.
+CLOSED = "closed"
+# What one stream is doing says more about a session than what the others do, in this order.
+_TELLING = (FAILED, RUNNING, IDLE, STOPPED, ENDED)
+
+
+@dataclass(frozen=True)
+class StreamState:
+    name: str
+    error: SashError | None = None
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """`name` is that of the stream that says most.
+
+    >>> SessionState.of({"a": StreamState(ENDED), "b": StreamState(RUNNING)}, False).name
+    'running'
+    >>> SessionState.of({}, False).name
+    'idle'
+    """
+
+    name: str
+    streams: Mapping[str, StreamState]
+
+    @classmethod
+    def of(cls, streams: Mapping[str, StreamState], closed: bool) -> SessionState:
+        found = {state.name for state in streams.values()}
+        return cls(CLOSED if closed else next((name for name in _TELLING if name in found), IDLE), streams)
+
+    @property
+    def error(self) -> SashError | None:
+        """What went wrong first, by the order of the streams."""
+        return next((state.error for state in self.streams.values() if state.error is not None), None)
+
+
+logger = logging.getLogger("sash.runtime")
+
+# So many micro-batches in a row make a judgement.
+IN_A_ROW = 3
+# A rest is longer than this: Spark takes a while between two micro-batches, whatever the trigger.
+REST_SECONDS = 10.0
+
+
+class LiveLoad:
+    """`begin` and `take` are told of every live micro-batch; `is_over` says how things stand."""
+
+    def __init__(self, stream: str, statistics: StreamStatistics, one_in: int = 1) -> None:
+        """`one_in`: while there is overload, one tuple in so many is kept."""
+        self._stream = stream
+        self._statistics = statistics
+        self._one_in = one_in
+        # Seconds for each tuple, when all were kept and that took too long.
+        self._cost = 0.0
+        self.is_over = False
+        self._against = 0
+        # When the last micro-batch was done, and what was said of it.
+        self._done = float("inf")
+        self._facts: dict[str, Any] = {}
+
+    @property
+    def keeps_one_in(self) -> int:
+        """The next micro-batch keeps one tuple in so many; 1: all of them."""
+        return self._one_in if self.is_over else 1
+
+    def has_rested(self, now: float, interval: float) -> bool:
+        """Nothing was there to do for so long that there is no overload any more."""
+        return now - self._done > max(IN_A_ROW * interval, REST_SECONDS)
+
+    def begin(self, now: float, interval: float) -> None:
+        """A micro-batch begins. Those before a rest and those after it are not in a row."""
+        if self.has_rested(now, interval):
+            was_over, self.is_over, self._against = self.is_over, False, 0
+            if was_over:
+                self._tell_overload(self._facts)
+
+    def take(self, epoch: int, seconds: float, interval: float, tuples: int = 0, now: float = float("inf")) -> None:
+        """A micro-batch to which so many tuples came, kept or not, took so long and is done now."""
+        if interval <= 0:
+            return
+        facts = {"stream": self._stream, "epoch": epoch, "seconds": round(seconds, 3), "interval": interval}
+        self._done, self._facts = now, facts
+        if seconds > interval:
+            self._statistics.slow_batches += 1
+            self._tell_slow(facts)
+        if self.keeps_one_in == 1 and seconds > interval:
+            self._cost = seconds / max(1, tuples)
+        # Shedding ends when micro-batches would be short enough without it, or it would begin again at once.
+        expected = seconds if self.keeps_one_in == 1 else max(seconds, tuples * self._cost)
+        is_slow = expected > interval
+        self._against = self._against + 1 if is_slow != self.is_over else 0
+        if self._against == IN_A_ROW:
+            self.is_over, self._against = is_slow, 0
+            self._tell_overload(facts)
+
+    def _tell_slow(self, facts: dict[str, Any]) -> None:
+        """In the middle of overload everything is slow, and it has been said."""
+        level = logging.DEBUG if self.is_over else logging.INFO
+        told = "stream %(stream)s: micro-batch %(epoch)d took %(seconds).1f s, more than %(interval)g s"
+        report(logger, level, "batch.slow", told, **facts)
+
+    def _tell_overload(self, facts: dict[str, Any]) -> None:
+        if self.is_over:
+            told = "stream %(stream)s is overloaded: its micro-batches take longer than the %(interval)g s between them"
+            report(logger, logging.WARNING, "overload.began", told, **facts)
+            if self._one_in > 1:
+                told = "stream %(stream)s sheds load: it keeps one tuple in %(one_in)d, sums and counts are scaled"
+                report(logger, logging.WARNING, "shed.began", told, stream=self._stream, one_in=self._one_in)
+        else:
+            report(logger, logging.INFO, "overload.ended", "stream %(stream)s keeps up again", **facts)
+            if self._one_in > 1:
+                told = "stream %(stream)s keeps all tuples again, after about %(shed)d that it has dropped"
+                dropped = self._statistics.shed_tuples
+                report(logger, logging.INFO, "shed.ended", told, stream=self._stream, shed=dropped)
+
+
+def report_broken_off(stream: str, epoch: int, error: Exception) -> None:
+    why = str(error) if isinstance(error, SashError) else first_line(error)
+    told = "stream %(stream)s: micro-batch %(epoch)d failed: %(why)s"
+    report(logger, logging.ERROR, "batch.failed", told, stream=stream, epoch=epoch, why=why)
+
+
+def report_snapshot(stream: str, snapshot: Snapshot) -> None:
+    size = sum(table.nbytes for table in snapshot.tables)
+    told = "stream %(stream)s: a snapshot of its state after micro-batch %(epoch)d is written, %(bytes)d bytes of panes"
+    report(logger, logging.INFO, "snapshot.written", told, stream=stream, epoch=snapshot.epoch, bytes=size)
+
+
+def report_recovery(stream: str, snapshot: Snapshot | None, entries: int, epoch: int) -> None:
+    """`entries` were applied after the snapshot, if there was one, and led to the state after `epoch`."""
+    told = "stream %(stream)s goes on after micro-batch %(epoch)d: %(source)s and %(entries)d entries"
+    source = "no snapshot" if snapshot is None else f"the snapshot after micro-batch {snapshot.epoch}"
+    report(
+        logger, logging.INFO, "stream.recovered", told, stream=stream, epoch=epoch, source=source, entries=entries
+    )  # fmt: skip

@@ -1,0 +1,137 @@
+"""Spark's part of a micro-batch: the one action for all pane tables, and those that some windows want besides.
+
+    rows ─► with columns of tables (lookups) ─► partials of every pane and group      the one action
+                                             ─► files of pane tables in the cluster   one, where there are such
+         ─► tuples that the watermark passes get their numbers ─► their partials      two, for windows of rows
+            the others wait: `pending`
+
+Where an expression fails, its queries are found and fail alone; then the action is repeated without them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.time import Micros
+from sash.isolation import Isolation
+from sash.panes.pane_rows import BatchFacts
+from sash.plan.nodes import Lookup
+from sash.runtime.periodic.cluster_tables import ClusterTables
+from sash.runtime.periodic.stream_runtime import Numbered, StreamRuntime
+from sash.runtime.records.session_tables import Tables
+from sash.runtime.spark_pass import SparkPipeline
+from sash.runtime.streams.roster import Roster
+from sash.spark.preparation import Interval, looked_up
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+T = TypeVar("T")
+# The result of the pass, and the same sorted out; that of the pass over numbered tuples; and the tuples that wait for
+# their numbers.
+Passed = tuple[pa.Table, BatchFacts, pa.Table | None, pa.Table | None]
+
+
+class Passes:
+    """Changes nothing but the roster, and that only when a query fails: what it brings is applied by the caller."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        pipeline: Callable[[], SparkPipeline],
+        runtime: StreamRuntime,
+        roster: Roster,
+        cluster: ClusterTables,
+        tables: Tables | None,
+        isolation: Isolation,
+    ) -> None:
+        self._stream = stream
+        self._pipeline = pipeline
+        self._runtime = runtime
+        self._roster = roster
+        self._cluster = cluster
+        self._tables = tables
+        self._isolation = isolation
+        # Tuples that row-based windows have seen and the watermark has not passed.
+        self.pending: pa.Table | None = None
+
+    def aggregate(self, rows: DataFrame, epoch: int) -> Passed:
+        """The one action, those of pane tables in the cluster, and those of row-based windows."""
+
+        def passes() -> Passed:
+            found = self._looked_up(rows)
+            table = self._pipeline().aggregate(found, self._runtime.tables())
+            self._cluster.write(found, epoch)
+            facts = self.facts(table)
+            self._cluster.check_written(facts)
+            return table, facts, *self._count(rows, self._runtime.next_watermark(facts))
+
+        return self._without_culprits(rows, passes)
+
+    def count_pending(self, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
+        """Number the tuples that wait and that a watermark (None: the end) passes; and those that still wait."""
+        if self.pending is None:
+            return None, None
+        return self._without_culprits(None, lambda: self._count(None, watermark))
+
+    def _count(self, rows: DataFrame | None, watermark: Micros | None) -> tuple[pa.Table | None, pa.Table | None]:
+        """Number the tuples that a watermark passes; their partials, and the tuples that still wait."""
+        tables = self._runtime.tables(by_rows=True)
+        if not tables:
+            return None, None
+        interval = Interval(self._runtime.watermark, watermark)
+        return self._pipeline().aggregate_numbered(rows, self.pending, interval, self._runtime.counted, tables)
+
+    def facts(self, table: pa.Table) -> BatchFacts:
+        """What the pass over a micro-batch brought."""
+        return self._pipeline().facts(table, self._runtime.tables())
+
+    def numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> Numbered | None:
+        """What the pass over numbered tuples brought."""
+        facts = self._pipeline().numbered_facts(counted, self._runtime.tables(by_rows=True))
+        return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
+
+    def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
+        """The rows with the columns of the tables that queries look them up in."""
+        if self._tables is None:
+            return rows
+        return looked_up(rows, self._stream, self._tables.all_versions(dict.fromkeys(lookups)))
+
+    def _looked_up(self, rows: DataFrame) -> DataFrame:
+        return self.looked_up(rows, self._roster.lookups)
+
+    # -- errors of expressions -------------------------------------------------------------------------
+
+    def _without_culprits(self, rows: DataFrame | None, action: Callable[[], T]) -> T:
+        """When an expression fails, find out whose, fail those queries alone, and go on."""
+        while True:
+            started = time.perf_counter()
+            try:
+                return action()
+            except Exception as error:
+                if rows is not None:
+                    self._pipeline().readable(rows)
+                if not self._fail_culprits(rows):
+                    raise error
+            finally:
+                self._runtime.statistics.seconds_in_spark += time.perf_counter() - started
+
+    def _fail_culprits(self, rows: DataFrame | None) -> bool:
+        pipeline = self._pipeline()
+        # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
+        waited = pipeline.with_pending(rows, self.pending)
+        found_rows = None if rows is None else self._looked_up(rows)
+        culprits = {}
+        for query in (active.compiled for active in self._runtime.active.values()):
+            read = waited if query.readings[0].table.by_rows else found_rows
+            culprits[query.name] = None if read is None else pipeline.failure(read, query.leaves)
+        serials = self._roster.serials(culprits)
+        found = {serials[name]: why for name, why in culprits.items() if why is not None}
+        with self._isolation.slide():
+            self._roster.fail(found)
+        return bool(found)

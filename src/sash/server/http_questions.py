@@ -1,0 +1,126 @@
+"""One-time questions that come over HTTP: so many at once, each for so long, and each can be cancelled.
+
+    request ──► Desk: a free place? ──► a thread of its pool ──► session.query(timeout, cancellation, max_rows)
+                429 if there is none     the table is put into its form there: large answers do not hold up others
+                cancels when the client leaves, or DELETE /api/query/{id} comes
+
+Who asks for too long is told so when the time is over, even if the engine takes a moment more to let go. Until it does,
+the place stays taken: what is limited is work, not waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from sash.core.errors import QuestionTimedOutError
+from sash.core.stopping import Cancellation
+from sash.runtime.session import Session
+from sash.server.models import Question, RunningQuestion
+from sash.server.problems import CONFLICT, TOO_MANY, UNAVAILABLE, ProblemError
+from sash.server.server_settings import ServerSettings
+
+# Seconds between two looks whether the client is still there.
+_LOOK_SECONDS = 0.25
+# Seconds that the engine has to let go when the time of a question is over.
+_GRACE_SECONDS = 1.0
+
+T = TypeVar("T")
+# Makes of the answer to the question of this id what the client gets.
+Finish = Callable[[str, pa.Table], T]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    id: str
+    text: str
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    since: float = field(default_factory=time.monotonic)
+
+    def told(self) -> RunningQuestion:
+        seconds, cancelled = time.monotonic() - self.since, self.cancellation.why is not None
+        return RunningQuestion(id=self.id, text=self.text, seconds=round(seconds, 3), cancelled=cancelled)
+
+
+class Desk:
+    """Where questions are asked."""
+
+    def __init__(self, session: Session, settings: ServerSettings) -> None:
+        self._session = session
+        self._settings = settings
+        self._pool = ThreadPoolExecutor(settings.max_questions, thread_name_prefix="sash-question")
+        self._lock = threading.Lock()
+        self._asked: dict[str, _Asked] = {}
+        self._is_closed = False
+
+    async def ask(self, question: Question, finish: Finish[T], is_gone: Callable[[], Awaitable[bool]]) -> T:
+        """What `finish` makes of the answer. `is_gone`: nobody waits for it any more."""
+        most = self._settings.max_seconds
+        seconds = min(question.timeout or most, most)
+        asked = self._enter(question)
+        working = asyncio.get_running_loop().run_in_executor(self._pool, self._work, asked, question, seconds, finish)
+        # Whoever has left does not look at what went wrong.
+        working.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            while not (await asyncio.wait([working], timeout=_LOOK_SECONDS))[0]:
+                if await is_gone():
+                    asked.cancellation.cancel()
+                if time.monotonic() - asked.since > seconds + _GRACE_SECONDS:
+                    raise asked.cancellation.why or QuestionTimedOutError("the question took too long")
+        except asyncio.CancelledError:
+            asked.cancellation.cancel()
+            raise
+        return working.result()
+
+    def cancel(self, id: str) -> bool:
+        """Whether there is such a question."""
+        with self._lock:
+            asked = self._asked.get(id)
+        if asked is not None:
+            asked.cancellation.cancel()
+        return asked is not None
+
+    def questions(self) -> list[RunningQuestion]:
+        """Those without an answer yet, the oldest first."""
+        with self._lock:
+            return [asked.told() for asked in self._asked.values()]
+
+    def close(self) -> None:
+        """All questions end; no more are taken."""
+        with self._lock:
+            self._is_closed = True
+            asked = list(self._asked.values())
+        for each in asked:
+            each.cancellation.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _enter(self, question: Question) -> _Asked:
+        asked = _Asked(question.id or uuid.uuid4().hex, question.text)
+        with self._lock:
+            if self._is_closed:
+                raise ProblemError(UNAVAILABLE, "the server stops")
+            if asked.id in self._asked:
+                raise ProblemError(CONFLICT, f"a question with the id '{asked.id}' is being answered")
+            if len(self._asked) >= self._settings.max_questions:
+                told = f"{self._settings.max_questions} questions are being answered, and not more at once"
+                raise ProblemError(TOO_MANY, told, {"Retry-After": "1"})
+            self._asked[asked.id] = asked
+        return asked
+
+    def _work(self, asked: _Asked, question: Question, seconds: float, finish: Finish[T]) -> T:
+        most = self._settings.max_rows
+        rows = most if question.max_rows is None else min(question.max_rows, most)
+        try:
+            table = self._session.query(question.text, question.priority, seconds, asked.cancellation, rows)
+            return finish(asked.id, table)
+        finally:
+            with self._lock:
+                del self._asked[asked.id]

@@ -1,0 +1,142 @@
+"""Computation sharing (thesis 8.3): CS1 to CS7, which queries gain by being executed together when they are due.
+
+A synopsis that is looked up (running, interval, landmark, RJ, IJ) is looked up for each window length anew, so only
+equal windows share. One that is scanned (basic interval, BIJ) gives the answers of shorter windows on the way.
+All rules take for granted that the queries may use the synopses as their state.
+
+Sharing of whole answers (thesis 8.4.3): CS8.
+
+Q   MAX(length) [WINDOW 10 min SLIDE 2 min]      computed every 2 min
+Q'  MAX(length) [WINDOW 10 min SLIDE 3 min]      has the answers of Q, every 2 min; once Q is gone, every 3 min
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from sash.sharing.descriptions import (
+    JOINS,
+    SCANNED,
+    Decision,
+    Kind,
+    Queries,
+    QueryDescription,
+    Rule,
+    Synopses,
+    length_text,
+    listed,
+    windows_text,
+)
+from sash.sharing.state_rules import combine_predicates
+
+
+def shares_output(registered: QueryDescription, new: QueryDescription) -> Decision:
+    """CS8: a query that is identical but for a period that is not shorter has the output of the registered one."""
+    if replace(new, id=registered.id, slide=registered.slide) != registered:
+        return Decision("CS8", False, f"{new.id} asks something else than {registered.id}")
+    own, other = (length_text(query.slide, query.by_rows) for query in (new, registered))
+    if new.slide < registered.slide:
+        return Decision("CS8", False, f"{registered.id} is computed every {other}, {new.id} is due every {own}")
+    return Decision("CS8", True, f"{registered.id} is the same query and computed every {other}")
+
+
+def effective_period(registered: QueryDescription | None, new: QueryDescription) -> int:
+    """How often the new query has an answer; its own period where it shares none, or no more (None)."""
+    if registered is not None and shares_output(registered, new).allowed:
+        return registered.slide
+    return new.slide
+
+
+def together_key(kind: Kind, windows: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """What the rules add to the name of a scheduling group: nothing if all windows share, otherwise the windows.
+
+    >>> together_key(Kind.BASIC_INTERVAL, (10,)), together_key(Kind.RUNNING, (10,))
+    ((), (10,))
+    """
+    return () if kind in SCANNED else windows
+
+
+def look_up_equal_windows(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS1: one running, interval or landmark synopsis, equal windows."""
+    return _look_up("CS1", queries, synopses) if _only_kind(synopses) not in SCANNED | JOINS | {None} else None
+
+
+def scan_all_windows(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS2: one basic interval synopsis, any windows."""
+    return _scan("CS2", synopses) if _only_kind(synopses) is Kind.BASIC_INTERVAL else None
+
+
+def divide_answers(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS3: AVG divides the answers of SUM and COUNT over the same window."""
+    of_both = sorted(synopsis.data for synopsis in synopses) == ["COUNT", "SUM"]
+    aggregates = {query.aggregate for query in queries}
+    if not of_both or "AVG" not in aggregates or not aggregates <= {"SUM", "COUNT", "AVG"}:
+        return None
+    if (differing := _differing(queries)) is not None:
+        return Decision("CS3", False, f"AVG divides answers over its own window, but {differing}")
+    return Decision("CS3", True, f"AVG divides the sum and the count over {windows_text(queries[0])}")
+
+
+def look_up_equal_joins(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS4: one RJ or IJ synopsis, equal windows on both sides."""
+    return _look_up("CS4", queries, synopses) if _only_kind(synopses) in JOINS - SCANNED else None
+
+
+def scan_all_joins(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS5: one BIJ synopsis, any windows that it answers."""
+    return _scan("CS5", synopses) if _only_kind(synopses) is Kind.BIJ else None
+
+
+def reuse_equal_windows(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS6: a query that combines other queries' synopses (SS4) follows these queries, if all windows are equal."""
+    if not _combines(queries, synopses) or all(synopsis.kind in SCANNED for synopsis in synopses):
+        return None
+    return _look_up("CS6", queries, synopses)
+
+
+def reuse_in_one_scan(queries: Queries, synopses: Synopses) -> Decision | None:
+    """CS7: the same with synopses that are scanned; windows may differ."""
+    if not _combines(queries, synopses) or any(synopsis.kind not in SCANNED for synopsis in synopses):
+        return None
+    *candidates, new = queries
+    names = list(dict.fromkeys(query.id for query in candidates))
+    computed = f"{listed(names)} {'are' if len(names) > 1 else 'is'} computed"
+    return Decision("CS7", True, f"while {computed}, what {new.id} needs over {windows_text(new)} is saved")
+
+
+def _only_kind(synopses: Synopses) -> Kind | None:
+    return synopses[0].kind if len(synopses) == 1 else None
+
+
+def _combines(queries: Queries, synopses: Synopses) -> bool:
+    """The last query is the new one, without a synopsis of its own; the others are its candidates."""
+    new, own = queries[-1], {synopsis.where for synopsis in synopses}
+    return len(queries) > 1 and new.where not in own and combine_predicates(new, synopses).allowed
+
+
+def _scan(rule: str, synopses: Synopses) -> Decision:
+    return Decision(rule, True, f"one scan of {synopses[0].id} answers all windows on its way to the oldest pane")
+
+
+def _look_up(rule: str, queries: Queries, synopses: Synopses) -> Decision:
+    looked_up = listed(dict.fromkeys(synopsis.kind.words for synopsis in synopses if synopsis.kind not in SCANNED))
+    if (differing := _differing(queries)) is not None:
+        return Decision(rule, False, f"the {looked_up} is looked up for each window length, and {differing}")
+    return Decision(rule, True, f"the {looked_up} is looked up once for the window {windows_text(queries[0])}")
+
+
+def _differing(queries: Queries) -> str | None:
+    texts = dict.fromkeys(windows_text(query) for query in queries)
+    return f"the windows {listed(texts)} differ" if len(texts) > 1 else None
+
+
+COMPUTATION = (
+    Rule("CS1", look_up_equal_windows),
+    Rule("CS2", scan_all_windows),
+    Rule("CS3", divide_answers),
+    Rule("CS4", look_up_equal_joins),
+    Rule("CS5", scan_all_joins),
+    Rule("CS6", reuse_equal_windows, always_beneficial=False),
+    Rule("CS7", reuse_in_one_scan, always_beneficial=False),
+)

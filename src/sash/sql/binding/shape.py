@@ -1,0 +1,118 @@
+"""What a SELECT may consist of in this version; every other clause is refused at its word."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.sql.reading.places import extent, span_of
+from sash.sql.reading.statements import Select
+
+_KNOWN = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order", "limit"))
+_CONTINUOUS = _KNOWN | {"distinct"}
+_NAMED = {
+    "distinct": "SELECT DISTINCT",
+    "laterals": "LATERAL VIEW",
+    "with_": "common table expressions (WITH)",
+    "windows": "named windows (WINDOW w AS ..)",
+    "qualify": "QUALIFY",
+    "offset": "OFFSET in a SELECT",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "hint": "hints",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "into": "SELECT INTO",
+    "kind": "SELECT AS STRUCT",
+}
+_SETS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
+_GROUPINGS = {
+    "rollup": "ROLLUP",
+    "cube": "CUBE",
+    "grouping_sets": "GROUPING SETS",
+    "all": "GROUP BY ALL",
+    "totals": "TOTALS",
+}
+_STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
+
+
+def check_shape(select: Select, *, continuous: bool = False) -> exp.Select:
+    """The tree, if it is one plain SELECT over one stream or over sub-queries; a continuous query may join streams."""
+    tree = select.tree
+    if type(tree) in _SETS:
+        raise NotSupportedError(_SETS[type(tree)], select.script, word_in(select, _SETS[type(tree)]))
+    if not isinstance(tree, exp.Select):
+        raise NotSupportedError("anything but a plain SELECT", select.script, select.span)
+    for key, value in tree.args.items():
+        if value and key not in (_CONTINUOUS if continuous else _KNOWN):
+            what = _NAMED.get(key, f"{key.strip('_').upper()} in a SELECT")
+            raise NotSupportedError(what, select.script, _place(select, key, value))
+    _check_grouping(tree, select)
+    tables = _check_tables(tree, select)
+    streams = [table for table in tables if isinstance(table, exp.Table)]
+    if len(tables) > 1 and streams and not continuous:
+        raise NotSupportedError(_STREAM_JOINS, select.script, span_of(streams[-1].this))
+    if not tree.expressions:
+        raise CqlError("expected columns and aggregates after SELECT", select.script, head(select))
+    return tree
+
+
+def over_sub_queries(tree: exp.Select) -> bool:
+    return isinstance(tree.args["from_"].this, exp.Subquery)
+
+
+def _check_grouping(tree: exp.Select, select: Select) -> None:
+    group, order = tree.args.get("group"), tree.args.get("order")
+    end = Span(select.span.end, select.span.end + 1)
+    if order is not None and not order.expressions:
+        raise CqlError("expected expressions after ORDER BY", select.script, end)
+    if group is not None and not any(group.args.values()):
+        raise CqlError("expected columns or expressions after GROUP BY", select.script, end)
+    for key, what in _GROUPINGS.items():
+        if group is not None and group.args.get(key):
+            raise NotSupportedError(what, select.script, word_in(select, what.split()[0]))
+
+
+def _check_tables(tree: exp.Select, select: Select) -> list[exp.Expr]:
+    clause, joins = tree.args.get("from_"), tree.args.get("joins") or []
+    if clause is None:
+        raise CqlError(
+            "expected FROM and a stream with a window", select.script, Span(select.span.end, select.span.end + 1)
+        )
+    tables = [clause.this, *(join.this for join in joins)]
+    for table in tables:
+        _check_table(table, select)
+    return tables
+
+
+def _check_table(table: exp.Expr, select: Select) -> None:
+    if isinstance(table, exp.Subquery):
+        return
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise NotSupportedError("anything but a stream or a sub-query in FROM", select.script, span_of(table))
+    if table.args.get("db"):
+        raise CqlError("a stream has one name, without a dot", select.script, span_of(table))
+
+
+def _place(select: Select, key: str, value: object) -> Span:
+    if isinstance(value, list):
+        return span_of(value[0])
+    return word_in(select, {"sample": "TABLESAMPLE", "hint": "/*+"}.get(key, key.strip("_").upper()))
+
+
+def word_in(select: Select, word: str) -> Span:
+    """Where a keyword stands; sqlglot does not remember, and the first one outside of sub-queries is near enough."""
+    text = select.text.upper()
+    for query in select.tree.find_all(exp.Select):
+        if query is not select.tree and query.parent_select is select.tree:
+            inner, begin = extent(query), select.span.start
+            text = text[: inner.start - begin] + " " * (inner.end - inner.start) + text[inner.end - begin :]
+    start = text.find(word)
+    if start < 0:
+        return head(select)
+    return Span(select.span.start + start, select.span.start + start + len(word))
+
+
+def head(select: Select) -> Span:
+    return Span(select.span.start, select.span.start + len("SELECT"))

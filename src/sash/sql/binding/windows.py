@@ -1,0 +1,177 @@
+"""The windows of a query against its stream: multiples of the granule, SLIDE where it must and may be."""
+
+from __future__ import annotations
+
+import pyarrow.types as pt
+from sqlglot import exp
+
+from sash.catalog import Stream
+from sash.core.errors import CqlError, NotSupportedError, Span, nearest
+from sash.core.time import Micros, format_duration
+from sash.core.window import RowWindow, TimeWindow
+from sash.plan.expressions import RowExpression
+from sash.plan.nodes import StreamScan, Windowed
+from sash.sql.reading.cursor import Name
+from sash.sql.reading.places import span_of, window_clause
+from sash.sql.reading.statements import Select
+from sash.sql.reading.window_clause import WindowClause
+from sash.sql.types import identifier, spark_name
+
+_MIXED = "the windows of a query slide, all of them, or none does"
+
+
+def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> Windowed:
+    clause = window_clause(table)
+    if clause is None:
+        example = "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]"
+        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} {example}", script, span_of(table))
+    if clause.now:
+        raise NotSupportedError("windows of the current instant (NOW)", script, clause.length_at)
+    if not periodic and clause.slide_at is not None:
+        raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
+    if clause.internal_at is not None:
+        reason = "INTERNAL belongs to continuous queries: results that are given once end with their windows anyway"
+        raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
+    if periodic and clause.slide_at is None:
+        raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
+    if isinstance(clause.window, TimeWindow):
+        _check_multiples(clause, stream, script)
+    return Windowed(StreamScan(stream.name), clause.window, _partition(clause, stream, script))
+
+
+def bind_continuous_window(
+    table: exp.Expr, stream: Stream, script: str, *, slides: bool = False
+) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
+    """A window that is kept up to date with every tuple, and the columns of its PARTITION BY.
+
+    `slides`: its SLIDE says when the query answers, and was looked at.
+    """
+    clause = window_clause(table)
+    if clause is None:
+        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
+    if clause.slide_at is not None and not slides:
+        raise CqlError(f"{_MIXED}: leave out SLIDE here too", script, clause.slide_at)
+    if clause.lag_at is not None:
+        reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
+        raise CqlError(reason, script, clause.lag_at)
+    _check_order(table, stream, script, slides)
+    if isinstance(clause.window, TimeWindow) and not clause.now:
+        _check_multiples(clause, stream, script)
+    return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
+
+
+def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
+    """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
+    clause = window_clause(table)
+    if clause is None:
+        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
+    if clause.slide_at is not None:
+        raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
+    if clause.internal_at is not None:
+        reason = "INTERNAL belongs to continuous queries: a question's rows are those of its windows; leave it out"
+        raise CqlError(reason, script, clause.internal_at)
+    if isinstance(clause.window, TimeWindow) and not clause.now:
+        _check_multiples(clause, stream, script)
+    return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
+
+
+def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> None:
+    """A change that was given is final, and a tuple's last instant is before ts + w: both must hold of the stream."""
+    reasons = {
+        "CLOSED LEFT, and tuples of a continuous query count from their own instant on": stream.closed_left,
+        "LATE REVISE, and the changes of a continuous query are final": stream.late_revise,
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    if reason is not None:
+        way_out = f"{'' if slides else 'add SLIDE to the window, or '}make the stream without it"
+        raise CqlError(f"'{stream.name}' is {reason}: {way_out}", script, span_of(table.this))
+
+
+def check_all_slide(tree: exp.Expr, script: str) -> None:
+    """A query with windows of both kinds would be neither periodic nor continuous."""
+    tables = sorted(tree.find_all(exp.Table), key=lambda table: span_of(table).start)
+    clauses = [clause for table in tables if (clause := window_clause(table)) is not None]
+    sliding = [clause for clause in clauses if clause.slide_at is not None]
+    fixed = [clause for clause in clauses if clause.slide_at is None]
+    if sliding and fixed:
+        example = script[sliding[0].span.start : sliding[0].span.end]
+        raise CqlError(f"{_MIXED}: add SLIDE here, as in {example}, or leave it out everywhere", script, fixed[0].span)
+
+
+def _partition(clause: WindowClause, stream: Stream, script: str) -> tuple[RowExpression, ...]:
+    columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
+    return tuple(columns.values())
+
+
+def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
+    window = clause.window
+    parts = (
+        ("WINDOW", 0 if window.unbounded else window.length, clause.length_at),
+        ("SLIDE", window.slide, clause.slide_at),
+        ("LAG", window.lag, clause.lag_at),
+    )
+    for what, value, at in parts:
+        if value and at is not None:
+            _check_multiple(what, value, stream, script, at)
+
+
+def _check_multiple(what: str, value: Micros, stream: Stream, script: str, at: Span) -> None:
+    granule = stream.granule
+    if value % granule == 0:
+        return
+    below = value // granule * granule
+    choices = [format_duration(choice) for choice in (below, below + granule) if choice]
+    raise CqlError(
+        f"{what} {format_duration(value)} is not a multiple of the granule of '{stream.name}', "
+        f"{format_duration(granule)}; nearest: {' or '.join(choices)}",
+        script,
+        at,
+    )
+
+
+def _partition_column(name: Name, stream: Stream, script: str) -> RowExpression:
+    column = stream.column(name.text)
+    if column is None:
+        hint = nearest(name.text, stream.schema.names)
+        raise CqlError(f"unknown column '{name.text}'{hint}", script, name.span)
+    if pt.is_nested(column.type):
+        raise NotSupportedError(f"PARTITION BY of {spark_name(column.type)}", script, name.span)
+    return RowExpression(identifier(column.name), column.type, (column.name,))
+
+
+def check_together(tree: exp.Select, script: str) -> None:
+    """The windows of sub-queries are read as of one time: one stream, one unit, one SLIDE."""
+    tables = sorted(tree.find_all(exp.Table), key=lambda table: span_of(table).start)
+    windows = [(table, clause) for table in tables if (clause := window_clause(table)) is not None]
+    (first_table, first), *others = windows
+    for table, clause in others:
+        if table.name.lower() != first_table.name.lower():
+            raise NotSupportedError("sub-queries over different streams", script, span_of(table.this))
+        if type(clause.window) is not type(first.window):
+            reason = "time-based and row-based windows cannot be read as of one time: give all sub-queries one kind"
+            raise CqlError(reason, script, clause.span)
+        check_one_slide(first, clause, script)
+
+
+def check_one_slide(first: WindowClause, other: WindowClause, script: str) -> None:
+    if first.slide_at is None or other.slide_at is None:
+        return
+    slide, written = first.slide_at, ("", "EXACTLY ")[first.window.exactly]
+    if (other.window.slide, other.window.exactly) != (first.window.slide, first.window.exactly):
+        wanted = f"SLIDE {written}{script[slide.start : slide.end]}"
+        raise CqlError(f"all windows of a query slide together: write {wanted} here too", script, other.slide_at)
+
+
+def stream_names(select: Select) -> list[str]:
+    """The names in all FROM clauses of a SELECT, of streams and of tables."""
+    return [table.name for table in select.tree.find_all(exp.Table)]
+
+
+def has_windows(select: Select) -> bool:
+    return any(window_clause(table) is not None for table in select.tree.find_all(exp.Table))
+
+
+def has_slide(select: Select) -> bool:
+    """Whether a SELECT is meant to be re-executed: some window of it slides."""
+    clauses = [window_clause(table) for table in select.tree.find_all(exp.Table)]
+    return any(clause is not None and clause.slide_at is not None for clause in clauses)

@@ -1,0 +1,114 @@
+"""Terms over answers as the plan's expressions: what an answer holds becomes Fields, everything else Calls.
+
+What a Field may be differs (keys and aggregates of groups, columns of sub-queries), so a `Translator` is given
+the rule for the leaves. The rest is the same: the Sash process evaluates it on Arrow arrays with a closed
+vocabulary of functions, so anything else is refused here by name. Casts that Spark would insert are inserted,
+so that both sides of an operator have one type (two decimals keep their own precision under arithmetic: the
+result's type is Spark's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from sash.plan.expressions import Call, Expression, Field, Literal
+from sash.sql.expressions.coercion import common_type, is_interval
+from sash.sql.expressions.constants import recast
+from sash.sql.expressions.scope import Scope
+from sash.sql.expressions.terms import Term
+from sash.sql.types import spark_name
+
+_VOCABULARY = """
+    add subtract multiply divide int_divide modulo negate eq ne lt le gt ge null_safe_eq and or not is_null
+    is_not_null in like case cast try_cast coalesce nullif if greatest least abs ceil floor round sqrt exp ln
+    log10 log2 power sign upper lower length trim concat substring
+"""
+_SAME = frozenset(_VOCABULARY.split())
+_RENAMED = {
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "ceiling": "ceil",
+    "pow": "power",
+    "signum": "sign",
+    "substr": "substring",
+    "ucase": "upper",
+    "lcase": "lower",
+    "char_length": "length",
+    "character_length": "length",
+    "isnull": "is_null",
+    "isnotnull": "is_not_null",
+    "isnan": "is_nan",
+    "mod": "modulo",
+}
+# Arrow writes these otherwise than Spark does.
+_NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
+
+
+class Translator:
+    """`leaf` says what a term is, mostly a Field, None where it must be looked into, or why it may not stand."""
+
+    def __init__(self, scope: Scope, leaf: Callable[[Term], Expression | None], over: str = "an answer") -> None:
+        self._scope = scope
+        self._leaf = leaf
+        self._over = over
+
+    def translate(self, term: Term) -> Expression:
+        if term.op == "literal":
+            return Literal(term.value, term.type)
+        return self._leaf(term) or self._operation(term)
+
+    def _operation(self, term: Term) -> Expression:
+        if term.op == "between":
+            return self._between(term)
+        function = term.op if term.op in _SAME else _RENAMED.get(term.op)
+        if function is None or is_interval(term.type) or any(is_interval(arg.type) for arg in term.args):
+            raise self._scope.unsupported(f"function {term.op.upper()} over {self._over}", term.span)
+        if function == "like" and term.args[1].op != "literal":
+            what = f"LIKE with a pattern that is not constant over {self._over}"
+            raise self._scope.unsupported(what, term.args[1].span)
+        if function in ("cast", "try_cast"):
+            return self._cast(self.translate(term.args[0]), term.type, term, function)
+        coerced = term.coerced or tuple(arg.type for arg in term.args)
+        arguments = tuple(
+            self._cast(self.translate(arg), type, arg) for arg, type in zip(term.args, coerced, strict=True)
+        )
+        return _pairwise(function, arguments) if function in ("and", "or") else Call(function, arguments, term.type)
+
+    def _between(self, term: Term) -> Expression:
+        """x BETWEEN low AND high is x >= low AND x <= high, each side with its own common type."""
+        value, low, high = term.args
+        sides = []
+        for op, bound in (("ge", low), ("le", high)):
+            common = common_type(value.type, bound.type)
+            assert common is not None
+            pair = (self._cast(self.translate(part), common, part) for part in (value, bound))
+            sides.append(Call(op, tuple(pair), pa.bool_()))
+        return Call("and", tuple(sides), pa.bool_())
+
+    def _cast(self, expression: Expression, type: pa.DataType, term: Term, function: str = "cast") -> Expression:
+        source = expression.type
+        if source == type:
+            return expression
+        constant = recast(expression, type) if isinstance(expression, Literal) else None
+        if constant is not None:
+            return constant
+        if pt.is_string(type) and any(is_such(source) for is_such in _NO_TEXT):
+            raise self._scope.unsupported(f"CAST of {spark_name(source)} to STRING over {self._over}", term.span)
+        return Call(function, (expression,), type)
+
+
+def _pairwise(function: str, arguments: tuple[Expression, ...]) -> Expression:
+    """A chain of AND or OR as a balanced tree of pairs."""
+    if len(arguments) == 1:
+        return arguments[0]
+    half = len(arguments) // 2
+    pair = (_pairwise(function, arguments[:half]), _pairwise(function, arguments[half:]))
+    return Call(function, pair, pa.bool_())
+
+
+def field_of(term: Term) -> Field | None:
+    """The leaves over sub-queries: their columns."""
+    return Field(str(term.value), term.type) if term.op == "field" else None

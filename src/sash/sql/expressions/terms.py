@@ -1,0 +1,190 @@
+"""Terms: expressions with types, between sqlglot's tree and the two forms of the plan.
+
+A term is written as canonical Spark SQL for the rows (`render`) or translated for the answers (`answers.py`).
+`coerced` says to which type each argument is brought before the operation: Spark does that by itself on rows,
+the translation inserts casts. The canonical text parses back to itself, and equal texts mean equal work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+
+from sash.core.errors import Span
+from sash.sql.strings import quote
+from sash.sql.types import identifier, spark_name
+
+
+@dataclass(frozen=True)
+class Term:
+    """`op` is column (of a stream), field (of a sub-query's answer), literal, aggregate, interval, extract, an
+    operator's name or a function's lower-case name.
+
+    An aggregate's `value` is its name, its arguments are what it aggregates and its constants.
+    """
+
+    op: str
+    args: tuple[Term, ...]
+    type: pa.DataType
+    span: Span = field(compare=False)
+    value: object = None
+    coerced: tuple[pa.DataType, ...] = field(default=(), compare=False)
+
+    def walk(self) -> Iterator[Term]:
+        yield self
+        for arg in self.args:
+            yield from arg.walk()
+
+    @property
+    def has_aggregate(self) -> bool:
+        return any(part.op == "aggregate" for part in self.walk())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it reads, in order of first use."""
+        return tuple(dict.fromkeys(str(term.value) for term in self.walk() if term.op == "column"))
+
+
+def extent_of(*terms: Term) -> Span:
+    """From the first to the last character of terms that belong together."""
+    return Span(min(term.span.start for term in terms), max(term.span.end for term in terms))
+
+
+# How tightly an operator binds; an operand that binds less is put in parentheses.
+_OR, _AND, _NOT, _PREDICATE, _BITS, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(9)
+_INFIX: dict[str, tuple[str, int]] = {
+    "or": ("OR", _OR),
+    "and": ("AND", _AND),
+    "eq": ("=", _PREDICATE),
+    "ne": ("<>", _PREDICATE),
+    "lt": ("<", _PREDICATE),
+    "le": ("<=", _PREDICATE),
+    "gt": (">", _PREDICATE),
+    "ge": (">=", _PREDICATE),
+    "null_safe_eq": ("<=>", _PREDICATE),
+    "like": ("LIKE", _PREDICATE),
+    "ilike": ("ILIKE", _PREDICATE),
+    "rlike": ("RLIKE", _PREDICATE),
+    "bit_and": ("&", _BITS),
+    "bit_or": ("|", _BITS),
+    "bit_xor": ("^", _BITS),
+    "add": ("+", _SUM),
+    "subtract": ("-", _SUM),
+    "multiply": ("*", _PRODUCT),
+    "divide": ("/", _PRODUCT),
+    "modulo": ("%", _PRODUCT),
+    "int_divide": ("DIV", _PRODUCT),
+}
+SYMBOLS = {op: symbol for op, (symbol, _) in _INFIX.items()}
+
+
+def render(term: Term, name: Callable[[str], str] = str.upper) -> str:
+    """Canonical Spark SQL; `name` spells functions (lower case for an output's name, as Spark does)."""
+    return _write(term, name)[0]
+
+
+def _write(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    if term.op in _INFIX:
+        return _infix(term, name)
+    special = _SPECIAL.get(term.op)
+    if special is not None:
+        return special(term, name)
+    return f"{name(term.op)}({', '.join(render(arg, name) for arg in term.args)})", _PRIMARY
+
+
+def _operand(term: Term, least: int, name: Callable[[str], str]) -> str:
+    text, level = _write(term, name)
+    return text if level >= least else f"({text})"
+
+
+def _infix(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    symbol, level = _INFIX[term.op]
+    left, *others = term.args
+    # Predicates and bit operators do not chain: their operands are always set apart.
+    first = level + 1 if level in (_PREDICATE, _BITS) else level
+    operands = (_operand(left, first, name), *(_operand(other, level + 1, name) for other in others))
+    return f" {symbol} ".join(operands), level
+
+
+def _literal(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    value = term.value
+    if value is None:
+        return "NULL", _PRIMARY
+    if isinstance(value, bool):
+        return str(value).upper(), _PRIMARY
+    if isinstance(value, str):
+        return quote(value), _PRIMARY
+    if isinstance(value, date | bytes):
+        return f"CAST({quote(_text(value))} AS {spark_name(term.type)})", _PRIMARY
+    if isinstance(value, Decimal) and term.type.scale == 0 and abs(value) < 2**63:
+        return f"{value:f}.", _UNARY if value < 0 else _PRIMARY
+    text = repr(value) if isinstance(value, float) else format(value, "f") if isinstance(value, Decimal) else str(value)
+    if isinstance(value, float) and "e" not in text:
+        text += "E0"
+    return text.upper(), _UNARY if text.startswith("-") else _PRIMARY
+
+
+def _text(value: date | bytes) -> str:
+    """A date, a timestamp (with its zone, if it has one) or bytes as the string that Spark casts to it."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+
+
+def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    star = "*" if name is str.upper else "1"
+    arguments = ", ".join(render(arg, name) for arg in term.args) or star
+    if term.value == "count_distinct":
+        return f"{name('count')}(DISTINCT {arguments})", _PRIMARY
+    return f"{name(str(term.value))}({arguments})", _PRIMARY
+
+
+def _field(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    """An output's name leaves out of which sub-query it comes, as Spark does."""
+    alias, column = str(term.value).split(".", 1)
+    return f"{identifier(alias)}.{identifier(column)}" if name is str.upper else identifier(column), _PRIMARY
+
+
+def _in(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    value, *items = term.args
+    return f"{_operand(value, _BITS, name)} IN ({', '.join(render(item, name) for item in items)})", _PREDICATE
+
+
+def _between(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    value, low, high = (_operand(arg, _BITS, name) for arg in term.args)
+    return f"{value} BETWEEN {low} AND {high}", _PREDICATE
+
+
+def _case(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    *pairs, otherwise = (render(arg, name) for arg in term.args)
+    branches = " ".join(f"WHEN {c} THEN {v}" for c, v in zip(pairs[::2], pairs[1::2], strict=True))
+    tail = "" if otherwise == "NULL" else f" ELSE {otherwise}"
+    return f"CASE {branches}{tail} END", _PRIMARY
+
+
+def _cast(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
+    return f"{term.op.upper()}({render(term.args[0], name)} AS {spark_name(term.type)})", _PRIMARY
+
+
+_SPECIAL: dict[str, Callable[[Term, Callable[[str], str]], tuple[str, int]]] = {
+    "column": lambda term, name: (identifier(str(term.value)), _PRIMARY),
+    "field": _field,
+    "literal": _literal,
+    "aggregate": _aggregate,
+    "interval": lambda term, name: (f"INTERVAL {term.value}", _PRIMARY),
+    "extract": lambda term, name: (f"EXTRACT({term.value} FROM {render(term.args[0], name)})", _PRIMARY),
+    "in": _in,
+    "between": _between,
+    "case": _case,
+    "cast": _cast,
+    "try_cast": _cast,
+    "not": lambda term, name: (f"NOT {_operand(term.args[0], _NOT, name)}", _NOT),
+    "is_null": lambda term, name: (f"{_operand(term.args[0], _BITS, name)} IS NULL", _PREDICATE),
+    "is_not_null": lambda term, name: (f"{_operand(term.args[0], _BITS, name)} IS NOT NULL", _PREDICATE),
+    "negate": lambda term, name: (f"-{_operand(term.args[0], _PRIMARY, name)}", _UNARY),
+    "bit_not": lambda term, name: (f"~{_operand(term.args[0], _PRIMARY, name)}", _UNARY),
+}

@@ -1,0 +1,252 @@
+"""The statements of CQL, as the engine executes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.catalog import MEMORY, Source
+from sash.core.errors import Span
+from sash.core.time import SECOND, Micros
+from sash.sql.reading.cursor import Name
+from sash.sql.reading.output_clause import OutputClause
+from sash.sql.reading.places import output_of
+
+
+@dataclass(frozen=True, eq=False)
+class Select:
+    """A SELECT that was parsed and not yet bound: its tree, and the script in which the tree's offsets count."""
+
+    tree: exp.Expr
+    script: str
+    span: Span
+
+    @property
+    def text(self) -> str:
+        """The SELECT as it was written."""
+        return self.script[self.span.start : self.span.end]
+
+    @property
+    def word(self) -> Span:
+        """Its first word, SELECT."""
+        return Span(self.span.start, self.span.start + len("SELECT"))
+
+    @property
+    def output(self) -> OutputClause | None:
+        return output_of(self.tree)
+
+
+@dataclass(frozen=True)
+class CreateStream:
+    """All durations in microseconds; without columns the source's own schema counts."""
+
+    name: str
+    schema: pa.Schema | None
+    timestamp: str
+    source: Source
+    delay: Micros = 0
+    granule: Micros = SECOND
+    offset: Micros = 0
+    closed_left: bool = False
+    late_revise: bool = False
+    idle_after: Micros | None = None
+    keep: Micros | None = None
+    keep_in: str = MEMORY
+    shed: int | None = None
+    shed_approx: bool = False
+    max_jump: Micros | None = None
+
+
+@dataclass(frozen=True)
+class CreateIndex:
+    """On a column of a stream that stores its window; `kind` is None where Sash may choose."""
+
+    stream: Name
+    column: Name
+    kind: str | None
+    script: str
+
+
+@dataclass(frozen=True)
+class DropIndex:
+    """`kind` is None where all indexes of the column go."""
+
+    stream: Name
+    column: Name
+    kind: str | None
+    script: str
+
+
+@dataclass(frozen=True)
+class ShowIndexes:
+    pass
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """How an archive divides insertion and expiry times; without numbers Sash chooses."""
+
+    insertions: int | None = None
+    expiries: int | None = None
+    chronological: bool = False
+    rebuild: bool = True
+
+    @property
+    def is_auto(self) -> bool:
+        return self.insertions is None
+
+
+@dataclass(frozen=True)
+class CreateArchive:
+    """Of a stream or a registered query; `lifetime_column` has the lifetimes of rows, up to `lifetime`."""
+
+    name: Name
+    source: Name
+    key: Name
+    lifetime: Micros
+    every: Micros
+    lifetime_column: Name | None = None
+    partitioning: Partitioning = Partitioning()
+    directory: str | None = None
+    script: str = ""
+
+
+@dataclass(frozen=True)
+class AlterArchive:
+    name: Name
+    partitioning: Partitioning
+    script: str
+
+
+@dataclass(frozen=True)
+class DropArchive:
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowArchives:
+    pass
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    name: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+    retroactive: bool
+
+
+@dataclass(frozen=True)
+class DropTable:
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Insert:
+    """Rows of constants, for the columns that are named or for all."""
+
+    table: Name
+    columns: tuple[Name, ...] | None
+    rows: tuple[tuple[exp.Expr, ...], ...]
+    script: str
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    table: Name
+    values: tuple[tuple[Name, exp.Expr], ...]
+    where: exp.Expr
+    script: str
+
+
+@dataclass(frozen=True, eq=False)
+class Delete:
+    table: Name
+    where: exp.Expr
+    script: str
+
+
+@dataclass(frozen=True)
+class RegisterQuery:
+    """`synopsis` is the kind that was asked for (basic, running, interval, landmark), None where Sash may choose."""
+
+    name: str
+    select: Select
+    priority: int = 0
+    lifetime: Micros | None = None
+    synopsis: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.select.text
+
+
+@dataclass(frozen=True)
+class DropQuery:
+    name: str
+
+
+@dataclass(frozen=True)
+class DropStream:
+    name: str
+
+
+@dataclass(frozen=True)
+class ShowQueries:
+    pass
+
+
+@dataclass(frozen=True)
+class ShowTables:
+    pass
+
+
+@dataclass(frozen=True)
+class SetExecution:
+    """How continuous queries that are registered from now on are executed."""
+
+    strategy: str
+
+
+@dataclass(frozen=True)
+class Describe:
+    name: str
+
+
+@dataclass(frozen=True)
+class Explain:
+    select: Select
+
+
+@dataclass(frozen=True)
+class SelectStatement:
+    select: Select
+
+
+TableStatement = Insert | Update | Delete
+Statement = (
+    CreateStream
+    | CreateIndex
+    | CreateArchive
+    | CreateTable
+    | RegisterQuery
+    | DropQuery
+    | DropStream
+    | DropTable
+    | DropIndex
+    | DropArchive
+    | AlterArchive
+    | Insert
+    | Update
+    | Delete
+    | ShowQueries
+    | ShowTables
+    | ShowIndexes
+    | ShowArchives
+    | SetExecution
+    | Describe
+    | Explain
+    | SelectStatement
+)

@@ -1,0 +1,153 @@
+"""The window clause behind a stream's name:
+
+    [WINDOW|RANGE d [SLIDE [EXACTLY] d] [LAG d]]                time-based
+    [UNBOUNDED [SLIDE [EXACTLY] d] [LAG d]]                     all of the stream up to now
+    [[PARTITION BY k, ..] ROWS n [SLIDE [EXACTLY] n] [LAG n]]   row-based: everything counts tuples
+    [NOW]                                                       the tuples of the current instant
+
+Each may end with INTERNAL: its results outlive it (thesis 3.3.2).
+
+Other forms are recognised far enough to be named in the error. Multiples of the granule and the columns of
+PARTITION BY are checked by the binder, which knows the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sash.core.errors import Span
+from sash.core.time import UNITS
+from sash.core.window import FOREVER, RowWindow, TimeWindow
+from sash.sql.reading.cursor import Cursor, Name
+
+_FORMS = "WINDOW, ROWS, PARTITION BY or UNBOUNDED, for example [WINDOW 10 min SLIDE 2 min]"
+_MOST_ROWS = 10**15
+
+
+@dataclass(frozen=True)
+class WindowClause:
+    """A window with the places of its parts; [NOW] is one of a microsecond, the shortest there is."""
+
+    window: TimeWindow | RowWindow
+    span: Span
+    length_at: Span
+    slide_at: Span | None = None
+    lag_at: Span | None = None
+    partition: tuple[Name, ...] = ()
+    now: bool = False
+    internal_at: Span | None = None
+
+
+def parse_window_clause(cursor: Cursor) -> WindowClause:
+    """Reads from `[` to `]`; the cursor stands behind it afterwards."""
+    start = cursor.span.start
+    cursor.expect("[")
+    if cursor.accept("NOW"):
+        return _now(cursor, start)
+    if cursor.at("ROWS") or cursor.at("PARTITION BY"):
+        return _row_based(cursor, start)
+    if cursor.accept("UNBOUNDED"):
+        return _rest(cursor, start, TimeWindow, FOREVER, cursor.previous, _duration)
+    word = "RANGE" if cursor.at("RANGE") else "WINDOW"
+    if not cursor.accept(word):
+        raise cursor.error(f"expected {_FORMS}, got {cursor.found()}")
+    length, length_at = _duration(cursor, word, "a window's length", 1)
+    return _rest(cursor, start, TimeWindow, length, length_at, _duration)
+
+
+def _now(cursor: Cursor, start: int) -> WindowClause:
+    word = cursor.previous
+    internal_at = _internal(cursor)
+    cursor.expect("]", "] after NOW")
+    return WindowClause(TimeWindow(1), Span(start, cursor.previous.end), word, now=True, internal_at=internal_at)
+
+
+def _internal(cursor: Cursor) -> Span | None:
+    return cursor.previous if cursor.accept("INTERNAL") else None
+
+
+def _row_based(cursor: Cursor, start: int) -> WindowClause:
+    partition: list[Name] = []
+    if cursor.accept("PARTITION BY"):
+        partition.append(cursor.named("a column after PARTITION BY"))
+        while cursor.accept(","):
+            partition.append(cursor.named("a column"))
+        if not cursor.at("ROWS"):
+            raise cursor.error(f"expected a comma or ROWS after the columns of PARTITION BY, got {cursor.found()}")
+    cursor.expect("ROWS")
+    length, length_at = _count(cursor, "ROWS", "a number of rows", 1)
+    return _rest(cursor, start, RowWindow, length, length_at, _count, tuple(partition))
+
+
+_Measure = Callable[[Cursor, str, str, int], tuple[int, Span]]
+
+
+def _rest(
+    cursor: Cursor,
+    start: int,
+    kind: type[TimeWindow] | type[RowWindow],
+    length: int,
+    length_at: Span,
+    measure: _Measure,
+    partition: tuple[Name, ...] = (),
+) -> WindowClause:
+    """SLIDE, LAG, INTERNAL and the closing bracket, in the window's own unit."""
+    slide, slide_at, exactly, lag, lag_at = None, None, False, 0, None
+    if cursor.accept("SLIDE"):
+        exactly = cursor.accept("EXACTLY")
+        slide, slide_at = measure(cursor, "SLIDE", "a SLIDE", 1)
+    if cursor.accept("LAG"):
+        lag, lag_at = measure(cursor, "LAG", "a LAG", 0)
+    internal_at = _internal(cursor)
+    cursor.expect("]", _expected(slide_at is not None, lag_at is not None))
+    span = Span(start, cursor.previous.end)
+    window = kind(length, slide, lag, exactly)
+    return WindowClause(window, span, length_at, slide_at, lag_at, partition, internal_at=internal_at)
+
+
+def _duration(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]:
+    start = cursor.span.start
+    token = cursor.token
+    if token is not None and token.text.isdigit() and cursor.follows("]", "SLIDE", "LAG"):
+        raise cursor.error(
+            f"{word} is a duration in a time-based window, such as '10 sec'; "
+            f"[ROWS {token.text}] and its SLIDE and LAG count tuples"
+        )
+    micros = cursor.duration(what, least=least)
+    return micros, Span(start, cursor.previous.end)
+
+
+def _count(cursor: Cursor, word: str, what: str, least: int) -> tuple[int, Span]:
+    start = cursor.span.start
+    _refuse_duration(cursor, word)
+    count = cursor.integer(f"{what}, a whole number")
+    span = Span(start, cursor.previous.end)
+    if count < least:
+        must = "must be greater than zero" if least else "must not be negative"
+        raise cursor.error(f"{word} {must}, got {count}", span)
+    if count > _MOST_ROWS:
+        raise cursor.error(f"{word} {count} is absurdly long; the longest is {_MOST_ROWS} tuples", span)
+    return count, span
+
+
+def _refuse_duration(cursor: Cursor, word: str) -> None:
+    """`ROWS 10 min` and `ROWS 100 SLIDE 10 min`."""
+    token = cursor.token
+    if token is None or not token.text[:1].isdigit():
+        return
+    number, unit = token.text, token.text.lstrip("0123456789.")
+    span = cursor.span
+    if not unit and cursor.follows(*(name.upper() for name in UNITS)):
+        following = cursor.tokens[cursor.position + 1]
+        unit, span = following.text, Span(token.start, following.end + 1)
+    if unit.lower() in UNITS:
+        written = cursor.text[span.start : span.end]
+        way_out = f"[WINDOW {written}]" if word == "ROWS" else f"{word} {number.removesuffix(unit)}"
+        raise cursor.error(f"{word} counts tuples, {written} is a duration: write {way_out}", span)
+
+
+def _expected(has_slide: bool, has_lag: bool) -> str:
+    if has_lag:
+        return "]"
+    return "LAG or ]" if has_slide else "SLIDE, LAG or ]"

@@ -1,0 +1,41 @@
+"""Random histories: a few queries, slides, revisions and insertions in any order, some taken back, aborted or open."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from sash.isolation.history import History, Operation
+
+QUERIES = ("Q1", "Q2", "Q3")
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    slots = draw(st.integers(1, 4))
+    youngest, revisions = slots - 1, 0
+    done: list[Operation] = []
+    # Writers that have not committed yet.
+    open_writers: list[str] = []
+    ended: set[str] = set()
+    for kind in draw(st.lists(st.sampled_from("rrrrrruwwicacC"), max_size=24)):
+        slot = draw(st.integers(0, slots - 1))
+        query = draw(st.sampled_from(QUERIES))
+        if kind in "wi":
+            if kind == "w":
+                youngest += 1
+                name, written = str(youngest), [youngest % slots, *draw(st.sets(st.integers(0, slots - 1), max_size=1))]
+            else:
+                revisions += 1
+                name, written = f"R{revisions}", [slot]
+            done += [Operation("w", name, each) for each in dict.fromkeys(written)]
+            open_writers.append(name)
+        elif kind == "C" and open_writers:
+            done.append(Operation("c", open_writers.pop(draw(st.integers(0, len(open_writers) - 1)))))
+        elif query not in ended and kind in "ru":
+            done.append(Operation("r" if kind == "r" else "u", query, slot))
+        elif query not in ended and kind in "ca":
+            done.append(Operation("c" if kind == "c" else "a", query))
+            ended.add(query)
+        if open_writers and draw(st.booleans()):
+            done.append(Operation("c", open_writers.pop()))
+    return History(slots, slots - 1, tuple(done))

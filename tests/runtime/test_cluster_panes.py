@@ -1,0 +1,206 @@
+"""Panes in the cluster: the answers of panes in memory, whatever the aggregates, whoever comes, goes and is late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.catalog import Stream
+from sash.core.errors import SashError
+from sash.core.time import SECOND, to_micros
+from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery
+from sash.runtime.periodic import stream_snapshot
+from sash.runtime.settings import Settings
+from tests.runtime.test_aggregate_oracle import (
+    ALL_FORMS,
+    Form,
+    Window,
+    answers_to,
+    asked_of,
+    by_time,
+    every_form,
+    expect,
+    windows,
+)
+from tests.support.examples import examples
+from tests.support.feed import Feed, compiled
+from tests.support.oracle import same_rows
+from tests.support.shelf import Shelf, panes_of
+from tests.support.streams import START, batches, stream, to_table
+
+KEYED = [form for form in ALL_FORMS if "GROUP BY" in form.ours or "TOP(" in form.ours or "HISTOGRAM" in form.ours]
+
+
+@every_form
+@settings(max_examples=examples(4))
+@given(windows(12, 6, 3), batches())
+def test_every_aggregate(forms: list[Form], asked: list[Window], parts: list[pa.Table]) -> None:
+    queries = asked_of(forms, asked, "[WINDOW {} sec SLIDE {} sec LAG {} sec]")
+    tuples = pa.concat_tables(parts)
+    for form, (length, _, lag), text, answers in answers_to(stream(), queries, parts, "cluster"):
+        for answer in answers:
+            theirs = expect(form, tuples, by_time(to_micros(answer.as_of), lag), length)
+            assert same_rows(answer.table.to_pylist(), theirs), (text, answer.as_of, theirs)
+
+
+def said(answer: Answer) -> tuple[Any, ...]:
+    return answer.query, answer.as_of, answer.complete, answer.scheduled
+
+
+def all_same(mine: list[Answer], theirs: list[Answer]) -> None:
+    """As of one time, which query is first depends on who is computed together."""
+    mine, theirs = (sorted(answers, key=lambda answer: (answer.as_of, answer.query)) for answers in (mine, theirs))
+    assert list(map(said, mine)) == list(map(said, theirs))
+    for one, other in zip(mine, theirs, strict=True):
+        assert one.table.schema == other.table.schema
+        assert same_rows(one.table.to_pylist(), other.table.to_pylist()), (said(one), other.table.to_pylist())
+
+
+DECLARED = [
+    stream(delay=2 * SECOND),
+    stream(closed_left=True, offset=SECOND // 2),
+    stream(late_revise=True),
+    stream(delay=SECOND, late_revise=True, closed_left=True),
+]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.sampled_from(DECLARED),
+    st.lists(st.tuples(st.sampled_from(KEYED), windows(9, 4, 2), st.booleans()), min_size=1, max_size=4),
+    batches(disorder=4 * SECOND),
+    st.data(),
+)
+def test_as_in_memory(
+    declared: Stream,
+    asked: list[tuple[Form, list[Window], bool]],
+    parts: list[pa.Table],
+    data: st.DataObject,
+) -> None:
+    """Queries that come and go, some of them STORED IN CLUSTER; tuples out of order and late."""
+    texts = {
+        f"q{i}": form.ours.format(w=f"[WINDOW {length} sec SLIDE {slide} sec LAG {lag} sec]")
+        for i, (form, ((length, slide, lag), *_), _) in enumerate(asked)
+    }
+    there = [f"q{i}" for i, (*_, chosen) in enumerate(asked) if chosen or i == 0]
+    in_memory = {query.name: query for query in compiled(texts, declared)}
+    in_cluster = {
+        name: replace(query, synopsis="cluster" if name in there else None) for name, query in in_memory.items()
+    }
+    near, far = Feed(declared), Feed(declared)
+    for part in parts:
+        wanted = data.draw(st.lists(st.sampled_from(sorted(texts)), unique=True))
+        near.runtime.synchronise([in_memory[name] for name in wanted])
+        far.runtime.synchronise([in_cluster[name] for name in wanted])
+        all_same(far.push(part), near.push(part))
+        assert far.runtime.statistics.late_tuples == near.runtime.statistics.late_tuples
+    all_same(far.finish(), near.finish())
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(st.sampled_from(KEYED), min_size=1, max_size=3), batches(most=60), st.integers(1, 6))
+def test_a_table_that_has_become_large_goes_there(forms: list[Form], parts: list[pa.Table], most: int) -> None:
+    declared = stream()
+    texts = {f"q{i}": form.ours.format(w=f"[WINDOW {5 + i} sec SLIDE 2 sec]") for i, form in enumerate(forms)}
+    near, far = Feed(declared), Feed(declared, Settings("conservative", cluster_groups=most))
+    for feed in (near, far):
+        feed.runtime.synchronise(compiled(texts, declared))
+    for part in parts:
+        due = {group.label for group in far.runtime.ordered() if group.in_cluster or group.is_too_large}
+        all_same(far.push(part), near.push(part))
+        assert {group.label for group in far.runtime.ordered() if group.in_cluster} == due
+    all_same(far.finish(), near.finish())
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(st.lists(st.sampled_from(KEYED), min_size=1, max_size=3), batches(most=60, disorder=SECOND), st.integers(0, 8))
+def test_a_snapshot_has_the_files(forms: list[Form], parts: list[pa.Table], when: int) -> None:
+    declared = stream(delay=SECOND)
+    texts = {f"q{i}": form.ours.format(w=f"[WINDOW {5 + i} sec SLIDE 2 sec]") for i, form in enumerate(forms)}
+    queries = compiled(texts, declared, "cluster")
+    near, far = Feed(declared), Feed(declared)
+    for feed in (near, far):
+        feed.runtime.synchronise(queries if feed is far else compiled(texts, declared))
+    for number, part in enumerate(parts):
+        if number == when:
+            far = _restored(far, queries)
+        all_same(far.push(part), near.push(part))
+    all_same(far.finish(), near.finish())
+
+
+def _restored(feed: Feed, queries: list[CompiledQuery]) -> Feed:
+    saved = stream_snapshot.save(feed.runtime)
+    other = Feed(feed.declared)
+    other.runtime.synchronise(queries)
+    stream_snapshot.load(other.runtime, saved)
+    shelves = {group.label: panes_of(group).cluster for group in feed.runtime.ordered() if group.in_cluster}
+    for group in other.runtime.ordered():
+        if group.in_cluster:
+            panes_of(group).cluster = shelves[group.label]
+    return other
+
+
+def rows(first: int, last: int) -> pa.Table:
+    return to_table([(START + t * SECOND, t % 3, "x", t, t, float(t)) for t in range(first, last)])
+
+
+def test_one_inquiry_for_all_windows_and_queries() -> None:
+    declared, feed = stream(), Feed(stream())
+    aggregates = ["SUM(v) AS a", "MAX(x) AS a", "COUNT(*) AS a", "COUNT(*) AS b"]
+    texts = {
+        f"q{i}": f"SELECT k, {each} FROM s [WINDOW {4 + i} sec SLIDE 4 sec] GROUP BY k HAVING COUNT(*) > {i}"
+        for i, each in enumerate(aggregates)
+    }
+    feed.runtime.synchronise(compiled(texts, declared, "cluster"))
+    answers = feed.push(rows(0, 41)) + feed.finish()
+    (group,) = feed.runtime.ordered()
+    shelf = panes_of(group).cluster
+    assert isinstance(shelf, Shelf)
+    assert shelf.inquiries == len({answer.as_of for answer in answers}) and len(answers) == 4 * shelf.inquiries
+
+
+def test_an_overflow_there_fails_its_query_alone() -> None:
+    declared, feed = stream(), Feed(stream())
+    texts = {
+        "bad": "SELECT k, SUM(w) AS t FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k",
+        "good": "SELECT k, COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k",
+    }
+    feed.runtime.synchronise(compiled(texts, declared, "cluster"))
+    part = to_table([(START + t * SECOND, 1, None, None, 2**63 - 1, None) for t in range(1, 9)])
+    with pytest.raises(AssertionError, match="does not fit into BIGINT"):
+        feed.push(part)
+    assert list(feed.runtime.active) == ["good"]
+    assert {answer.query for answer in feed.finish()} == {"good"}
+
+
+def test_nobody_is_asked_while_nobody_is_to_be_answered() -> None:
+    declared, feed = stream(), Feed(stream())
+    text = "SELECT k, COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY k"
+    feed.runtime.synchronise(compiled({"q": text}, declared, "cluster"))
+    assert feed.push(rows(0, 9))
+    (group,) = feed.runtime.ordered()
+    shelf, panes_of(group).cluster = panes_of(group).cluster, None
+    assert isinstance(shelf, Shelf)
+    before = shelf.inquiries
+    feed.runtime.advance(START + 20 * SECOND)
+    assert shelf.inquiries == before and "q" in feed.runtime.active
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT k, COUNT(*) AS n FROM s [ROWS 9 SLIDE 3] GROUP BY k", "windows of time"),
+        ("SELECT k, COUNT(*) AS n FROM s [UNBOUNDED SLIDE 3 sec] GROUP BY k", "windows with an end"),
+        ("SELECT COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 3 sec]", "this query has one"),
+    ],
+)
+def test_what_cannot_be_there(text: str, why: str) -> None:
+    (query,) = compiled({"q": text}, stream(), "cluster")
+    with pytest.raises(SashError, match=f"STORED IN CLUSTER is for .*{why}"):
+        query.check()

@@ -1,0 +1,154 @@
+"""Indexes over stored windows find what a scan finds, whatever their kind, while the window slides."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.catalog import StoredIndex, Stream
+from sash.core.errors import SashError
+from sash.core.time import SECOND
+from sash.rows import SlidingWindow
+from sash.runtime.stored.stored_indexes import TIME, IndexGoneError
+from sash.runtime.stored.stored_window import KeptWindow
+from sash.sql import ROW_KINDS, SET_KINDS, Sought
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64()), ("g", pa.string())])
+WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))
+Row = tuple[int, int | None, str | None]
+rows_of_a_batch = st.lists(
+    st.tuples(
+        st.integers(0, 20_000_000), st.none() | st.integers(0, 5), st.none() | st.sampled_from(["a", "b", "", "ä"])
+    ),
+    max_size=12,
+)
+
+
+def stream(**options: bool) -> Stream:
+    return Stream("s", SCHEMA, "ts", keep=6 * SECOND, **options)  # type: ignore[arg-type]
+
+
+def table(rows: list[Row]) -> pa.Table:
+    columns = [[time for time, _, _ in rows], [v for _, v, _ in rows], [g for _, _, g in rows], [t for t, _, _ in rows]]
+    return pa.table([pa.array(column, type) for column, type in zip(columns, WHOLE.types, strict=True)], schema=WHOLE)
+
+
+def fed(kept: KeptWindow, rows: list[Row], latest: int) -> int:
+    kept.take(kept.accepted(table(rows)), max([latest, *(time for time, _, _ in rows)]))
+    return max([latest, *(time for time, _, _ in rows)])
+
+
+@pytest.mark.parametrize("column", ["v", "g"])
+@pytest.mark.parametrize("kind", [*ROW_KINDS, *SET_KINDS])
+@given(batches=st.lists(rows_of_a_batch, min_size=1, max_size=6), created=st.integers(0, 3), revise=st.booleans())
+def test_finds_what_a_scan_finds(kind: str, column: str, batches: list[list[Row]], created: int, revise: bool) -> None:
+    kept, latest = KeptWindow(stream(late_revise=revise)), 0
+    index = StoredIndex("s", column, kind)
+    for place, rows in enumerate(batches):
+        if place == min(created, len(batches) - 1):
+            kept.create_index(index)
+        latest = fed(kept, rows, latest)
+        stored = kept.read(None)
+        if kept.indexes is None or stored is None:
+            continue
+        values = stored.rows[column].to_pylist()
+        if kind in SET_KINDS:
+            found, counts, as_of = kept.indexes.counts(index)
+            assert dict(zip(found.to_pylist(), counts.to_pylist(), strict=True)) == Counter(values)
+        else:
+            wanted = pa.array([1, 4, 1] if column == "v" else ["b", "", "z"], SCHEMA.field(column).type)
+            given_rows, as_of = kept.indexes.find(index, wanted)
+            mask = pa.array([value in wanted.to_pylist() for value in values], pa.bool_())
+            assert given_rows.equals(stored.rows.filter(mask))
+        assert as_of == stored.as_of
+
+
+def test_an_index_helps_where_there_are_many_values() -> None:
+    kept = KeptWindow(stream())
+    fed(kept, [(i * 1_000, i % 3, str(i % 50)) for i in range(1_000)], 2 * SECOND)
+    for column in ("v", "g"):
+        kept.create_index(StoredIndex("s", column, "db"))
+    assert kept.indexes is not None
+    few, many = Sought("v", pa.array([1])), Sought("g", pa.array(["7"]))
+    assert kept.indexes.row_index([few]) is None
+    assert kept.indexes.row_index([few, many]) == (StoredIndex("s", "g", "db"), many)
+    assert kept.indexes.row_index([Sought("g", pa.array([str(i) for i in range(7)]))]) is None
+    kept.drop_index(StoredIndex("s", "g", "db"))
+    assert kept.indexes.row_index([many]) is None
+    kept.drop_index(StoredIndex("s", "v", "db"))
+    assert kept.indexes is None
+
+
+def test_what_cannot_be_indexed_is_refused() -> None:
+    schema = SCHEMA.append(pa.field("l", pa.list_(pa.int64())))
+    kept = KeptWindow(Stream("s", schema, "ts", keep=6 * SECOND))
+    with pytest.raises(SashError, match="no db index on l"):
+        kept.create_index(StoredIndex("s", "l", "db"))
+
+
+@pytest.mark.parametrize("kind", ["db", "tree"])
+def test_threads_read_while_the_window_slides(kind: str) -> None:
+    """A tuple per tenth of a second with its second's last digit: each value is in the window ten times, or not."""
+    kept, index = KeptWindow(stream()), StoredIndex("s", "v", kind)
+    kept.create_index(index)
+    fed(kept, [(i * 100_000 + 1, i // 10 % 10, None) for i in range(80)], 0)
+    problems: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            assert kept.indexes is not None
+            if kind == "tree":
+                values, counts, as_of = kept.indexes.counts(index)
+                found = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
+            else:
+                rows, as_of = kept.indexes.find(index, pa.array(range(10)))
+                found = dict(Counter(rows["v"].to_pylist()))
+            last = as_of // SECOND
+            if found != {second % 10: 10 for second in range(last - 6, last)}:
+                problems.append(f"as of {last}: {found}")
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for second in range(8, 200):
+        fed(kept, [(second * SECOND + i * 100_000 + 1, second % 10, None) for i in range(10)], (second + 1) * SECOND)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_an_index_may_be_dropped_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, index = KeptWindow(stream()), StoredIndex("s", "v", "db")
+    kept.create_index(index)
+    indexes = kept.indexes
+    assert indexes is not None
+    with pytest.raises(IndexGoneError):
+        indexes.find(index, pa.array([5]))  # there is nothing yet
+    fed(kept, [(SECOND // 2, 5, None)], 3 * SECOND)
+    read = SlidingWindow.read
+
+    def dropped_before(window: SlidingWindow, reading: Any) -> Any:
+        if kept.indexes is not None:
+            kept.drop_index(index)
+        return read(window, reading)
+
+    monkeypatch.setattr(SlidingWindow, "read", dropped_before)
+    with pytest.raises(IndexGoneError):
+        indexes.find(index, pa.array([5]))
+    assert indexes.values(index) == 0
+
+
+def test_a_refused_index_leaves_nothing() -> None:
+    schema = SCHEMA.append(pa.field("l", pa.list_(pa.int64())))
+    kept = KeptWindow(Stream("s", schema, "ts", keep=6 * SECOND))
+    with pytest.raises(SashError):
+        kept.create_index(StoredIndex("s", "l", "db"))
+    assert kept.indexes is None

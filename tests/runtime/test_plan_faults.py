@@ -1,0 +1,193 @@
+"""A continuous join under faults of its own writing: state files, changes, manifests. Without Spark, in two buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash.storage.epochs
+from sash.catalog import Stream
+from sash.changes import bucket_state
+from sash.core.changes import Changes
+from sash.core.errors import CheckpointError
+from sash.core.faults import listening
+from sash.core.window import TimeWindow
+from sash.plan.continuous import Join
+from sash.runtime.continuous.beginnings import Seen
+from sash.runtime.continuous.plan_runtime import Batch, EpochInstants, PlanRuntime, no_tables
+from sash.spark.buckets import BucketedPlan
+from sash.storage.epochs import EpochLog
+from tests.support.faults import DAMAGES, Death, FullDisk, survived
+from tests.support.plans import INT, window
+
+PLAN = Join(window("S", TimeWindow(7)), window("T", TimeWindow(5)), (("S.a", "T.a"),))
+STREAMS = [Stream(name, pa.schema([("a", INT), ("b", INT)]), "b") for name in "ST"]
+BUCKETS, EPOCHS = 2, 7
+Told = dict[tuple[int | None, int], list[Any]]
+
+
+def tuples(epoch: int) -> pa.Table:
+    """Four tuples of each window, one per instant."""
+    times = [1 + epoch * 4 + i for i in range(4) for _ in "ST"]
+    keys = [(epoch + i) % 3 for i in range(4) for _ in "ST"]
+    leaves = [0, 1] * 4
+    columns = {"_leaf": pa.array(leaves, pa.int32()), "_t": pa.array(times, INT), "_arrival": pa.array(range(8), INT)}
+    columns |= {"_bucket": pa.array([key % BUCKETS for key in keys], pa.int32())}
+    return pa.table({**columns, "s0": pa.array(keys, INT), "s1": pa.array(times, INT)})
+
+
+class Reader:
+    """Whoever is told twice is told the same."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Any]:
+        if not delivered and len(changes):
+            rows = changes.to_table().to_pylist()
+            assert self._told.setdefault((instants.low, instants.now), rows) == rows
+        return []
+
+    def tell(self, as_of: int, table: pa.Table, *, complete: bool, delivered: bool) -> list[Any]:
+        raise AssertionError("a join tells changes")
+
+    def fail(self, why: str, *, reported: bool) -> None:
+        raise AssertionError(why)
+
+
+def opened(directory: Path, told: Told) -> PlanRuntime:
+    """As another process would: nothing is remembered of the files."""
+    state = directory / "state"
+    bucket_state.forget(state)
+    state.mkdir(parents=True, exist_ok=True)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=BUCKETS))
+    bucketed = BucketedPlan(PLAN, session, state, BUCKETS, durable=True)
+    runtime = PlanRuntime(PLAN, STREAMS, bucketed, state, EpochLog(directory / "log"), no_tables)
+    runtime.join(1, Reader(told))
+    runtime.recover()
+    return runtime
+
+
+def run(directory: Path, told: Told, epochs: int = EPOCHS) -> PlanRuntime:
+    """Spark brings every micro-batch, in doubt again; the plan knows what it has taken."""
+    runtime = opened(directory, told)
+    for epoch in range(epochs):
+        table, rows = tuples(epoch), SimpleNamespace()
+        for leaf, name in enumerate("ST"):
+            mine = table.filter(pa.array(np.asarray(table["_leaf"]) == leaf))
+            times = np.asarray(mine["_t"])
+            seen = Seen(int(times.max()), int(times.min()), None)
+            frame: Any = rows
+            runtime.take(name, Batch(frame, len(mine), epoch, seen, int(times.max()), {runtime: mine}))
+    return runtime
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_snapshots() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sash.storage.epochs, "SNAPSHOT_EVERY", 3)
+        patch.setattr("os.fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Told, list[Any], int]:
+    told: Told = {}
+    with listening(counting := Death(at=-1)):
+        runtime = run(tmp_path_factory.mktemp("whole"), told)
+    view = runtime.rows()[0].to_table().to_pylist()
+    assert len(told) >= EPOCHS and view
+    assert {"make", "write", "sync", "rename", "remove"} == {moment.split()[1] for moment in counting.seen}
+    assert any(moment.startswith("after rename 0000") for moment in counting.seen), "state files"
+    return told, view, counting.moments
+
+
+def check_moments(expected: tuple[Told, list[Any], int], directory: Path, step: int) -> None:
+    told, view, moments = expected
+    for at in range(1, moments + 1, step):
+        for name, fault in {"dead": Death(at), "torn": Death(at, half=True), "full": FullDisk(at)}.items():
+            mine: Told = {}
+            place = directory / f"{at}-{name}"
+            with survived(fault):
+                run(place, mine)
+            runtime = run(place, mine)
+            assert mine == told, (at, name)
+            assert runtime.rows()[0].to_table().to_pylist() == view
+            left = {path.name for path in (place / "state").iterdir()}
+            needed = {file for each in runtime._progress.manifests.values() for file in bucket_state.files_of(each)}
+            assert left == needed, "no file is left over, none is missing"
+
+
+def test_faults_at_some_moments(expected: tuple[Told, list[Any], int], tmp_path: Path) -> None:
+    check_moments(expected, tmp_path, step=41)
+
+
+@pytest.mark.deep
+def test_faults_at_every_moment(expected: tuple[Told, list[Any], int], tmp_path: Path) -> None:
+    check_moments(expected, tmp_path, step=1)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_snapshot_is_gone_back_behind(
+    expected: tuple[Told, list[Any], int], tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: Told = {}
+    run(tmp_path, told, EPOCHS - 1)
+    path = sorted((tmp_path / "log").glob("snapshot-*"))[-1]
+    DAMAGES[damage](path)
+    runtime = run(tmp_path, told)
+    assert f"{path.name} is damaged" in caplog.text
+    assert told == expected[0] and runtime.rows()[0].to_table().to_pylist() == expected[1]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_file_is_refused_by_its_name(tmp_path: Path, damage: str) -> None:
+    """Every chunk that lives; what has expired in a file nobody reads."""
+    manifests = run(tmp_path, {}, EPOCHS - 1)._progress.manifests.values()
+    places = [place for manifest in manifests for chunks in manifest["buffers"].values() for place in chunks]
+    assert len(places) > 3
+    for name, offset, length, *_ in places:
+        path = tmp_path / "state" / name
+        kept = path.read_bytes()
+        if damage == "truncated":
+            path.write_bytes(kept[: offset + length - 1])
+        elif damage == "flipped":
+            middle = offset + length // 2
+            path.write_bytes(kept[:middle] + bytes([kept[middle] ^ 1]) + kept[middle + 1 :])
+        else:
+            DAMAGES[damage](path)
+        with pytest.raises(CheckpointError, match=rf"{name} (is damaged|cannot be read)"):
+            run(tmp_path, {})
+        path.write_bytes(kept)
+    told: Told = {}
+    run(tmp_path, told)
+    assert told
+
+
+def test_state_that_executors_have_written_elsewhere_is_not_committed(
+    expected: tuple[Told, list[Any], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster whose executors do not see the directory; once they do, the plan goes on."""
+    told, view, _ = expected
+    mine: Told = {}
+    step = BucketedPlan.step
+
+    def elsewhere(plan: BucketedPlan, *arguments: Any) -> Any:
+        outcome = step(plan, *arguments)
+        for path in (tmp_path / "state").iterdir():
+            path.unlink()
+        return outcome
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BucketedPlan, "step", elsewhere)
+        for _ in range(2):
+            with pytest.raises(CheckpointError, match=r"over 'S' and 'T' to files that are not here: connect with"):
+                run(tmp_path, mine)
+    runtime = run(tmp_path, mine)
+    assert mine == told and runtime.rows()[0].to_table().to_pylist() == view

@@ -1,0 +1,76 @@
+"""The plan of a continuous query is looked for without the session's lock, and used if nothing has changed since."""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from sash.catalog import Catalog, Stream
+from sash.plan.choice import best_plans
+from sash.plan.continuous import AUTO, Node
+from sash.plan.estimates import Statistics
+from sash.runtime.compiler import as_select
+from sash.runtime.continuous import continuous_queries
+from sash.runtime.continuous.continuous_queries import ContinuousQueries
+
+JOIN = as_select("SELECT a.k FROM s [RANGE 1 min] a, s [RANGE 1 min] b WHERE a.k = b.k")
+
+
+class Session:
+    """As much of one as it takes; `held` says of each search for plans whether the lock was held."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lock = RLock()
+        self.catalog = Catalog()
+        self.statistics = Statistics()
+        self.held: list[bool] = []
+        self.create(pa.int32())
+        self.queries = ContinuousQueries(self.catalog, cast(Any, None), lambda streams: self.statistics)
+        monkeypatch.setattr(continuous_queries, "best_plans", self._found)
+        monkeypatch.setattr("sash.plan.choice.best_plans", self._found)
+
+    def create(self, type: pa.DataType) -> None:
+        schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", type)])
+        self.catalog.add_stream(Stream("s", schema, "ts"))
+
+    def _found(self, written: Node, known: Statistics) -> dict[str, Node]:
+        self.held.append(self.lock._is_owned())  # type: ignore[attr-defined]
+        return best_plans(written, known)
+
+    def register(self) -> Node:
+        with self.lock:
+            return self.queries.decide(JOIN, AUTO).choice.plan
+
+
+def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(monkeypatch)
+    session.queries.prepare(JOIN, AUTO, session.lock)
+    prepared = session.register()
+    assert session.held == [False]
+    assert prepared == Session(monkeypatch).register()
+
+
+def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(monkeypatch)
+    session.queries.prepare(JOIN, AUTO, session.lock)
+    session.catalog.drop_stream("s")
+    session.create(pa.string())
+    assert session.register().schema.field("k").type == pa.string()
+    assert session.held == [False, True]
+
+
+def test_a_plan_of_before_is_not_used_when_more_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(monkeypatch)
+    session.queries.prepare(JOIN, AUTO, session.lock)
+    session.statistics = Statistics(rates={"s": 5.0})
+    session.register()
+    assert session.held == [False, True]
+
+
+def test_what_is_wrong_with_a_query_is_said_when_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(monkeypatch)
+    session.queries.prepare(as_select("SELECT nosuch FROM s [RANGE 1 min]"), AUTO, session.lock)
+    assert session.held == []

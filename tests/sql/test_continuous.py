@@ -1,0 +1,331 @@
+"""Continuous queries over one window: what is computed where, names, groups, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sash.catalog import Catalog, Stream
+from sash.core.errors import CqlError, NotSupportedError
+from sash.core.window import FOREVER, RowWindow, TimeWindow, Window
+from sash.plan.continuous import Aggregated, BaseWindow, Column, Filter, GroupBy, Map, windows
+from sash.plan.expressions import Call, Field, Literal, RowExpression
+from sash.sql import SelectStatement, bind, is_continuous, parse
+from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained, marked
+
+SEC = 1_000_000
+BOOL, INT, STRING, LONG = pa.bool_(), pa.int32(), pa.string(), pa.int64()
+
+
+def test_what_concerns_the_window_alone_is_sparks() -> None:
+    """The whole plan, node by node."""
+    src = Column("packets.src", RowExpression("src", INT, ("src",)))
+    upper = Column("packets.UPPER(protocol)", RowExpression("UPPER(protocol)", STRING, ("protocol",)))
+    predicate = RowExpression("length > 10 AND ok", BOOL, ("length", "ok"))
+    base = BaseWindow("packets", "packets", TimeWindow(5 * SEC), (src, upper), predicate)
+    query = (
+        "SELECT src, UPPER(protocol) AS p, 1 AS one, SRC AS again FROM packets [RANGE 5 sec] WHERE length > 10 AND ok"
+    )
+    assert continuous_plan(query) == Map(
+        base,
+        (
+            ("src", Field("packets.src", INT)),
+            ("p", Field("packets.UPPER(protocol)", STRING)),
+            ("one", Literal(1, INT)),
+            ("again", Field("packets.src", INT)),
+        ),
+    )
+
+
+def test_a_condition_stays_above_a_row_based_window() -> None:
+    """It is a column of the window, and it guards what could fail on other rows."""
+    shares = Column("t.shares", RowExpression("shares", INT, ("shares",)))
+    guarded = RowExpression("CASE WHEN shares <> 0 THEN 1 / shares END", pa.float64(), ("shares",))
+    test = Column("t.shares <> 0", RowExpression("shares <> 0", BOOL, ("shares",)))
+    keys = [Column(f"t.{name}", RowExpression(name, STRING, (name,))) for name in ("symbol", "exchange")]
+    columns = (*keys, Column("t.1 / shares", guarded), shares, test)
+    base = BaseWindow("trades", "t", RowWindow(5), columns, None, ("t.symbol", "t.exchange"))
+    query = "SELECT 1 / shares AS x, shares FROM trades [PARTITION BY Symbol, exchange ROWS 5] t WHERE shares <> 0"
+    assert continuous_plan(query) == Map(
+        Filter(base, Field("t.shares <> 0", BOOL)),
+        (("x", Field("t.1 / shares", pa.float64())), ("shares", Field("t.shares", INT))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("clause", "window"),
+    [
+        ("[RANGE 5 sec]", TimeWindow(5 * SEC)),
+        ("[WINDOW 1 min] AS p", TimeWindow(60 * SEC)),
+        ("[UNBOUNDED]", TimeWindow(FOREVER)),
+        ("[NOW]", TimeWindow(1)),
+        ("[now] p", TimeWindow(1)),
+        ("[ROWS 7]", RowWindow(7)),
+    ],
+)
+def test_windows(clause: str, window: Window) -> None:
+    (base,) = windows(continuous_plan(f"SELECT src FROM packets {clause}"))
+    assert base.window == window and type(base.window) is type(window)
+
+
+PLANS = [
+    (
+        "SELECT *, x AS y FROM (SELECT x, weight FROM odd [ROWS 5] WHERE approx) a",
+        [
+            "Project a.x AS x, a.weight AS weight, a.x AS y  -> STR",
+            "  Project x AS a.x, weight AS a.weight  -> STR",
+            "    Project odd.x AS x, odd.weight AS weight  -> STR",
+            "      Filter odd.approx  -> STR",
+            "        Window odd [ROWS 5]  -> STR",
+        ],
+    ),
+    (
+        "SELECT P.`a b`, p.`a b` + 1 AS c FROM Packets [UNBOUNDED] p WHERE p.src = 1 AND (dst = 2 AND src = 1)",
+        [
+            "Project p.a b AS a b, p.`a b` + 1 AS c  -> MON",
+            "  Window packets p [UNBOUNDED] where src = 1 AND dst = 2  -> MON",
+        ],
+    ),
+    (
+        "SELECT src FROM packets [ROWS 5] WHERE NULL",
+        [
+            "Project packets.src AS src  -> STR",
+            "  Filter packets.CAST(NULL AS BOOLEAN)  -> STR",
+            "    Window packets [ROWS 5]  -> STR",
+        ],
+    ),
+    (
+        "SELECT DATE_TRUNC('day', ts) AS d FROM packets [RANGE 5 sec] WHERE FALSE",
+        [
+            "Project packets.DATE_TRUNC('day', ts) AS d  -> WKS",
+            "  Window packets [WINDOW 5 sec] where FALSE  -> WKS",
+        ],
+    ),
+    (
+        "SELECT DISTINCT src, dst FROM packets [RANGE 5 sec]",
+        [
+            "Distinct  -> WK",
+            "  Project packets.src AS src, packets.dst AS dst  -> WKS",
+            "    Window packets [WINDOW 5 sec]  -> WKS",
+        ],
+    ),
+    (
+        "SELECT src, COUNT(*) AS n, SUM(length + 1) FROM packets [UNBOUNDED] WHERE ok GROUP BY src HAVING n > 3",
+        [
+            "Project packets.src AS src, COUNT(*) AS n, SUM(packets.length + 1) AS sum(length + 1)  -> STR",
+            "  Filter gt(COUNT(*), 3)  -> STR",
+            "    GroupBy packets.src: COUNT(*), SUM(packets.length + 1)  -> STR",
+            "      Window packets [UNBOUNDED] where ok  -> MON",
+        ],
+    ),
+    (
+        "SELECT src % 2 AS k, src % 2 + MAX(length) AS m FROM packets [ROWS 3] p WHERE ok GROUP BY k HAVING k > 0",
+        [
+            "Project p.src % 2 AS k, add(p.src % 2, MAX(p.length)) AS m  -> STR",
+            "  Filter gt(p.src % 2, 0)  -> STR",
+            "    GroupBy p.src % 2: MAX(p.length)  -> STR",
+            "      Filter p.ok  -> STR",
+            "        Window packets p [ROWS 3]  -> STR",
+        ],
+    ),
+    (
+        "SELECT DISTINCT COUNT(*) FROM packets [NOW] GROUP BY src, dst",
+        [
+            "Distinct  -> STR",
+            "  Project COUNT(*) AS count(1)  -> STR",
+            "    GroupBy packets.src, packets.dst: COUNT(*)  -> STR",
+            "      Window packets [WINDOW 0.001 ms]  -> WKS",
+        ],
+    ),
+    (
+        "SELECT SUM(1) FROM packets [RANGE 1 sec]",
+        [
+            "Project SUM(1) AS sum(1)  -> STR",
+            "  GroupBy (): SUM(1)  -> STR",
+            "    Project 1  -> WKS",
+            "      Window packets [WINDOW 1 sec]  -> WKS",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), PLANS)
+def test_plan(query: str, expected: list[str]) -> None:
+    assert explained(query) == expected
+
+
+def test_aggregates_have_the_types_of_periodic_queries() -> None:
+    plan = continuous_plan("SELECT src, COUNT(*) n, SUM(price), VAR_SAMP(length) FROM packets [ROWS 9] GROUP BY src")
+    assert isinstance(plan, Map) and isinstance(plan.input, GroupBy)
+    assert plan.input.keys == ("packets.src",)
+    assert plan.input.calls == (
+        Aggregated("COUNT(*)", "count", None, LONG),
+        Aggregated("SUM(packets.price)", "sum", "packets.price", pa.decimal128(20, 2)),
+        Aggregated("VARIANCE(packets.length)", "variance", "packets.length", pa.float64()),
+    )
+    assert plan.schema.names == ["src", "n", "sum(price)", "variance(length)"]
+
+
+def test_a_window_has_only_the_columns_that_are_used() -> None:
+    (base,) = windows(continuous_plan("SELECT COUNT(*) FROM packets [RANGE 5 sec] WHERE src > 1"))
+    assert [column.expression.sql for column in base.columns] == ["1"]
+    (base,) = windows(continuous_plan("SELECT MAX(src) FROM packets [RANGE 5 sec] GROUP BY dst"))
+    assert [column.name for column in base.columns] == ["packets.dst", "packets.src"]
+
+
+def test_names_are_unique_though_a_column_looks_like_an_expression() -> None:
+    known = Catalog()
+    known.add_stream(Stream("s", pa.schema([("ts", pa.timestamp("us", "UTC")), ("x", INT), ("x + 1", INT)]), "ts"))
+    plan = continuous_plan("SELECT `x + 1` AS a, x + 1 AS b FROM s [NOW]", known)
+    assert isinstance(plan, Map)
+    assert plan.outputs == (("a", Field("s.x + 1", INT)), ("b", Field("s.x + 1'", INT)))
+
+
+def test_a_long_condition() -> None:
+    (base,) = windows(
+        continuous_plan("SELECT src FROM packets [NOW] WHERE " + " AND ".join(f"src <> {i}" for i in range(900)))
+    )
+    assert base.predicate is not None and base.predicate.sql.endswith("src <> 899")
+
+
+def test_which_queries_are_continuous() -> None:
+    def continuous(text: str) -> bool:
+        statement = parse(text)
+        assert isinstance(statement, SelectStatement)
+        return is_continuous(statement.select)
+
+    assert continuous("SELECT src FROM packets [NOW]")
+    assert continuous("SELECT a.src FROM packets [NOW] a, (SELECT src FROM packets [ROWS 3]) b WHERE a.src = b.src")
+    assert continuous("SELECT src FROM packets [NOW] UNION ALL SELECT src FROM packets")
+    assert not continuous("SELECT src FROM packets")
+    assert not continuous("SELECT COUNT(*) FROM packets [ROWS 3 SLIDE 1]")
+    assert not continuous("SELECT COUNT(*) FROM packets [ROWS 3 SLIDE 1] WHERE src IN (1, 2)")
+
+
+MIXED = [
+    "SELECT a.src FROM packets [ROWS 3 SLIDE 1] a, packets «[NOW]» b WHERE a.src = b.src",
+    "SELECT COUNT(*) AS n FROM packets [ROWS 3 SLIDE 1] UNION ALL SELECT 1 AS n FROM packets «[ROWS 5]»",
+    "SELECT n FROM (SELECT COUNT(*) AS n FROM odd «[ROWS 3]») a, (SELECT MAX(x) AS m FROM odd [ROWS 3 SLIDE 1]) b",
+]
+
+
+@pytest.mark.parametrize("text", MIXED)
+def test_windows_with_and_without_slide_do_not_mix(text: str) -> None:
+    statement, start, end = marked(text)
+    parsed = parse(statement)
+    assert isinstance(parsed, SelectStatement)
+    with pytest.raises(CqlError, match=r"slide, all of them, or none does: add SLIDE here, as in \[ROWS 3") as caught:
+        bind(parsed.select, CATALOG, periodic=True)
+    assert caught.value.span is not None and (caught.value.span.start, caught.value.span.end) == (start, end)
+
+
+ERRORS = [
+    ("SELECT src FROM «packets p»", "'packets' needs a window: write packets [WINDOW 10 min]"),
+    ("SELECT src FROM «packet» [NOW]", "unknown stream 'packet'; did you mean 'packets'?"),
+    ("SELECT «x» FROM packets [NOW]", "unknown column 'x'"),
+    ("SELECT «packets».src FROM packets [NOW] p", "unknown stream or sub-query 'packets'; known: p"),
+    ("SELECT src FROM packets [RANGE 5 sec LAG «1 sec»]", "LAG needs SLIDE"),
+    ("SELECT src FROM packets [ROWS 5 LAG «0»]", "LAG needs SLIDE"),
+    ("SELECT src FROM packets [RANGE «5500 ms»]", "is not a multiple of the granule of 'packets', 1 sec"),
+    ("SELECT src FROM packets [PARTITION BY «srcs» ROWS 5]", "unknown column 'srcs'; did you mean 'src'?"),
+    ("SELECT src FROM packets [NOW] «ORDER BY» src", "a change stream has no order: leave out ORDER BY; query.view()"),
+    ("SELECT src FROM packets [NOW] «LIMIT» 3", "a change stream has no order: leave out LIMIT"),
+    ("(SELECT src FROM packets [NOW]) «LIMIT» 3", "a change stream has no order"),
+    ("SELECT «http.*» FROM logs [NOW]", "make a column of it before the stream is made: df.selectExpr('*', 'http.*')"),
+    ("SELECT src, dst AS «SRC» FROM packets [NOW]", "two columns of the answer are named 'SRC' and 'src'"),
+    ("SELECT src AS «_ts» FROM packets [NOW]", "'_ts' is a column that every change has"),
+    ("SELECT src AS «_SIGN» FROM packets [NOW]", "'_SIGN' is a column that every change has"),
+    ("SELECT COUNT(*) AS «_exp» FROM packets [NOW]", "'_exp' is a column that every change has"),
+    ("SELECT src, «dst» FROM packets [NOW] GROUP BY src", "'dst' is neither in GROUP BY nor inside an aggregate"),
+    ("SELECT «*» FROM packets [NOW] GROUP BY src", "'ts' is neither in GROUP BY"),
+    ("SELECT COUNT(*) FROM packets [NOW] HAVING «src» > 1", "'src' is neither in GROUP BY"),
+    ("SELECT src FROM packets [NOW] WHERE «SUM»(src) > 1", "SUM cannot stand in WHERE; HAVING tests aggregates"),
+    ("SELECT src FROM packets [NOW] WHERE ok AND «src»", "WHERE needs a condition, but got INT"),
+    ("SELECT DISTINCT src FROM packets «[UNBOUNDED]»", "DISTINCT over [UNBOUNDED] would have to remember"),
+    ("«SELECT» FROM packets [NOW]", "expected columns and aggregates after SELECT"),
+]
+ADD_SLIDE = "in a continuous query; add SLIDE to the window"
+LATER = [
+    ("SELECT «MEDIAN»(src) FROM packets [NOW]", f"MEDIAN {ADD_SLIDE}"),
+    ("SELECT MAX(src) + «QUANTILE»(src, 0.5) FROM packets [NOW]", f"QUANTILE {ADD_SLIDE}"),
+    ("SELECT «COUNT»(DISTINCT src) FROM packets [NOW]", f"COUNT(DISTINCT ..) {ADD_SLIDE}"),
+    ("SELECT «APPROX_COUNT_DISTINCT»(src) FROM packets [NOW]", f"APPROX_COUNT_DISTINCT {ADD_SLIDE}"),
+    ("SELECT «TOP»(3, src) FROM packets [NOW]", f"TOP {ADD_SLIDE}"),
+    ("SELECT dst, «histogram»(src) AS h FROM packets [NOW] GROUP BY dst", f"HISTOGRAM {ADD_SLIDE}"),
+    ("SELECT APPROX_COUNT_DISTINCT(src) AS n FROM packets [NOW] «WITH BOUNDS»", f"WITH BOUNDS {ADD_SLIDE}"),
+    ("SELECT COUNT(*) FROM packets [NOW] HAVING «APPROX» COUNT(*) > 3", f"HAVING APPROX {ADD_SLIDE}"),
+    ("SELECT «DISTINCT» tags FROM packets [NOW]", "DISTINCT of ARRAY<STRING> (column 'tags')"),
+    ("SELECT «DISTINCT» ON (src) src FROM packets [NOW]", "DISTINCT ON"),
+    ("SELECT COUNT(*) FROM packets [NOW] GROUP BY «tags»", "GROUP BY of ARRAY<STRING>"),
+    ("SELECT «MD5»(protocol), COUNT(*) FROM packets [NOW] GROUP BY protocol", "function MD5 over joined windows"),
+    ("SELECT src FROM packets [NOW] «p(a»)", "names for columns behind an alias"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), ERRORS)
+def test_errors_point_at_the_word(text: str, reason: str) -> None:
+    check_continuous_error(text, reason)
+
+
+@pytest.mark.parametrize(("text", "what"), LATER)
+def test_what_comes_later_says_so(text: str, what: str) -> None:
+    assert isinstance(check_continuous_error(text, what), NotSupportedError)
+
+
+def test_a_stream_must_be_in_order_and_final() -> None:
+    known, schema = Catalog(), pa.schema([("ts", pa.timestamp("us", "UTC")), ("x", INT)])
+    known.add_stream(Stream("halfopen", schema, "ts", closed_left=True))
+    known.add_stream(Stream("revised", schema, "ts", late_revise=True))
+    check_continuous_error("SELECT x FROM «halfopen» [NOW]", "'halfopen' is CLOSED LEFT", known)
+    check_continuous_error("SELECT x FROM «revised» [NOW]", "'revised' is LATE REVISE", known)
+
+
+def test_nested_too_deeply() -> None:
+    text = "SELECT src FROM packets [NOW]"
+    for _ in range(400):
+        text = f"SELECT a.src FROM ({text}) a"
+    with pytest.raises(CqlError, match="nested too deeply"):
+        continuous_plan(text)
+
+
+def test_having_is_a_filter_on_the_groups() -> None:
+    plan = continuous_plan("SELECT src FROM packets [NOW] GROUP BY src HAVING COUNT(*) > 1")
+    assert isinstance(plan, Map) and isinstance(plan.input, Filter)
+    assert plan.input.condition == Call("gt", (Field("COUNT(*)", LONG), Literal(1, LONG)), BOOL)
+
+
+def test_star_has_all_columns_of_the_stream_in_order() -> None:
+    plan = continuous_plan("SELECT * FROM odd [NOW]")
+    (base,) = windows(plan)
+    assert plan.schema.names == ["ts", "x", "count", "weight", "lower", "approx"]
+    assert base.schema.names == [f"odd.{name}" for name in plan.schema.names]
+
+
+def test_bounded_memory_as_the_survey_has_it() -> None:
+    """What needs unbounded memory is refused. So is a join over [UNBOUNDED] whose conditions would bound it."""
+    golden = Path(__file__).parents[1] / "golden" / "update_patterns.json"
+    examples = json.loads(golden.read_text())["examples"]
+    example = next(each for each in examples if each["id"] == "update_patterns.memory.bounded")
+    joined = "FROM packets [UNBOUNDED] s, packets [UNBOUNDED] t WHERE s.src = t.dst"
+    texts = [
+        f"SELECT {{}} s.src {joined} AND s.src > 10 AND t.dst < 20",
+        f"SELECT {{}} s.src {joined}",
+        "SELECT {} src FROM packets [UNBOUNDED] WHERE src > 10",
+        "SELECT {} s.src FROM packets [UNBOUNDED] s, packets [UNBOUNDED] t WHERE s.dst < t.src AND s.src > 10",
+    ]
+    for distinct, key in (("", "bounded_with_duplicates"), ("DISTINCT", "bounded_without_duplicates")):
+        accepted = [_binds(text.format(distinct)) for text in texts]
+        bounded = example["expected"][key]
+        assert all(may or not does for may, does in zip(bounded, accepted, strict=True))
+        assert accepted == [False, False, not distinct, False]
+
+
+def _binds(text: str) -> bool:
+    try:
+        continuous_plan(text)
+    except CqlError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""The language reference keeps its word: its examples bind, and its lists are complete."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sash.catalog import Catalog, RegisteredQuery, Route, Stream, Table
+from sash.core.errors import CqlError
+from sash.plan.continuous import Node, streams_of
+from sash.runtime.commands.archive_commands import declared_archive
+from sash.runtime.compiler import as_select
+from sash.sql import (
+    CreateArchive,
+    CreateStream,
+    CreateTable,
+    Delete,
+    Explain,
+    Insert,
+    RegisterQuery,
+    SelectStatement,
+    Update,
+    bind,
+    bind_change,
+    bind_continuous,
+    bind_stored,
+    has_slide,
+    is_continuous,
+    parse,
+    parse_script,
+)
+from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
+from sash.sql.expressions.answer_terms import _RENAMED, _SAME
+from sash.sql.expressions.functions import FUNCTIONS
+from tests.sql.examples import CATALOG
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
+
+
+def plan_of(catalog: Catalog, query: RegisteredQuery) -> Node:
+    return bind_continuous(as_select(query.text), catalog)
+
+
+@pytest.mark.parametrize(("page", "least"), [("language.md", 20), ("examples.md", 10)])
+def test_every_example_binds(page: str, least: int) -> None:
+    catalog, bound = Catalog(), 0
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    for script in re.findall(r"```sql\n(.*?)```", text, re.DOTALL):
+        for statement in parse_script(script):
+            if isinstance(statement, CreateStream) and statement.schema is not None:
+                clauses = {"keep": statement.keep, "shed": statement.shed}
+                catalog.add_stream(Stream(statement.name, statement.schema, statement.timestamp, **clauses))
+            if isinstance(statement, CreateTable):
+                catalog.add_table(Table(statement.name, statement.schema, statement.key, statement.retroactive))
+            if isinstance(statement, Insert | Update | Delete):
+                bind_change(statement, catalog)
+            if isinstance(statement, CreateArchive):
+                catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog)))
+            if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
+                streams = streams_of(bind_continuous(statement.select, catalog))
+                route = Route.CHANGES
+                query = RegisteredQuery(statement.name, statement.text, streams[0], streams=streams, route=route)
+                if not catalog.has_query(query.name):
+                    catalog.add_query(query)
+            elif isinstance(statement, RegisterQuery | SelectStatement | Explain):
+                periodic = has_slide(statement.select)
+                try:
+                    bind(statement.select, catalog, periodic=periodic)
+                except CqlError:
+                    question = bind_stored(statement.select, catalog)
+                    assert all(reading.stream.keep is not None for reading in question.windows.values())
+                bound += 1
+    assert bound > least
+
+
+def test_the_queries_of_traderbot_bind() -> None:
+    (block,) = re.findall(r"```\n(SELECT symbol.*?)```", REFERENCE, re.DOTALL)
+    for text in block.split("\n\n"):
+        statement = parse(text)
+        assert isinstance(statement, SelectStatement)
+        assert bind(statement.select, CATALOG, periodic=True).outputs[0].name == "symbol"
+
+
+def listed(marker: str) -> set[str]:
+    (part,) = re.findall(rf"<!-- {marker} -->(.*?)<!-- /{marker} -->", REFERENCE, re.DOTALL)
+    return set(re.findall(r"`(\w+)`", part))
+
+
+def test_the_lists_of_functions_are_complete() -> None:
+    assert listed("functions") == set(FUNCTIONS)
+    over_answers = {name for name in FUNCTIONS if name in _SAME or name in _RENAMED}
+    assert listed("answer-functions") == over_answers
+
+
+@pytest.mark.parametrize("name", sorted((*NAMES, *ITEM_FUNCTIONS)))
+def test_every_aggregate_is_described(name: str) -> None:
+    assert f"`{name.upper()}(" in REFERENCE

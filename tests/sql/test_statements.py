@@ -1,0 +1,233 @@
+"""Statements and scripts: what they become, and where their errors point."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from sash.catalog import Source
+from sash.core.errors import CqlError, NotSupportedError
+from sash.sql import (
+    CreateStream,
+    Describe,
+    DropQuery,
+    DropStream,
+    Explain,
+    RegisterQuery,
+    SelectStatement,
+    SetExecution,
+    ShowQueries,
+    bind,
+    has_slide,
+    parse,
+    parse_script,
+)
+from tests.sql.examples import CATALOG, marked
+
+SCRIPT = """
+-- the stream; not the last of its kind
+CREATE STREAM packets (ts TIMESTAMP, src INT, protocol STRING, length BIGINT, price DECIMAL(10,2))
+  FROM parquet OPTIONS (path 'data/packets', maxFilesPerTrigger '2')
+  TIMESTAMP TS DELAY 2 sec GRANULE 500 ms OFFSET 5 hours CLOSED LEFT LATE REVISE IDLE AFTER 1 min KEEP 10 min;
+/* a query; with a semicolon in a comment */
+REGISTER QUERY big_talkers AS
+  SELECT src, SUM(length) AS bytes FROM packets [WINDOW 10 min SLIDE 2 min]
+  WHERE protocol = 'T;P' GROUP BY src
+  LIFETIME 8 hours PRIORITY 5;
+show queries; DESCRIBE big_talkers; EXPLAIN SELECT COUNT(*) FROM packets [RANGE 1 min];
+DROP QUERY big_talkers; DROP STREAM packets; SELECT MAX(length) FROM packets [WINDOW 5 min];;
+"""
+
+
+def test_script() -> None:
+    create, register, show, describe, explain, drop_query, drop_stream, select = parse_script(SCRIPT)
+    assert create == CreateStream(
+        name="packets",
+        schema=pa.schema(
+            [
+                ("ts", pa.timestamp("us", tz="UTC")),
+                ("src", pa.int32()),
+                ("protocol", pa.string()),
+                ("length", pa.int64()),
+                ("price", pa.decimal128(10, 2)),
+            ]
+        ),
+        timestamp="ts",
+        source=Source("parquet", {"path": "data/packets", "maxFilesPerTrigger": "2"}),
+        delay=2_000_000,
+        granule=500_000,
+        offset=5 * 3_600_000_000,
+        closed_left=True,
+        late_revise=True,
+        idle_after=60_000_000,
+        keep=600_000_000,
+    )
+    assert isinstance(register, RegisterQuery)
+    assert (register.name, register.priority, register.lifetime) == ("big_talkers", 5, 8 * 3_600_000_000)
+    assert register.text.startswith("SELECT src") and register.text.endswith("GROUP BY src")
+    assert (show, describe) == (ShowQueries(), Describe("big_talkers"))
+    assert isinstance(explain, Explain) and explain.select.text.startswith("SELECT COUNT(*)")
+    assert (drop_query, drop_stream) == (DropQuery("big_talkers"), DropStream("packets"))
+    assert isinstance(select, SelectStatement)
+
+
+def test_columns_may_be_left_out() -> None:
+    statement = parse("CREATE STREAM r FROM rate OPTIONS (rowsPerSecond = '5', a.b 'c') TIMESTAMP timestamp")
+    assert isinstance(statement, CreateStream)
+    assert (statement.schema, statement.timestamp) == (None, "timestamp")
+    assert statement.source.options == {"rowsPerSecond": "5", "a.b": "c"}
+
+
+def test_clauses_after_a_query_in_any_order() -> None:
+    statement = parse("REGISTER QUERY q AS SELECT priority FROM packets [WINDOW 1 min] PRIORITY -2 LIFETIME 1 day")
+    assert isinstance(statement, RegisterQuery)
+    assert (statement.priority, statement.lifetime) == (-2, 86_400_000_000)
+    assert statement.text.endswith("1 min]")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "synopsis", "priority"),
+    [
+        ("", None, 0),
+        ("SYNOPSIS AUTO", None, 0),
+        ("synopsis Basic", "basic", 0),
+        ("SYNOPSIS RUNNING PRIORITY 3", "running", 3),
+        ("PRIORITY -3 SYNOPSIS INTERVAL", "interval", -3),
+        ("LIFETIME 1 day SYNOPSIS LANDMARK PRIORITY 1", "landmark", 1),
+        ("WITH BOUNDS SYNOPSIS BASIC", "basic", 0),
+    ],
+)
+def test_the_synopsis_of_a_query(clauses: str, synopsis: str | None, priority: int) -> None:
+    statement = parse(f"REGISTER QUERY q AS SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE 1 min] {clauses}")
+    assert isinstance(statement, RegisterQuery)
+    assert (statement.synopsis, statement.priority) == (synopsis, priority)
+    assert statement.text.endswith("BOUNDS" if "BOUNDS" in clauses else "1 min]")
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["GROUP BY synopsis", "ORDER BY synopsis DESC", "ORDER BY priority - 3, synopsis ASC", "HAVING synopsis IS NULL"],
+)
+def test_columns_may_be_named_as_the_clauses_are(end: str) -> None:
+    statement = parse(f"REGISTER QUERY q AS SELECT synopsis, lifetime FROM packets [WINDOW 1 min] {end}")
+    assert isinstance(statement, RegisterQuery)
+    assert statement.text.endswith(end) and statement.synopsis is None
+
+
+@pytest.mark.parametrize(
+    ("source", "slides"),
+    [
+        ("s [WINDOW 1 min]", False),
+        ("s [WINDOW 1 min SLIDE 1 min]", True),
+        ("s [ROWS 5]", False),
+        ("s [ROWS 5 SLIDE 1]", True),
+        ("s [PARTITION BY k ROWS 5 SLIDE EXACTLY 1]", True),
+        ("s [UNBOUNDED LAG 1 sec]", False),
+        ("s [UNBOUNDED SLIDE 1 sec]", True),
+        ("(SELECT COUNT(*) AS n FROM s [ROWS 5]) a", False),
+        ("(SELECT COUNT(*) AS n FROM s [ROWS 5 SLIDE 1]) a, (SELECT COUNT(*) AS m FROM s [ROWS 5 SLIDE 1]) b", True),
+    ],
+)
+def test_whether_a_query_slides(source: str, slides: bool) -> None:
+    statement = parse(f"SELECT COUNT(*) FROM {source}")
+    assert isinstance(statement, SelectStatement)
+    assert has_slide(statement.select) is slides
+
+
+def test_an_error_found_by_the_binder_shows_the_line_of_the_script() -> None:
+    _, register = parse_script("SHOW QUERIES;\nREGISTER QUERY q AS SELECT\n  SUM(lenght) FROM packets [WINDOW 1 min]")
+    assert isinstance(register, RegisterQuery)
+    with pytest.raises(CqlError, match="did you mean 'length'") as caught:
+        bind(register.select, CATALOG, periodic=False)
+    assert (caught.value.line, caught.value.column) == (3, 7)
+
+
+@pytest.mark.parametrize("text", ["", "SHOW QUERIES; SHOW QUERIES", "-- nothing"])
+def test_parse_wants_one_statement(text: str) -> None:
+    with pytest.raises(CqlError, match="expected one statement"):
+        parse(text)
+
+
+CREATE = "CREATE STREAM s (ts TIMESTAMP, x INT) FROM rate TIMESTAMP ts "
+ERRORS = [
+    ("«SELCT» 1", "did you mean 'SELECT'"),
+    ("CREATE «STREEM» s", "expected STREAM"),
+    ("CREATE STREAM s (ts «TIMESTMP») FROM rate TIMESTAMP ts", "TIMESTMP"),
+    ("CREATE STREAM s (ts TIMESTAMP, «ts» INT) FROM rate TIMESTAMP ts", "declared twice"),
+    ("CREATE STREAM s (ts TIMESTAMP) «TIMESTAMP» ts", "expected FROM"),
+    ("CREATE STREAM s (ts TIMESTAMP) FROM rate TIMESTAMP «tss»", "did you mean 'ts'"),
+    ("CREATE STREAM s (ts TIMESTAMP, x INT) FROM rate TIMESTAMP «x»", "not a TIMESTAMP"),
+    ("CREATE STREAM s (ts TIMESTAMP) FROM rate« »", "expected TIMESTAMP"),
+    ("CREATE STREAM s (ts TIMESTAMP) FROM rate OPTIONS (path «x») TIMESTAMP ts", "in quotes"),
+    (CREATE + "GRANULE «0 sec»", "greater than zero"),
+    (CREATE + "DELAY «-1 sec»", "must not be negative"),
+    (CREATE + "DELAY «1 parsec»", "units: ms, sec, min, hour, day"),
+    (CREATE + "DELAY «soon»", "such as '10 sec'"),
+    (CREATE + "DELAY 1 sec «DELAY» 2 sec", "given twice"),
+    (CREATE + "«GRANULES» 1 sec", "did you mean 'GRANULE'"),
+    (CREATE + "CLOSED «RIGHT»", "expected LEFT"),
+    (CREATE + "KEEP 1 hour STORED «ON» DISK", "expected IN"),
+    (CREATE + "KEEP 1 hour STORED IN «DISK»", "expected MEMORY or CLUSTER after STORED IN, got 'DISK'"),
+    (CREATE + "«STORED» IN CLUSTER", "expected one of"),
+    ("DROP «VIEW» t", "expected QUERY, STREAM, TABLE, INDEX or ARCHIVE"),
+    ("DROP QUERY a «b»", "expected the end"),
+    ("CREATE INDEX «i»", "expected ON and a stream with KEEP"),
+    ("CREATE INDEX ON s (v) USING «trie»", "unknown index 'trie'"),
+    ("CREATE INDEX ON s (v) USING «g»", "a G-INDEX knows ranges of values, and no question asks for ranges"),
+    ("DROP INDEX ON s (v) «now»", "expected the end of the statement"),
+    ("SHOW «STREAMS»", "expected one of QUERIES, TABLES, INDEXES"),
+    ("REGISTER QUERY q «SELECT» 1", "expected AS"),
+    ("REGISTER QUERY q AS «DROP» QUERY r", "expected SELECT"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] LIFETIME «0 sec»", "greater than zero"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s [WINDOW 1 min] SYNOPSIS «FAST»", "AUTO, BASIC, RUNNING, INTERVAL, LANDMARK"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s SYNOPSIS AUTO «SYNOPSIS» BASIC", "once each"),
+    ("REGISTER QUERY q AS SELECT 1 FROM s LIFETIME 1 day «PRIO» 1", "expected LIFETIME, PRIORITY, SYNOPSIS"),
+    ("SELECT n FROM («packets» [WINDOW 1 min]) a", "expected SELECT after ("),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM s [ROWS 1]) a, (SELECT COUNT( n «FROM» s) b", "expected )"),
+    ("SELECT COUNT(*) FROM s [WINDOW «ten» min]", "window's length"),
+    ("SELECT COUNT(*) FROM s [WINDOW 10 min «SLID» 2 min]", "expected SLIDE, LAG or ]"),
+    ("SELECT COUNT(*) FROM s [WINDOW 1 min SLIDE «0 min»]", "greater than zero"),
+    ("SELECT COUNT(*) FROM s [WINDOW «5000 days»]", "absurdly long"),
+    ("SELECT COUNT(*) FROM s [«WINDO» 1 min]", "expected WINDOW"),
+    ("SELECT COUNT(*) FROM s [NOW «SLIDE» 1 min]", "expected ] after NOW"),
+    ("SELECT COUNT(*), «FROM» s [WINDOW 1 min]", "after the comma"),
+    ("SELECT (1 «FROM» s", "expected )"),
+    ("SELECT a b «c» FROM s", "unexpected word"),
+    ("SELECT COUNT(*) FROM s WHERE x = «'»a", "never closed"),
+    ("SELECT «/*» 'b' COUNT(*) FROM s", "never closed"),
+]
+LATER = [
+    ("INSERT INTO t «SELECT» 1", "INSERT .. SELECT"),
+    ("«WITH» x AS (SELECT 1) SELECT 1", "WITH"),
+    ("SELECT n FROM «VALUES» (1)", "VALUES in FROM"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), ERRORS)
+def test_errors_point_at_the_word(text: str, reason: str) -> None:
+    statement, start, end = marked(text)
+    with pytest.raises(CqlError) as caught:
+        parse(statement)
+    assert reason in caught.value.reason
+    assert caught.value.span is not None
+    assert (caught.value.span.start, caught.value.span.end) == (start, end)
+
+
+@pytest.mark.parametrize(("text", "what"), LATER)
+def test_what_comes_later_says_so(text: str, what: str) -> None:
+    statement, start, end = marked(text)
+    with pytest.raises(NotSupportedError, match="not supported yet") as caught:
+        parse(statement)
+    assert what in caught.value.reason
+    assert caught.value.span is not None
+    assert (caught.value.span.start, caught.value.span.end) == (start, end)
+
+
+@pytest.mark.parametrize("strategy", ["upa", "nt", "direct", "auto"])
+def test_set_execution(strategy: str) -> None:
+    assert parse(f"set execution {strategy.title()}") == SetExecution(strategy)
+
+
+def test_an_unknown_execution_is_refused() -> None:
+    with pytest.raises(CqlError, match="expected one of upa, nt, direct, auto after SET EXECUTION, got 'fast'"):
+        parse("SET EXECUTION fast")

@@ -1,0 +1,108 @@
+"""The window clause: what it becomes, what it says against its stream, and that its text reads back as itself."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.core.errors import NotSupportedError
+from sash.core.window import FOREVER, RowWindow, TimeWindow, Window
+from sash.plan.expressions import RowExpression
+from sash.plan.nodes import StreamScan, Windowed
+from tests.sql.examples import MIN, check_error, find
+
+SEC = 1_000_000
+WINDOWS: list[tuple[str, Window]] = [
+    ("[WINDOW 10 min SLIDE 2 min]", TimeWindow(10 * MIN, 2 * MIN)),
+    ("[RANGE 10 min SLIDE EXACTLY 2 min LAG 1 min]", TimeWindow(10 * MIN, 2 * MIN, MIN, True)),
+    ("[UNBOUNDED SLIDE 1 min]", TimeWindow(FOREVER, MIN)),
+    ("[Unbounded Slide Exactly 1 min Lag 2 sec]", TimeWindow(FOREVER, MIN, 2 * SEC, True)),
+    ("[ROWS 100 SLIDE 10]", RowWindow(100, 10)),
+    ("[rows 1 slide exactly 3 lag 0]", RowWindow(1, 3, 0, True)),
+    ("[ROWS 7 SLIDE 7 LAG 9]", RowWindow(7, 7, 9)),
+]
+
+
+@pytest.mark.parametrize(("clause", "window"), WINDOWS)
+def test_windows_of_periodic_queries(clause: str, window: Window) -> None:
+    windowed = find(f"SELECT COUNT(*) FROM packets {clause}", Windowed)
+    assert windowed == Windowed(StreamScan("packets"), window)
+    assert type(windowed.window) is type(window)
+
+
+@pytest.mark.parametrize(
+    ("clause", "window"),
+    [
+        ("[UNBOUNDED]", TimeWindow(FOREVER)),
+        ("[UNBOUNDED LAG 5 sec]", TimeWindow(FOREVER, None, 5 * SEC)),
+        ("[ROWS 10]", RowWindow(10)),
+        ("[ROWS 10 LAG 3] AS p", RowWindow(10, None, 3)),
+    ],
+)
+def test_windows_of_one_time_queries(clause: str, window: Window) -> None:
+    assert find(f"SELECT COUNT(*) FROM packets {clause}", Windowed, periodic=False).window == window
+
+
+def test_partitioned_rows() -> None:
+    windowed = find("SELECT COUNT(*) FROM packets [PARTITION BY SRC, `a b`, src ROWS 3 SLIDE 1]", Windowed)
+    src = RowExpression("src", pa.int32(), ("src",))
+    spaced = RowExpression("`a b`", pa.int32(), ("a b",))
+    assert windowed == Windowed(StreamScan("packets"), RowWindow(3, 1), (src, spaced))
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    kind, unit = draw(st.sampled_from([(TimeWindow, SEC), (RowWindow, 1)]))
+    lengths = st.integers(1, 10_000).map(lambda n: n * unit)
+    length = draw(st.one_of(lengths, st.just(FOREVER)) if kind is TimeWindow else lengths)
+    return kind(length, draw(lengths), draw(st.one_of(st.just(0), lengths)), draw(st.booleans()))
+
+
+@given(windows())
+def test_a_windows_text_reads_back_as_itself(window: Window) -> None:
+    assert find(f"SELECT COUNT(*) FROM packets {window}", Windowed).window == window
+
+
+ERRORS = [
+    ("[ROWS «0» SLIDE 1]", "ROWS must be greater than zero, got 0"),
+    ("[ROWS «1.5» SLIDE 1]", "expected a number of rows, a whole number"),
+    ("[ROWS «many»]", "expected a number of rows"),
+    ("[ROWS 5 SLIDE «0»]", "SLIDE must be greater than zero"),
+    ("[ROWS 5 SLIDE 1 LAG «-1»]", "LAG must not be negative"),
+    ("[ROWS «9999999999999999» SLIDE 1]", "absurdly long"),
+    ("[ROWS «10 min» SLIDE 1]", "ROWS counts tuples, 10 min is a duration: write [WINDOW 10 min]"),
+    ("[ROWS 10 SLIDE «1 min»]", "SLIDE counts tuples, 1 min is a duration: write SLIDE 1"),
+    ("[ROWS 10 SLIDE 1 LAG «1sec»]", "LAG counts tuples"),
+    ("[WINDOW «10» SLIDE 1 min]", "WINDOW is a duration in a time-based window, such as '10 sec'; [ROWS 10]"),
+    ("[WINDOW 10 min SLIDE «5»]", "SLIDE is a duration"),
+    ("[WINDOW 10 min SLIDE 5 min LAG «5»]", "LAG is a duration"),
+    ("[UNBOUNDED SLIDE «1»]", "SLIDE is a duration"),
+    ("[UNBOUNDED SLIDE «1500 ms»]", "SLIDE 1500 ms is not a multiple of the granule"),
+    ("[PARTITION BY «srcs» ROWS 5 SLIDE 1]", "unknown column 'srcs'; did you mean 'src'?"),
+    ("[PARTITION BY src «WINDOW» 5 min]", "expected a comma or ROWS"),
+    ("[PARTITION BY src «+» 1 ROWS 5]", "expected a comma or ROWS"),
+    ("[«SLIDE» 5]", "expected WINDOW, ROWS, PARTITION BY or UNBOUNDED"),
+]
+LATER = [
+    ("[PARTITION BY «tags» ROWS 5 SLIDE 1]", "PARTITION BY of ARRAY<STRING>"),
+    ("«[ROWS 5]»", "continuous queries (a window without SLIDE)"),
+    ("[«NOW»]", "windows of the current instant (NOW)"),
+    ("«[UNBOUNDED]»", "continuous queries (a window without SLIDE)"),
+]
+
+
+@pytest.mark.parametrize(("clause", "reason"), ERRORS)
+def test_errors_point_at_the_word(clause: str, reason: str) -> None:
+    check_error(f"SELECT COUNT(*) FROM packets {clause}", reason)
+
+
+@pytest.mark.parametrize(("clause", "what"), LATER)
+def test_what_comes_later_says_so(clause: str, what: str) -> None:
+    assert isinstance(check_error(f"SELECT COUNT(*) FROM packets {clause}", what), NotSupportedError)
+
+
+@pytest.mark.parametrize("clause", ["[ROWS 5 SLIDE «2»]", "[UNBOUNDED SLIDE EXACTLY «2 sec»]"])
+def test_a_slide_on_a_one_time_query(clause: str) -> None:
+    check_error(f"SELECT COUNT(*) FROM packets {clause}", "leave out SLIDE", periodic=False)
