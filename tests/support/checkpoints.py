@@ -34,7 +34,7 @@ from sash.storage.files import sealed, unsealed
 from tests.support.files import placed
 from tests.support.streams import START
 
-CHECKPOINTS = Path(__file__).parents[1] / "engine" / "checkpoints"
+CHECKPOINTS = Path(__file__).parents[1] / "runtime" / "checkpoints"
 # How many entries there are between two snapshots, by the name of the checkpoint.
 SNAPSHOTS = {"entries": 1_000, "snapshots": 4}
 # Stands for the directory of data and sink in a packed checkpoint.
