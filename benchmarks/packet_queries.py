@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from benchmarks.packet_panes import PACKETS, Traffic
 from sash.catalog import Catalog, RegisteredQuery
-from sash.runtime.compiler import CompiledQuery, as_select, compile_query, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes, compile_query
+from sash.sql import bind
 
 # At the higher load there are also twice as many different values. There are so few of them that all are in every pane:
 # the synopses' part of the work is then what the report has, many more values are read than answers have rows.
@@ -52,5 +53,5 @@ def workload(load: str, number: int, seed: int) -> Workload:
     registered = [RegisteredQuery(name, text, "packets", synopsis="basic") for name, text in named]
     sources = [chance.randrange(LOADS[load].addresses) for _ in range(20)]
     asked = [as_select(ONE_TIME.format(source=source)) for source in sources]
-    questions = [compile_select(select, known, "(one-time)", one_time=True) for select in asked]
+    questions = [compile_panes(bind(select, known), "(one-time)", one_time=True) for select in asked]
     return Workload(load, seed, [compile_query(query, known) for query in registered], questions)

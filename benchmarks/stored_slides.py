@@ -25,10 +25,11 @@ import pyarrow as pa
 from sash.catalog import Catalog, Stream
 from sash.core.time import SECOND
 from sash.panes import row_folds
-from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.stored.folded_questions import answer_folded
 from sash.runtime.stored.stored_indexes import TIME
 from sash.runtime.stored.stored_window import KeptWindow
+from sash.sql import bind
 
 # Python hands its one interpreter over this often, in seconds: far more often than the window slides.
 SWITCH = 0.0002
@@ -76,7 +77,7 @@ class Slider:
 def question(slider: Slider, sub_windows: int) -> CompiledQuery:
     catalog = Catalog()
     catalog.add_stream(slider.kept.stream)
-    return compile_select(as_select(TEXT.format(sub_windows)), catalog, one_time=True)
+    return compile_panes(bind(as_select(TEXT.format(sub_windows)), catalog), one_time=True)
 
 
 def ask(slider: Slider, query: CompiledQuery, way: str) -> tuple[float, dict[str, int]]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.catalog import Catalog, Stream
 from sash.plan.expressions import Expression
 from sash.plan.periodic import flatten
-from sash.sql import SelectStatement, bind, parse
+from sash.sql import SelectStatement, bind, parse, plan_panes
 from sash.sql.types import TIMESTAMP, TIMESTAMP_NTZ
 
 
@@ -76,7 +76,7 @@ class Case:
         grouped = f" GROUP BY {keys}" if keys else ""
         statement = parse(f"SELECT {self.text} AS v, COUNT(*) AS n FROM s [WINDOW 1 min SLIDE 1 min]{grouped}")
         assert isinstance(statement, SelectStatement)
-        query = flatten(bind(statement.select, catalog, periodic=True))
+        query = flatten(plan_panes(bind(statement.select, catalog), periodic=True))
         return query.outputs[0].expression, [key.name for key in query.keys]
 
 

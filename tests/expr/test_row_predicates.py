@@ -15,7 +15,8 @@ from sash.catalog import Catalog, Stream
 from sash.expr.row_predicates import row_predicate
 from sash.plan.expressions import RowExpression
 from sash.plan.predicates import Atom, only
-from sash.runtime.compiler import as_select, compile_select
+from sash.runtime.compiler import as_select, compile_panes
+from sash.sql import bind
 from tests.support.oracle import duck
 
 SCHEMA = pa.schema(
@@ -82,7 +83,7 @@ def predicate_of(condition: str) -> RowExpression:
     catalog = Catalog()
     catalog.add_stream(Stream("s", SCHEMA, "ts"))
     text = f"SELECT COUNT(*) AS n FROM s [WINDOW 5 sec] WHERE {condition}"
-    (leaf,) = compile_select(as_select(text), catalog, one_time=True).leaves
+    (leaf,) = compile_panes(bind(as_select(text), catalog), one_time=True).leaves
     assert leaf.predicate is not None
     return leaf.predicate
 

@@ -11,7 +11,7 @@ import pytest
 from sash.catalog import Catalog, Stream
 from sash.panes.answers import compose
 from sash.plan.periodic import Composition, flatten
-from sash.sql import SelectStatement, bind, parse
+from sash.sql import SelectStatement, bind, parse, plan_panes
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("v", pa.int32())])
 LEFT = [{"k": 1, "n": 5}, {"k": 2, "n": 7}, {"k": None, "n": 1}]
@@ -25,7 +25,7 @@ def composition(rest: str) -> Composition:
     second = "(SELECT k, MAX(v) AS m FROM s [WINDOW 3 sec SLIDE 3 sec] GROUP BY k) b"
     statement = parse(rest.replace("$a", first).replace("$b", second))
     assert isinstance(statement, SelectStatement)
-    query = flatten(bind(statement.select, catalog, periodic=True))
+    query = flatten(plan_panes(bind(statement.select, catalog), periodic=True))
     assert isinstance(query, Composition)
     return query
 

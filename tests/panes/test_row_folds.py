@@ -14,7 +14,8 @@ from sash.catalog import Catalog, Stream
 from sash.core.errors import QueryFailedError
 from sash.panes import row_folds
 from sash.panes.row_folds import RowFold, irreversible, why_not_folded
-from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
+from sash.sql import bind
 from tests.support.examples import examples
 from tests.support.oracle import duck, same_rows
 
@@ -63,7 +64,7 @@ ROWS = st.lists(
 def compiled(text: str) -> CompiledQuery:
     catalog = Catalog()
     catalog.add_stream(Stream("s", SCHEMA, "ts"))
-    return compile_select(as_select(text.format(w=WINDOW)), catalog, one_time=True)
+    return compile_panes(bind(as_select(text.format(w=WINDOW)), catalog), one_time=True)
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:

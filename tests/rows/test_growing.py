@@ -16,7 +16,7 @@ from sash.rows import GrowingGroupIndex
 from sash.rows.sliding_window import CountedWindow
 from sash.rows.subwindows import ValueCounts
 from sash.rows.value_groups import keys_with_groups
-from sash.sql.continuous.approx import has_groups
+from sash.sql.binding.sets import has_groups
 from tests.support.examples import examples
 
 INT = pa.int64()

@@ -20,12 +20,13 @@ from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import SECOND
 from sash.isolation import Recorder, classify
 from sash.panes.row_folds import RowFold
-from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.settings import Settings
 from sash.runtime.stored.folded_questions import answer_folded, why_not_folded
 from sash.runtime.stored.stored_indexes import TIME
 from sash.runtime.stored.stored_window import KeptWindow
+from sash.sql import bind
 from tests.support.examples import examples
 from tests.support.oracle import recompute, same_rows
 from tests.support.streams import START, batches, stream, to_table
@@ -44,7 +45,7 @@ FORMS = [
 def compiled(text: str, declared: Stream) -> CompiledQuery:
     catalog = Catalog()
     catalog.add_stream(declared)
-    return compile_select(as_select(text), catalog, one_time=True)
+    return compile_panes(bind(as_select(text), catalog), one_time=True)
 
 
 def stored(tuples: pa.Table) -> pa.Table:

@@ -11,11 +11,12 @@ from sash.catalog import Catalog
 from sash.core.errors import SashError
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
-from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.periodic import stream_snapshot
 from sash.runtime.periodic.onetime import answer_once
 from sash.runtime.settings import PREDICATE_SHARING, Settings
 from sash.sharing.choose import Load
+from sash.sql import bind
 from tests.support.checks import check_answers
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
@@ -192,7 +193,7 @@ def test_a_question_is_answered_from_the_synopses_of_its_terms(mode: str) -> Non
     catalog = Catalog()
     catalog.add_stream(feed.declared)
     text = "SELECT SUM(v) AS t FROM s [WINDOW 4 sec] WHERE k = 2 OR k = 1"
-    question = compile_select(as_select(text), catalog, "(one-time)", one_time=True)
+    question = compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True)
     if mode == "never":
         with pytest.raises(SashError, match="no synopsis of stream 's' holds SUM"):
             answer_once(question, feed.runtime)

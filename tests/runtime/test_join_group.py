@@ -26,7 +26,7 @@ from sash.runtime.continuous.join_group import JoinAnswer, JoinGroup
 from sash.runtime.continuous.plan_reader import Sampler
 from sash.schedule import POLICY_NAMES, policy
 from sash.sharing.choose_join import JoinLoad
-from sash.sql import SelectStatement, bind_continuous, parse
+from sash.sql import SelectStatement, bind, parse, plan_changes
 from tests.support.examples import examples
 from tests.support.journal import reread_group
 from tests.support.relational import answer
@@ -49,7 +49,7 @@ def catalog(offset: int = 0) -> Catalog:
 def plan_of(text: str, offset: int = 0) -> Node:
     statement = parse(text)
     assert isinstance(statement, SelectStatement)
-    return bind_continuous(statement.select, catalog(offset))
+    return plan_changes(bind(statement.select, catalog(offset)))
 
 
 def query_of(text: str, offset: int = 0) -> JoinedAggregate:

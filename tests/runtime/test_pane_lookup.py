@@ -13,9 +13,10 @@ from sash.catalog import Catalog
 from sash.core.errors import SashError
 from sash.core.time import SECOND
 from sash.panes import basic_interval, partitioned
-from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
 from sash.runtime.periodic.stream_runtime import newest_common
+from sash.sql import bind
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.oracle import same_rows
@@ -51,7 +52,7 @@ def _panes_that_change_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def questions(feed: Feed) -> list[CompiledQuery]:
     catalog = Catalog()
     catalog.add_stream(feed.declared)
-    return [compile_select(as_select(text), catalog, "(one-time)", one_time=True) for text in QUESTIONS]
+    return [compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True) for text in QUESTIONS]
 
 
 def taken(feed: Feed, question: CompiledQuery) -> Iterator[tuple[PaneLookup, pa.Table]]:

@@ -15,6 +15,7 @@ from sash.plan.estimates import Statistics
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous import continuous_queries
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
+from sash.sql import BoundQuery, Select, bind
 
 JOIN = as_select("SELECT a.k FROM s [RANGE 1 min] a, s [RANGE 1 min] b WHERE a.k = b.k")
 
@@ -40,14 +41,17 @@ class Session:
         self.held.append(self.lock._is_owned())  # type: ignore[attr-defined]
         return best_plans(written, known)
 
+    def bound(self, select: Select = JOIN) -> BoundQuery:
+        return bind(select, self.catalog)
+
     def register(self) -> Node:
         with self.lock:
-            return self.queries.decide(JOIN, AUTO).choice.plan
+            return self.queries.decide(self.bound(), AUTO).choice.plan
 
 
 def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(JOIN, AUTO, session.lock)
+    session.queries.prepare(session.bound(), AUTO, session.lock)
     prepared = session.register()
     assert session.held == [False]
     assert prepared == Session(monkeypatch).register()
@@ -55,7 +59,7 @@ def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.Monke
 
 def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(JOIN, AUTO, session.lock)
+    session.queries.prepare(session.bound(), AUTO, session.lock)
     session.catalog.drop_stream("s")
     session.create(pa.string())
     assert session.register().schema.field("k").type == pa.string()
@@ -64,7 +68,7 @@ def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: py
 
 def test_a_plan_of_before_is_not_used_when_more_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(JOIN, AUTO, session.lock)
+    session.queries.prepare(session.bound(), AUTO, session.lock)
     session.statistics = Statistics(rates={"s": 5.0})
     session.register()
     assert session.held == [False, True]
@@ -72,5 +76,6 @@ def test_a_plan_of_before_is_not_used_when_more_is_known(monkeypatch: pytest.Mon
 
 def test_what_is_wrong_with_a_query_is_said_when_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(as_select("SELECT nosuch FROM s [RANGE 1 min]"), AUTO, session.lock)
+    wrong = as_select("SELECT MEDIAN(k) FROM s [RANGE 1 min]")
+    session.queries.prepare(session.bound(wrong), AUTO, session.lock)
     assert session.held == []

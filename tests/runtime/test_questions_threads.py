@@ -24,11 +24,12 @@ from sash.isolation import ISOLATION_LEVELS, History, classify, isolation
 from sash.isolation.history import Kind, Operation
 from sash.panes.pane_rows import BatchFacts, PaneRows
 from sash.runtime.answers.answer import Answer
-from sash.runtime.compiler import CompiledQuery, as_select, compile_select
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.periodic.onetime import PaneLookup, look_up
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.settings import Settings
+from sash.sql import bind
 from tests.support.duck_pass import aggregate
 from tests.support.feed import compiled
 from tests.support.streams import START, stream, to_table
@@ -144,7 +145,7 @@ class Engine:
         catalog = Catalog()
         catalog.add_stream(self.declared)
         for text in (BY_KEY, TOTAL):
-            question = compile_select(as_select(text), catalog, "(one-time)", one_time=True)
+            question = compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True)
             log = Log(text, question, self.runtime.groups[question.readings[0].table])
             log.catch_up(self.rows, None)
             self.logs.append(log)

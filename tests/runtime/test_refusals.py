@@ -18,8 +18,9 @@ from sash.core.errors import NotSupportedError, SashError
 from sash.core.time import SECOND
 from sash.runtime.answers.answer import Answer
 from sash.runtime.commands.declare import checked
-from sash.runtime.compiler import as_select, compile_question, compile_select
+from sash.runtime.compiler import as_select, compile_panes, compile_question
 from sash.runtime.periodic.onetime import answer_once
+from sash.sql import bind
 from tests.runtime.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.streams import START, stream, to_table
@@ -77,7 +78,7 @@ def fed(texts: dict[str, str], rows: list[tuple[Any, ...]] = ROWS, **clauses: An
 def ask(feed: Feed, text: str) -> pa.Table:
     catalog = Catalog()
     catalog.add_stream(feed.declared)
-    return answer_once(compile_select(as_select(text), catalog, "(one-time)", one_time=True), feed.runtime)
+    return answer_once(compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True), feed.runtime)
 
 
 BY_REGISTRATION = {

@@ -10,7 +10,17 @@ from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError
 from sash.plan import continuous
 from sash.plan.nodes import Project, tree
-from sash.sql import CreateStream, CreateTable, Explain, RegisterQuery, SelectStatement, bind, bind_continuous, parse
+from sash.sql import (
+    CreateStream,
+    CreateTable,
+    Explain,
+    RegisterQuery,
+    SelectStatement,
+    bind,
+    parse,
+    plan_changes,
+    plan_panes,
+)
 from tests.support.plans import explain
 
 PACKETS = """CREATE STREAM packets (ts TIMESTAMP, src INT, dst INT, protocol STRING, port INT, length INT,
@@ -52,7 +62,7 @@ def plan(text: str, *, periodic: bool = True) -> Project:
     """Binds a SELECT; `packets W` stands for packets with an ordinary window."""
     statement = parse(expand(text))
     assert isinstance(statement, SelectStatement | RegisterQuery | Explain)
-    return bind(statement.select, CATALOG, periodic=periodic)
+    return plan_panes(bind(statement.select, CATALOG), periodic=periodic)
 
 
 def expand(text: str) -> str:
@@ -95,7 +105,7 @@ def check_error(text: str, reason: str, *, periodic: bool = True) -> CqlError:
 def continuous_plan(text: str, known: Catalog = CATALOG) -> continuous.Node:
     statement = parse(text)
     assert isinstance(statement, SelectStatement)
-    return bind_continuous(statement.select, known)
+    return plan_changes(bind(statement.select, known))
 
 
 def explained(text: str) -> list[str]:

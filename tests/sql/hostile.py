@@ -16,9 +16,9 @@ from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.session_state import Shared
-from sash.runtime.compiler import as_select, compile_any_question, compile_query, compile_select
+from sash.runtime.compiler import as_select, compile_any_question, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.runtime.explaining.explain import compile_for_explain, explain
+from sash.runtime.explaining.explain import explain
 from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.records.catalog_history import CatalogHistory
@@ -38,13 +38,14 @@ from sash.sql import (
     Statement,
     StoredQuestion,
     Update,
+    bind,
     bind_change,
-    bind_continuous,
     bind_stored,
     has_slide,
     is_continuous,
     parse,
     parse_script,
+    plan_changes,
     stream_names,
 )
 from tests.sql.examples import catalog
@@ -89,15 +90,16 @@ def _declare(known: Catalog, statement: Statement) -> None:
         known.add_archive(declared_archive(statement, known, partial(_plan_of, known)))
     elif isinstance(statement, RegisterQuery):
         streams: tuple[str, ...] = ()
-        if is_continuous(statement.select):
-            streams = streams_of(bind_continuous(statement.select, known))
-        first = streams[0] if streams else compile_select(statement.select, known).stream
+        bound = bind(statement.select, known)
+        if is_continuous(bound):
+            streams = streams_of(plan_changes(bound))
+        first = streams[0] if streams else compile_panes(bound).stream
         route = Route.CHANGES if streams else Route.PANES
         known.add_query(RegisteredQuery(statement.name, statement.text, first, streams=streams, route=route))
 
 
 def _plan_of(known: Catalog, query: RegisteredQuery) -> Node:
-    return bind_continuous(as_select(query.text), known)
+    return plan_changes(bind(as_select(query.text), known))
 
 
 CATALOG = _catalog()
@@ -135,13 +137,13 @@ def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], ob
     if isinstance(statement, SelectStatement | RegisterQuery | Explain):
         yield from _bindings(statement.select, catalog)
     if isinstance(statement, Explain):
-        yield lambda: explain_continuous(unmeasured(statement.select, catalog, AUTO))
+        yield lambda: explain_continuous(unmeasured(bind(statement.select, catalog), AUTO))
         yield lambda: _explained_question(statement.select, catalog)
         yield lambda: _explained(statement.select, catalog)
     if isinstance(statement, RegisterQuery):
         query = RegisteredQuery(statement.name, statement.text, "", synopsis=statement.synopsis)
         yield lambda: compile_query(query, catalog)
-        yield lambda: compile_select(statement.select, catalog, statement.name, synopsis=statement.synopsis)
+        yield lambda: compile_panes(bind(statement.select, catalog), statement.name, synopsis=statement.synopsis)
     if isinstance(statement, Insert | Update | Delete):
         yield lambda: bind_change(statement, catalog)
     if isinstance(statement, CreateStream) and statement.schema is not None:
@@ -158,16 +160,16 @@ def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]
 
     def bound() -> None:
         nonlocal is_kept_up_to_date
-        bind_continuous(select, catalog)
+        plan_changes(bind(select, catalog))
         is_kept_up_to_date = True
 
-    yield lambda: (is_continuous(select), has_slide(select), stream_names(select))
-    yield lambda: compile_select(select, catalog)
+    yield lambda: (is_continuous(bind(select, catalog)), has_slide(select), stream_names(select))
+    yield lambda: compile_panes(bind(select, catalog))
     yield bound
     yield lambda: bind_stored(select, catalog)
     yield lambda: compile_any_question(select, catalog)
     for execution in EXECUTIONS if is_kept_up_to_date else ():
-        yield partial(unmeasured, select, catalog, execution)
+        yield partial(unmeasured, bind(select, catalog), execution)
 
 
 def _explained_question(select: Select, catalog: Catalog) -> str:
@@ -176,7 +178,7 @@ def _explained_question(select: Select, catalog: Catalog) -> str:
 
 
 def _explained(select: Select, catalog: Catalog) -> str:
-    query = compile_for_explain(select, catalog)
+    query = compile_panes(bind(select, catalog), one_time=not has_slide(select))
     return explain(query, [], catalog.stream(query.stream), Settings(), {}, {})
 
 

@@ -8,7 +8,7 @@ import pytest
 from sash.core.errors import NotSupportedError
 from sash.plan.outputs import Sampled
 from sash.plan.set_windows import GroupedIntersection, windowed_set
-from sash.sql.continuous.approx import DEFAULT_GROUPS
+from sash.sql.binding.sets import DEFAULT_GROUPS
 from tests.sql.examples import WINDOW as W
 from tests.sql.examples import check_continuous_error, continuous_plan, explained
 

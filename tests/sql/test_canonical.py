@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from sash.sql import SelectStatement, parse
-from sash.sql.expressions.scope import Scope, StreamColumns
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.scope import Columns, Scope, SourceColumns
+from sash.sql.expressions.terms import Term, over_tuples, render
 from sash.sql.expressions.typer import type_expression
 from tests.sql.examples import CATALOG
 from tests.support.examples import examples
@@ -19,10 +19,8 @@ def typed(text: str) -> Term:
     statement = parse(f"SELECT {text} FROM packets [WINDOW 1 min]")
     assert isinstance(statement, SelectStatement)
     assert isinstance(statement.select.tree, exp.Select)
-    return type_expression(
-        statement.select.tree.expressions[0],
-        Scope(statement.select.script, StreamColumns(CATALOG.streams[0], "packets")),
-    )
+    columns = Columns.only(SourceColumns.of(CATALOG.streams[0], "packets", "packets"))
+    return over_tuples(type_expression(statement.select.tree.expressions[0], Scope(statement.select.script, columns)))
 
 
 PAIRS = [

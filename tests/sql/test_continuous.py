@@ -13,7 +13,7 @@ from sash.core.errors import CqlError, NotSupportedError
 from sash.core.window import FOREVER, RowWindow, TimeWindow, Window
 from sash.plan.continuous import Aggregated, BaseWindow, Column, Filter, GroupBy, Map, windows
 from sash.plan.expressions import Call, Field, Literal, RowExpression
-from sash.sql import SelectStatement, bind, is_continuous, parse
+from sash.sql import SelectStatement, bind, is_continuous, parse, plan_panes
 from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained, marked
 
 SEC = 1_000_000
@@ -195,7 +195,7 @@ def test_which_queries_are_continuous() -> None:
     def continuous(text: str) -> bool:
         statement = parse(text)
         assert isinstance(statement, SelectStatement)
-        return is_continuous(statement.select)
+        return is_continuous(bind(statement.select, CATALOG))
 
     assert continuous("SELECT src FROM packets [NOW]")
     assert continuous("SELECT a.src FROM packets [NOW] a, (SELECT src FROM packets [ROWS 3]) b WHERE a.src = b.src")
@@ -203,6 +203,14 @@ def test_which_queries_are_continuous() -> None:
     assert not continuous("SELECT src FROM packets")
     assert not continuous("SELECT COUNT(*) FROM packets [ROWS 3 SLIDE 1]")
     assert not continuous("SELECT COUNT(*) FROM packets [ROWS 3 SLIDE 1] WHERE src IN (1, 2)")
+
+
+def test_columns_are_called_by_the_alias_or_by_the_stream() -> None:
+    """In a continuous query as in any other, while a query around has no such alias."""
+    by_alias, by_stream = (continuous_plan(f"SELECT {name}.src FROM packets [NOW] p") for name in ("p", "packets"))
+    assert by_alias == by_stream
+    inside = "SELECT 1 FROM packets [NOW] o WHERE o.src = packets.src"
+    assert "packets.src" in str(continuous_plan(f"SELECT dst FROM packets [NOW] WHERE EXISTS ({inside})"))
 
 
 MIXED = [
@@ -218,7 +226,7 @@ def test_windows_with_and_without_slide_do_not_mix(text: str) -> None:
     parsed = parse(statement)
     assert isinstance(parsed, SelectStatement)
     with pytest.raises(CqlError, match=r"slide, all of them, or none does: add SLIDE here, as in \[ROWS 3") as caught:
-        bind(parsed.select, CATALOG, periodic=True)
+        plan_panes(bind(parsed.select, CATALOG), periodic=True)
     assert caught.value.span is not None and (caught.value.span.start, caught.value.span.end) == (start, end)
 
 
@@ -226,7 +234,7 @@ ERRORS = [
     ("SELECT src FROM «packets p»", "'packets' needs a window: write packets [WINDOW 10 min]"),
     ("SELECT src FROM «packet» [NOW]", "unknown stream 'packet'; did you mean 'packets'?"),
     ("SELECT «x» FROM packets [NOW]", "unknown column 'x'"),
-    ("SELECT «packets».src FROM packets [NOW] p", "unknown stream or sub-query 'packets'; known: p"),
+    ("SELECT «trades».src FROM packets [NOW] p", "unknown stream 'trades'; known: p"),
     ("SELECT src FROM packets [RANGE 5 sec LAG «1 sec»]", "LAG needs SLIDE"),
     ("SELECT src FROM packets [ROWS 5 LAG «0»]", "LAG needs SLIDE"),
     ("SELECT src FROM packets [RANGE «5500 ms»]", "is not a multiple of the granule of 'packets', 1 sec"),

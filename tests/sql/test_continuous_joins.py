@@ -294,14 +294,17 @@ ERRORS = [
     ("SELECT a.src, «b.*» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'src' and 'src'"),
     ("SELECT a.*, «a.*» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'a_ts' and 'a_ts'"),
     ("SELECT a.src, «b.src» FROM packets [NOW] a, packets [NOW] b WHERE a.src = b.src", "are named 'src' and 'src'"),
-    ("SELECT a.src FROM packets [NOW] a, trades [NOW] «A» WHERE a.src = 1", "two windows or sub-queries are named 'A'"),
-    ("SELECT src FROM packets [NOW], «packets» [NOW]", "two windows or sub-queries are named 'packets'"),
+    ("SELECT a.src FROM packets [NOW] a, trades [NOW] «A» WHERE a.src = 1", "'A' stands twice in FROM"),
+    ("SELECT src FROM packets [NOW], «packets» [NOW]", "'packets' stands twice in FROM"),
     ("SELECT src FROM «(»SELECT src FROM packets [NOW])", "a sub-query needs an alias: (SELECT ..) a"),
     (
         "SELECT a.src FROM packets [NOW] a JOIN packets [NOW] b ON a.src = «SUM»(b.src)",
         "cannot stand in ON",
     ),
-    ("SELECT a.src FROM packets [NOW] a JOIN packets [NOW] b ON a.src = «c».src, packets [NOW] c", "unknown stream or"),
+    (
+        "SELECT a.src FROM packets [NOW] a JOIN packets [NOW] b ON a.src = «c».src, packets [NOW] c",
+        "stream 'c'",
+    ),
     ("SELECT a.src FROM packets [NOW] a JOIN trades [NOW] b USING («src»)", "unknown column 'src'"),
     (
         "SELECT a.src FROM packets [NOW] a JOIN (SELECT ts AS port FROM packets [NOW]) b USING («port»)",

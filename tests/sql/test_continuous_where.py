@@ -218,7 +218,7 @@ ERRORS = [
         "the query around the sub-query alone: write it",
     ),
     ("EXISTS (SELECT «x» FROM trades [NOW] t)", "unknown column 'x'"),
-    ("EXISTS (SELECT «q».src FROM trades [NOW] t)", "unknown stream or sub-query 'q'; known: s, t"),
+    ("EXISTS (SELECT «q».src FROM trades [NOW] t)", "unknown stream 'q'; known: s, t"),
     (
         "EXISTS (SELECT 1 FROM trades [NOW] t, «packets» [NOW] u WHERE t.shares = s.src)",
         "needs an equality",

@@ -13,7 +13,7 @@ from sash.core.errors import CqlError
 from sash.plan.continuous import AUTO
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.sql import SCRIPTS, SelectStatement, Statement, bind_continuous, parse, parse_script
+from sash.sql import SCRIPTS, SelectStatement, Statement, bind, parse, parse_script, plan_changes
 from sash.sql.reading.limits import (
     LONGEST_INTERVAL,
     LONGEST_WORD,
@@ -152,7 +152,7 @@ def not_in(tests: int) -> str:
 )
 def test_what_joins_too_much_is_refused_at_the_word(text: str, limit: str, word: str) -> None:
     with pytest.raises(CqlError, match=limit) as caught:
-        bind_continuous(as_select(text), EVERYTHING)
+        plan_changes(bind(as_select(text), EVERYTHING))
     assert caught.value.span is not None
     assert text[caught.value.span.start : caught.value.span.end] == word
 
@@ -167,7 +167,7 @@ def test_as_many_windows_as_may_be_are_planned() -> None:
         " UNION ".join(["SELECT src FROM packets [RANGE 1 min]"] * MOST_READ),
         not_in(4),
     ):
-        decided = unmeasured(as_select(text), EVERYTHING, AUTO)
+        decided = unmeasured(bind(as_select(text), EVERYTHING), AUTO)
         assert decided.choice.plan.schema.names == ["src"]
 
 

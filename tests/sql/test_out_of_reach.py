@@ -13,18 +13,28 @@ from typing import Any
 import pytest
 
 from sash.core.errors import CqlError
-from sash.sql import RegisterQuery, Select, SelectStatement, bind, bind_change, bind_continuous, bind_stored, parse
+from sash.sql import (
+    RegisterQuery,
+    Select,
+    SelectStatement,
+    bind,
+    bind_change,
+    bind_stored,
+    parse,
+    plan_changes,
+    plan_panes,
+)
+from sash.sql.binding import stored as stored_questions
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
 from sash.sql.expressions.functions import FUNCTIONS
-from sash.sql.stored import questions as stored_questions
 from tests.sql.examples import CATALOG, marked
 
 _SLIDES, _STAYS = "[WINDOW 10 min SLIDE 2 min]", "[WINDOW 10 min]"
 BINDERS: dict[str, tuple[str, Callable[[Select], object]]] = {
-    "periodic": (_SLIDES, lambda select: bind(select, CATALOG, periodic=True)),
-    "one-time": (_STAYS, lambda select: bind(select, CATALOG, periodic=False)),
-    "continuous": (_STAYS, lambda select: bind_continuous(select, CATALOG)),
-    "continuous that slides": (_SLIDES, lambda select: bind_continuous(select, CATALOG)),
+    "periodic": (_SLIDES, lambda select: plan_panes(bind(select, CATALOG), periodic=True)),
+    "one-time": (_STAYS, lambda select: plan_panes(bind(select, CATALOG), periodic=False)),
+    "continuous": (_STAYS, lambda select: plan_changes(bind(select, CATALOG))),
+    "continuous that slides": (_SLIDES, lambda select: plan_changes(bind(select, CATALOG))),
     "stored": (_STAYS, lambda select: bind_stored(select, CATALOG)),
 }
 

@@ -10,7 +10,7 @@ from sash.plan.continuous import BaseWindow, Join, edges, windows
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Stamped
 from sash.plan.rewrites import optimise
-from sash.sql import SelectStatement, bind, is_continuous, parse
+from sash.sql import SelectStatement, bind, is_continuous, parse, plan_panes
 from tests.changes.test_golden_traces import EXAMPLES
 from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained
 
@@ -243,11 +243,11 @@ PANES = [
 @pytest.mark.parametrize(("text", "plan"), [*((text, True) for text in PLANS), *((text, False) for text in PANES)])
 def test_what_panes_cannot_answer_is_a_plan(text: str, plan: bool) -> None:
     statement = parse(text)
-    assert isinstance(statement, SelectStatement) and is_continuous(statement.select) is plan
+    assert isinstance(statement, SelectStatement) and is_continuous(bind(statement.select, CATALOG)) is plan
     if plan:
         assert continuous_plan(text)
     else:
-        assert bind(statement.select, CATALOG, periodic=True)
+        assert plan_panes(bind(statement.select, CATALOG), periodic=True)
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_question_that_is_answered_once_has_no_changes(text: str, reason: str)
     statement = parse(text.replace("«", "").replace("»", ""))
     assert isinstance(statement, SelectStatement)
     with pytest.raises(CqlError) as caught:
-        bind(statement.select, CATALOG, periodic=False)
+        plan_panes(bind(statement.select, CATALOG), periodic=False)
     assert reason in caught.value.reason and caught.value.span is not None
     assert caught.value.span.start == text.index("«") and caught.value.span.end == text.index("»") - 1
 

@@ -25,12 +25,13 @@ from sash.sql import (
     Update,
     bind,
     bind_change,
-    bind_continuous,
     bind_stored,
     has_slide,
     is_continuous,
     parse,
     parse_script,
+    plan_changes,
+    plan_panes,
 )
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
 from sash.sql.expressions.answer_terms import _RENAMED, _SAME
@@ -41,7 +42,7 @@ REFERENCE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encod
 
 
 def plan_of(catalog: Catalog, query: RegisteredQuery) -> Node:
-    return bind_continuous(as_select(query.text), catalog)
+    return plan_changes(bind(as_select(query.text), catalog))
 
 
 @pytest.mark.parametrize(("page", "least"), [("language.md", 20), ("examples.md", 10)])
@@ -59,8 +60,8 @@ def test_every_example_binds(page: str, least: int) -> None:
                 bind_change(statement, catalog)
             if isinstance(statement, CreateArchive):
                 catalog.add_archive(declared_archive(statement, catalog, partial(plan_of, catalog)))
-            if isinstance(statement, RegisterQuery) and is_continuous(statement.select):
-                streams = streams_of(bind_continuous(statement.select, catalog))
+            if isinstance(statement, RegisterQuery) and is_continuous(bind(statement.select, catalog)):
+                streams = streams_of(plan_changes(bind(statement.select, catalog)))
                 route = Route.CHANGES
                 query = RegisteredQuery(statement.name, statement.text, streams[0], streams=streams, route=route)
                 if not catalog.has_query(query.name):
@@ -68,7 +69,7 @@ def test_every_example_binds(page: str, least: int) -> None:
             elif isinstance(statement, RegisterQuery | SelectStatement | Explain):
                 periodic = has_slide(statement.select)
                 try:
-                    bind(statement.select, catalog, periodic=periodic)
+                    plan_panes(bind(statement.select, catalog), periodic=periodic)
                 except CqlError:
                     question = bind_stored(statement.select, catalog)
                     assert all(reading.stream.keep is not None for reading in question.windows.values())
@@ -81,7 +82,7 @@ def test_the_queries_of_traderbot_bind() -> None:
     for text in block.split("\n\n"):
         statement = parse(text)
         assert isinstance(statement, SelectStatement)
-        assert bind(statement.select, CATALOG, periodic=True).outputs[0].name == "symbol"
+        assert plan_panes(bind(statement.select, CATALOG), periodic=True).outputs[0].name == "symbol"
 
 
 def listed(marker: str) -> set[str]:

@@ -9,7 +9,7 @@ from sash.catalog import Catalog, Stream, one_in
 from sash.core.errors import CatalogError, CqlError
 from sash.plan.nodes import Project
 from sash.runtime.commands.declare import declared_stream
-from sash.sql import CreateStream, bind, bind_continuous, is_continuous, parse
+from sash.sql import CreateStream, bind, is_continuous, parse, plan_changes, plan_panes
 from sash.sql.reading.statements import SelectStatement
 
 SCHEMA = pa.schema(
@@ -29,10 +29,11 @@ def catalog(approx: bool = False) -> Catalog:
 def bound(text: str, known: Catalog) -> Project | None:
     statement = parse(text)
     assert isinstance(statement, SelectStatement)
-    if is_continuous(statement.select):
-        bind_continuous(statement.select, known)
+    bound = bind(statement.select, known)
+    if is_continuous(bound):
+        plan_changes(bound)
         return None
-    return bind(statement.select, known, periodic=True)
+    return plan_panes(bound, periodic=True)
 
 
 def created(clauses: str) -> CreateStream:

@@ -21,6 +21,7 @@ from sash.sql import (
     has_slide,
     parse,
     parse_script,
+    plan_panes,
 )
 from tests.sql.examples import CATALOG, marked
 
@@ -138,7 +139,7 @@ def test_an_error_found_by_the_binder_shows_the_line_of_the_script() -> None:
     _, register = parse_script("SHOW QUERIES;\nREGISTER QUERY q AS SELECT\n  SUM(lenght) FROM packets [WINDOW 1 min]")
     assert isinstance(register, RegisterQuery)
     with pytest.raises(CqlError, match="did you mean 'length'") as caught:
-        bind(register.select, CATALOG, periodic=False)
+        plan_panes(bind(register.select, CATALOG), periodic=False)
     assert (caught.value.line, caught.value.column) == (3, 7)
 
 

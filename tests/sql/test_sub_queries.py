@@ -290,8 +290,9 @@ def renamed(expression: Field | Literal | Call) -> Field | Literal | Call:
 
 ERRORS = [
     ("SELECT n FROM «(»SELECT COUNT(*) AS n FROM packets W)", "a sub-query needs an alias: (SELECT ..) a"),
-    ("SELECT n FROM {a} JOIN (SELECT COUNT(*) AS m FROM packets W) «A» USING (n)", "two sub-queries are named 'A'"),
+    ("SELECT n FROM {a} JOIN (SELECT COUNT(*) AS m FROM packets W) «A» USING (n)", "'A' stands twice in FROM"),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «`a.b`»", "has no dot"),
+    ("SELECT n FROM {a} WHERE «SUM»(n) > 1", "the aggregate SUM cannot stand in WHERE"),
     ("SELECT «n» FROM {a}, {d}", "column 'n' is in several sub-queries: write a.n or d.n"),
     ("SELECT a.n, «d.n» FROM {a}, {d}", "two columns of the answer are named 'n' and 'n'"),
     ("SELECT «x».n FROM {a}", "unknown sub-query 'x'; known: a"),
@@ -336,7 +337,6 @@ ERRORS = [
 LATER = [
     ("SELECT «MAX»(n) FROM {a}", "the aggregate MAX over sub-queries; aggregate inside a sub-query"),
     ("SELECT «TOP»(3, n) FROM {a}", "the aggregate TOP over sub-queries"),
-    ("SELECT n FROM {a} WHERE «SUM»(n) > 1", "the aggregate SUM over sub-queries"),
     ("SELECT n FROM {a} «GROUP BY» n", "GROUP BY over sub-queries"),
     ("SELECT n FROM {a} «HAVING» n > 1", "HAVING over sub-queries"),
     ("SELECT «DISTINCT» n FROM {a}", "SELECT DISTINCT"),
@@ -352,11 +352,11 @@ LATER = [
         "USING of a FULL JOIN made; write ON a.src = d.src",
     ),
     ("SELECT n FROM {a} JOIN «(»SELECT src FROM packets W GROUP BY src) x JOIN {b} ON x.src = b.src ON TRUE", "a join"),
-    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «a(m»)", "names for the columns of a sub-query"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W) «a(m»)", "names for columns behind an alias"),
     ("SELECT a.n FROM {a}, (SELECT COUNT(*) AS n FROM «trades» [WINDOW 1 min SLIDE 2 min]) t", "different streams"),
-    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «UNION» ALL SELECT 1) a", "UNION"),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «UNION» ALL SELECT COUNT(*) FROM packets W) a", "UNION"),
     ("SELECT «MD5»(p) FROM (SELECT protocol AS p FROM packets W GROUP BY protocol) a", "function MD5 over an answer"),
-    ("SELECT n FROM {a} WHERE «n IN (SELECT 1»)", "sub-queries (IN)"),
+    ("SELECT n FROM {a} WHERE «n IN (SELECT dst FROM packets» W)", "sub-queries (IN)"),
     ("SELECT «* EXCEPT (n»)  FROM {a}", "EXCEPT, REPLACE and RENAME after *"),
 ]
 

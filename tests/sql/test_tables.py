@@ -247,7 +247,7 @@ NOT_LOOKED_UP = [
     ("SELECT COUNT(*) FROM packets W p «LEFT JOIN» ports USING (port)", "LEFT JOIN with a table"),
     ("SELECT COUNT(*) FROM packets W JOIN routes r USING (src, «cost»)", "USING names columns of the key"),
     ("SELECT COUNT(*) FROM packets W p, ports «[NOW]» WHERE p.port = ports.port", "the windows of a query slide"),
-    ("SELECT COUNT(*) FROM packets W p, «ports p» WHERE p.port = 1", "stands twice in FROM"),
+    ("SELECT COUNT(*) FROM packets W p, ports «p» WHERE p.port = 1", "stands twice in FROM"),
     ("SELECT COUNT(*) FROM «ports», packets W WHERE packets.port = ports.port", "stands first in FROM"),
     ("SELECT COUNT(*) FROM packets [ROWS 9 SLIDE 3], «ports» WHERE packets.port = ports.port", "row-based windows"),
     ("SELECT COUNT(*) FROM packets W p, ports WHERE p.port = ports.port AND «port» = 80", "write p.port or ports.port"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from sqlglot import exp
 
@@ -12,7 +13,7 @@ from sash.catalog import Stream
 from sash.core.errors import CqlError
 from sash.sql import parse
 from sash.sql.expressions.functions import FUNCTIONS
-from sash.sql.expressions.scope import Scope, StreamColumns
+from sash.sql.expressions.scope import Columns, Scope, SourceColumns
 from sash.sql.expressions.terms import Term, render
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.statements import CreateStream, SelectStatement
@@ -160,13 +161,13 @@ def scope() -> Scope:
     columns = ", ".join(f"{name} {type}" for name, type in COLUMNS.items())
     statement = parse(f"CREATE STREAM v ({columns}) FROM rate TIMESTAMP ts")
     assert isinstance(statement, CreateStream) and statement.schema is not None
-    return Scope("", StreamColumns(Stream("v", statement.schema, "ts"), "v"))
+    return Scope("", Columns.only(SourceColumns.of(Stream("v", statement.schema, "ts"), "v", "v")))
 
 
 @pytest.fixture(scope="module")
 def view(spark: Any, scope: Scope) -> Any:
-    assert isinstance(scope.columns, StreamColumns)
-    spark.createDataFrame([], spark_schema(scope.columns.stream.schema)).createOrReplaceTempView("v")
+    schema = pa.schema(scope.columns.sources[0].columns)
+    spark.createDataFrame([], spark_schema(schema)).createOrReplaceTempView("v")
     yield spark
     spark.catalog.dropTempView("v")
 

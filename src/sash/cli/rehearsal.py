@@ -14,9 +14,8 @@ from sash.core.errors import CqlError, SashError
 from sash.plan.continuous import AUTO, Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
-from sash.runtime.compiler import CompiledQuery, as_select, compile_any_question, compile_select, compile_stored
+from sash.runtime.compiler import CompiledQuery, as_select, compile_any_question, compile_panes, compile_stored
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.runtime.explaining.explain import compile_for_explain
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.sql import (
@@ -45,10 +44,12 @@ from sash.sql import (
     Statement,
     StoredQuestion,
     Update,
+    bind,
     bind_change,
-    bind_continuous,
+    has_slide,
     is_continuous,
     parse_script,
+    plan_changes,
 )
 
 SchemaOf = Callable[[CreateStream], pa.Schema]
@@ -150,11 +151,6 @@ class Rehearsal:
         match statement:
             case CreateStream():
                 self.catalog.add_stream(declared_stream(statement, schema_of(statement)))
-            case RegisterQuery(name=name, select=select) if is_continuous(select):
-                decision = unmeasured(select, self.catalog, self.execution)
-                self.explained[name] = explain_continuous(decision)
-                streams, route = streams_of(decision.written), decision.route
-                self.catalog.add_query(RegisteredQuery(name, select.text, streams[0], streams=streams, route=route))
             case CreateTable():
                 table = Table(statement.name, statement.schema, statement.key, statement.retroactive)
                 self.catalog.add_table(table)
@@ -162,10 +158,8 @@ class Rehearsal:
                 self.catalog.drop_table(name)
             case Insert() | Update() | Delete():
                 bind_change(statement, self.catalog)
-            case RegisterQuery(name=name, select=select, synopsis=synopsis):
-                compiled = compile_select(select, self.catalog, name, synopsis=synopsis)
-                self.catalog.add_query(RegisteredQuery(name, select.text, compiled.stream))
-                self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
+            case RegisterQuery():
+                self._register(statement)
             case DropQuery(name=name):
                 dropped = self.catalog.drop_query(name)
                 self.queries.pop(name.lower(), None)
@@ -184,8 +178,20 @@ class Rehearsal:
             case Explain():
                 self._explain(statement)
 
+    def _register(self, statement: RegisterQuery) -> None:
+        name, text, bound = statement.name, statement.select.text, bind(statement.select, self.catalog)
+        if is_continuous(bound):
+            decision = unmeasured(bound, self.execution)
+            self.explained[name] = explain_continuous(decision)
+            streams, route = streams_of(decision.written), decision.route
+            self.catalog.add_query(RegisteredQuery(name, text, streams[0], streams=streams, route=route))
+            return
+        compiled = compile_panes(bound, name, synopsis=statement.synopsis)
+        self.catalog.add_query(RegisteredQuery(name, text, compiled.stream))
+        self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
+
     def _plan_of(self, query: RegisteredQuery) -> Node:
-        return bind_continuous(as_select(query.text), self.catalog)
+        return plan_changes(bind(as_select(query.text), self.catalog))
 
     def _ask(self, statement: Statement, select: Select) -> None:
         question = compile_any_question(select, self.catalog)
@@ -196,15 +202,17 @@ class Rehearsal:
 
     def _explain(self, statement: Explain) -> None:
         """A question if it can be one, else a continuous query."""
+        bound = None
         try:
-            self.questions.append((statement, compile_for_explain(statement.select, self.catalog)))
+            bound = bind(statement.select, self.catalog)
+            self.questions.append((statement, compile_panes(bound, one_time=not has_slide(statement.select))))
         except CqlError:
-            if not is_continuous(statement.select):
+            if bound is None or not is_continuous(bound):
                 self.explained[title(statement)] = explain_rows(compile_stored(statement.select, self.catalog))
                 return
             self.explained[title(statement)] = either(
                 lambda: explain_rows(compile_stored(statement.select, self.catalog)),
-                lambda: explain_continuous(unmeasured(statement.select, self.catalog, self.execution)),
+                lambda: explain_continuous(unmeasured(bound, self.execution)),
             )
 
 

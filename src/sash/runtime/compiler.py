@@ -18,14 +18,16 @@ from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
 from sash.sql import (
+    BoundQuery,
     Select,
     SelectStatement,
     StoredQuestion,
     bind,
-    bind_continuous,
     bind_stored,
     is_continuous,
     parse,
+    plan_changes,
+    plan_panes,
     stream_names,
 )
 
@@ -112,9 +114,8 @@ class CompiledQuery:
         return compose(self.query, tables) if isinstance(self.query, Composition) else tables[0]
 
 
-def compile_select(
-    select: Select,
-    catalog: Catalog,
+def compile_panes(
+    bound: BoundQuery,
     name: str = "",
     *,
     one_time: bool = False,
@@ -123,21 +124,27 @@ def compile_select(
     serial: int = 0,
     synopsis: str | None = None,
 ) -> CompiledQuery:
-    plan = bind(select, catalog, periodic=not one_time)
+    """A periodic query, or a question."""
+    plan = plan_panes(bound, periodic=not one_time)
     compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
     try:
         compiled.check()
     except RefusalError as error:
-        raise CqlError(str(error), select.script, _place(select, error.word)) from None
+        raise CqlError(str(error), bound.script, _place(bound.select, error.word)) from None
     return compiled
 
 
 def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
-    """A SELECT that is asked once. What only a continuous query can answer is refused with the way to that."""
+    """A SELECT that is asked once, and that panes may answer."""
+    return _question(bind(select, catalog))
+
+
+def _question(bound: BoundQuery) -> CompiledQuery:
+    """What only a continuous query can answer is refused with the way to that."""
     try:
-        return compile_select(select, catalog, "(one-time)", one_time=True)
+        return compile_panes(bound, "(one-time)", one_time=True)
     except CqlError as error:
-        if error.code == NEEDS_REGISTRATION or not _can_be_registered(select, catalog):
+        if error.code == NEEDS_REGISTRATION or not _can_be_registered(bound):
             raise
         way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
         raise with_way_out(error, way_out) from None
@@ -146,14 +153,27 @@ def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
 def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
     """An aggregate of one window, which synopses may answer; anything else is asked of Spark, over stored rows."""
     try:
-        return compile_question(select, catalog)
+        bound = bind(select, catalog)
     except CqlError as error:
-        try:
-            return compile_stored(select, catalog, mark)
-        except CqlError as other:
-            if not _stores_nothing(select, catalog):
-                raise
-            raise (with_way_out(error, other.reason) if other.code == NEEDS_KEEP else error) from None
+        return _of_rows(select, catalog, mark, error)
+    return compile_bound_question(bound, catalog, mark)
+
+
+def compile_bound_question(bound: BoundQuery, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+    try:
+        return _question(bound)
+    except CqlError as error:
+        return _of_rows(bound.select, catalog, mark, error)
+
+
+def _of_rows(select: Select, catalog: Catalog, mark: str, error: CqlError) -> StoredQuestion:
+    """A question over stored rows; `error` is why panes cannot answer it, which is said where no stream stores rows."""
+    try:
+        return compile_stored(select, catalog, mark)
+    except CqlError as other:
+        if not _stores_nothing(select, catalog):
+            raise
+        raise (with_way_out(error, other.reason) if other.code == NEEDS_KEEP else error) from None
 
 
 def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
@@ -172,9 +192,9 @@ def _stores_nothing(select: Select, catalog: Catalog) -> bool:
     return bool(kept) and not any(kept)
 
 
-def _can_be_registered(select: Select, catalog: Catalog) -> bool:
+def _can_be_registered(bound: BoundQuery) -> bool:
     try:
-        return is_continuous(select) and bind_continuous(select, catalog) is not None
+        return is_continuous(bound) and plan_changes(bound) is not None
     except CqlError:
         return False
 
@@ -193,7 +213,7 @@ def _place(select: Select, word: str) -> Span:
 
 def compile_query(query: RegisteredQuery, catalog: Catalog) -> CompiledQuery:
     """A registered query from its text, as at registration and again after a restart."""
-    plan = bind(as_select(query.text), catalog, periodic=True)
+    plan = plan_panes(bind(as_select(query.text), catalog), periodic=True)
     return CompiledQuery(query.name, plan, query.priority, query.lifetime, query.serial, query.synopsis)
 
 

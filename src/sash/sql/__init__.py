@@ -1,27 +1,34 @@
-"""CQL: from text to statements, and from a SELECT to a logical plan.
+"""CQL: from text to statements, from a SELECT to a bound query, and from a bound query to a logical plan.
 
-    text --parse_script--> statements;  Select --bind(catalog)--> plan.nodes.Project
-                                        Select --bind_continuous(catalog)--> plan.continuous.Node
+    text ──parse_script──► statements
+    Select ──bind(catalog)──► BoundQuery ─┬─ plan_panes ───► plan.nodes.Project       panes answer it
+                                          └─ plan_changes ─► plan.continuous.Node     it is kept up to date
+    Select ──bind_stored(catalog)──► StoredQuestion                                   Spark answers it from stored rows
 
     reading/      script, create, table_statements, window_clause on a cursor: the grammar of Sash's own
                   limits: how much text there may be
                   parser, dialect: SELECT and expressions, by sqlglot; places: what is remembered in its tree
     expressions/  typer, with operators, calls and aggregates: trees become terms in a scope
                   answer_terms: expressions over answers, in a closed vocabulary
-    binding/      binder, with shape, windows, select_list, groups, item_rows, bounds and joins: terms become a plan
-    continuous/   the same for plans that are kept up to date with every tuple
-    stored/       questions that Spark answers from stored rows
+    binding/      binder, with shape, from_clause, where, select_list and items: a SELECT becomes a bound query (bound)
+                  panes, with lookups: the plan of panes, and whether panes can answer a bound query (is_continuous)
+                  changes, with sources, joined_rows, sets and outputs: the plan of a continuous query
+                  stored, with narrowing and ordering: questions that Spark answers from stored rows
 
-`sqlglot` is known here and nowhere else.
+A SELECT is bound once, whether it is registered, asked or explained. `sqlglot` is known here and nowhere else.
 """
 
 from __future__ import annotations
 
 from sash.sql.binding.binder import bind
+from sash.sql.binding.bound import BoundQuery
+from sash.sql.binding.changes import plan_changes
+from sash.sql.binding.narrowing import Link, Sought
+from sash.sql.binding.ordering import Leading, OrderTerm, Sorting
+from sash.sql.binding.panes import is_continuous, plan_panes
+from sash.sql.binding.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
 from sash.sql.binding.table_changes import TableChange, bind_change
 from sash.sql.binding.windows import has_slide, stream_names
-from sash.sql.continuous.binder import bind_continuous
-from sash.sql.continuous.slides import is_continuous
 from sash.sql.reading.create import ROW_KINDS, SET_KINDS
 from sash.sql.reading.limits import SCRIPTS
 from sash.sql.reading.script import parse, parse_script
@@ -53,12 +60,6 @@ from sash.sql.reading.statements import (
     TableStatement,
     Update,
 )
-from sash.sql.stored.leading import Leading
-from sash.sql.stored.links import Link
-from sash.sql.stored.ordering import OrderTerm
-from sash.sql.stored.questions import ArchiveReading, StoredQuestion, StoredReading, bind_stored
-from sash.sql.stored.sorting import Sorting
-from sash.sql.stored.sought import Sought
 
 __all__ = [
     "ROW_KINDS",
@@ -66,6 +67,7 @@ __all__ = [
     "SET_KINDS",
     "AlterArchive",
     "ArchiveReading",
+    "BoundQuery",
     "CreateArchive",
     "CreateIndex",
     "CreateStream",
@@ -101,11 +103,12 @@ __all__ = [
     "Update",
     "bind",
     "bind_change",
-    "bind_continuous",
     "bind_stored",
     "has_slide",
     "is_continuous",
     "parse",
     "parse_script",
+    "plan_changes",
+    "plan_panes",
     "stream_names",
 ]

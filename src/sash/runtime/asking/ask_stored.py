@@ -2,7 +2,7 @@
 
 aggregates of one window   folded here, sub-window by sub-window (stored/folded_questions.py); where that will not do,
                            the same pass, synopses and finishers as a registered query has, over the stored rows
-everything else            Spark SQL over views of the rows (sql/stored/questions.py says what may go there)
+everything else            Spark SQL over views of the rows (sql/binding/stored.py says what may go there)
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.core.errors import QueryFailedError, QuestionStoppedError, SashError
+from sash.core.errors import CqlError, QueryFailedError, QuestionStoppedError, SashError
 from sash.core.stopping import QUESTION, Cancellation, check_question
 from sash.isolation import Isolation
 from sash.panes.readings import TableName
@@ -28,7 +28,13 @@ from sash.runtime.asking.ask_counts import counting_index
 from sash.runtime.asking.ask_stored import MOST_ROWS, answer_by_spark, answer_from_rows, is_whole
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import Shared
-from sash.runtime.compiler import CompiledQuery, compile_any_question, why_not_stored
+from sash.runtime.compiler import (
+    CompiledQuery,
+    compile_any_question,
+    compile_bound_question,
+    compile_panes,
+    why_not_stored,
+)
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
@@ -43,12 +49,14 @@ from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sharing.choose import Load
 from sash.sql import (
+    BoundQuery,
     Explain,
     RegisterQuery,
     Select,
     SelectStatement,
     Statement,
     StoredQuestion,
+    bind,
     has_slide,
     is_continuous,
 )
@@ -172,25 +180,42 @@ class Questions:
 
     def _explained(self, statement: Statement) -> str:
         match statement:
-            case RegisterQuery(select=select) if is_continuous(select):
-                return self._explain_continuous(select)
             case RegisterQuery(select=select, synopsis=synopsis):
-                return self._explain_answers(select, synopsis)
+                bound = self._bound(select)
+                if is_continuous(bound):
+                    return self._explain_continuous(bound)
+                return self._explain_answers(compile_panes(bound, synopsis=synopsis))
             case Explain(select=select) | SelectStatement(select=select):
                 return self.explain_select(select)
         raise SashError("EXPLAIN takes a SELECT")
 
     def explain_select(self, select: Select) -> str:
-        if not is_continuous(select):
-            return self._explain_answers(select, None) if has_slide(select) else self._explain_question(select)
-        return either(lambda: self._explain_question(select), lambda: self._explain_continuous(select))
+        try:
+            bound = self._bound(select)
+        except CqlError:
+            if has_slide(select):
+                raise
+            # Stored rows may still answer it.
+            with self._shared.lock:
+                question = compile_any_question(select, self._shared.catalog)
+            return self._explain_question(question)
+        if is_continuous(bound):
+            return either(lambda: self._explain_bound(bound), lambda: self._explain_continuous(bound))
+        return self._explain_answers(compile_panes(bound)) if has_slide(select) else self._explain_bound(bound)
 
-    def _explain_question(self, select: Select) -> str:
+    def _bound(self, select: Select) -> BoundQuery:
         with self._shared.lock:
-            question = compile_any_question(select, self._shared.catalog)
+            return bind(select, self._shared.catalog)
+
+    def _explain_bound(self, bound: BoundQuery) -> str:
+        with self._shared.lock:
+            question = compile_bound_question(bound, self._shared.catalog)
+        return self._explain_question(question)
+
+    def _explain_question(self, question: CompiledQuery | StoredQuestion) -> str:
         if isinstance(question, StoredQuestion):
             return explain_rows(question, self._indexes_of, lambda name: self._feed_of(name).archive.facts())
-        explanation = self._explain_answers(select, None)
+        explanation = self._explain_answers(question)
         kept = self._shared.running(question.stream).kept
         index = None if kept is None else counting_index(question, kept)
         if index is None:
@@ -201,13 +226,12 @@ class Questions:
         kept = self._shared.running(stream.name).kept
         return None if kept is None else kept.indexes
 
-    def _explain_continuous(self, select: Select) -> str:
+    def _explain_continuous(self, bound: BoundQuery) -> str:
         with self._shared.lock:
-            return explain_continuous(self._continuous.decide(select, self._queries.execution))
+            return explain_continuous(self._continuous.decide(bound, self._queries.execution))
 
-    def _explain_answers(self, select: Select, synopsis: str | None) -> str:
+    def _explain_answers(self, compiled: CompiledQuery) -> str:
         with self._shared.lock:
-            compiled = explaining.compile_for_explain(select, self._shared.catalog, synopsis)
             stream = self._shared.catalog.stream(compiled.stream)
             runtime = self._shared.streams[compiled.stream.lower()].runtime
         # Without that lock: micro-batches slide under this one, and may then want the other.

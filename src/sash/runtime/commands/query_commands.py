@@ -19,14 +19,14 @@ from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import Query, deliver
 from sash.runtime.commands.declare import check_name, check_same_query, checked_execution
 from sash.runtime.commands.session_state import Shared
-from sash.runtime.compiler import CompiledQuery, compile_query, compile_select
+from sash.runtime.compiler import CompiledQuery, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plans import ContinuousQuery
 from sash.runtime.periodic.cluster_tables import ClusterTables
 from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change
 from sash.runtime.records.stream_queries import StreamQueries
-from sash.sql import Select, is_continuous
+from sash.sql import BoundQuery, Select, bind, is_continuous
 
 logger = logging.getLogger("sash.runtime")
 
@@ -64,39 +64,50 @@ class QueryCommands:
     def register(
         self, select: Select, name: str, priority: int, lifetime: Micros | None, synopsis: str | None
     ) -> Query:
-        changes = is_continuous(select)
-        if changes:
-            self._continuous.prepare(select, self.execution, self._shared.lock)
+        check_name("query", name)
+        synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
+        wanted = RegisteredQuery(name, select.text, "", priority, lifetime, 0, synopsis)
         with self._shared.lock:
-            check_name("query", name)
-            serial = self._shared.history.version + 1
-            synopsis = None if synopsis is None or synopsis.lower() == "auto" else synopsis.lower()
-            wanted = RegisteredQuery(name, select.text, "", priority, lifetime, serial, synopsis)
-            if changes:
-                return self._register_continuous(select, replace(wanted, execution=self.execution))
-            # At once as it is registered: what it finds out about itself is found out once.
-            compiled = compile_select(
-                select, self._shared.catalog, name,
-                priority=priority, lifetime=lifetime, serial=serial, synopsis=synopsis,
-            )  # fmt: skip
-            self._claim_restored(compiled.stream)
-            self._claims_of(compiled).check(compiled)
-            query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
-            if (known := self._known(query)) is not None:
-                return known
-            handle = self._add(query)
-            self._compiled[query] = compiled
-            self._claims_of(compiled).claim(compiled)
-        self._answer_at_once(compiled)
+            bound = bind(select, self._shared.catalog)
+            changes = is_continuous(bound)
+            if not changes:
+                handle, compiled = self._register_periodic(bound, wanted)
+        if changes:
+            self._continuous.prepare(bound, self.execution, self._shared.lock)
+            with self._shared.lock:
+                # The catalog may have changed meanwhile.
+                bound = bind(select, self._shared.catalog)
+                return self._register_continuous(bound, replace(wanted, execution=self.execution))
+        if compiled is not None:
+            self._answer_at_once(compiled)
         return handle
 
-    def _register_continuous(self, select: Select, wanted: RegisteredQuery) -> Query:
+    def _register_periodic(self, bound: BoundQuery, wanted: RegisteredQuery) -> tuple[Query, CompiledQuery | None]:
+        """The query's handle, and the query as it is compiled unless a checkpoint has it already."""
+        wanted = replace(wanted, serial=self._shared.history.version + 1)
+        # At once as it is registered: what it finds out about itself is found out once.
+        compiled = compile_panes(
+            bound, wanted.name,
+            priority=wanted.priority, lifetime=wanted.lifetime, serial=wanted.serial, synopsis=wanted.synopsis,
+        )  # fmt: skip
+        self._claim_restored(compiled.stream)
+        self._claims_of(compiled).check(compiled)
+        query = replace(wanted, stream=compiled.stream, tables=compiled.tables)
+        if (known := self._known(query)) is not None:
+            return known, None
+        handle = self._add(query)
+        self._compiled[query] = compiled
+        self._claims_of(compiled).claim(compiled)
+        return handle, compiled
+
+    def _register_continuous(self, bound: BoundQuery, wanted: RegisteredQuery) -> Query:
+        wanted = replace(wanted, serial=self._shared.history.version + 1)
         restored = wanted.name.lower() in self._restored
         before = self._shared.catalog.query(wanted.name) if restored else None
         if not restored:
             # Before it is compiled: an aggregate over a join would widen its group.
             self._shared.catalog.check_new_query(wanted.name)
-        query = self._continuous.compile(select, wanted, before)
+        query = self._continuous.compile(bound, wanted, before)
         try:
             if (known := self._known(query)) is not None:
                 return known

@@ -31,7 +31,7 @@ from sash.runtime.continuous.plan_runtime import PlanRuntime
 from sash.runtime.continuous.plans import ContinuousQuery, JoinGroupQuery, Plans
 from sash.runtime.route import route
 from sash.sharing.choose_join import JoinLoad
-from sash.sql import Select, bind_continuous
+from sash.sql import BoundQuery, bind, plan_changes
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class PlanDecision:
     indexed: WindowedSet | None = None
 
 
-def unmeasured(select: Select, catalog: Catalog, execution: str) -> PlanDecision:
+def unmeasured(bound: BoundQuery, execution: str) -> PlanDecision:
     """What would be decided before any tuple has come."""
-    written, known = bind_continuous(select, catalog), Statistics()
+    written, known = plan_changes(bound), Statistics()
     way = route(written, execution)
     if way is Route.SETS:
         return PlanDecision(written, _only(written), known, execution, known, way, indexed=windowed_set(written))
@@ -72,7 +72,7 @@ def unmeasured(select: Select, catalog: Catalog, execution: str) -> PlanDecision
 
 def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
     """The aggregate over a join that a query of a group is."""
-    return _joined(bind_continuous(as_select(text), catalog))
+    return _joined(plan_changes(bind(as_select(text), catalog)))
 
 
 def _joined(written: Node) -> JoinedAggregate:
@@ -149,15 +149,15 @@ class ContinuousQueries:
             _discard(self._by_digest, _digest_of(query.state), query.state)
         return was_last
 
-    def prepare(self, select: Select, execution: str, lock: AbstractContextManager[object]) -> None:
+    def prepare(self, bound: BoundQuery, execution: str, lock: AbstractContextManager[object]) -> None:
         """Look for the best plans of a query before it is registered, without the lock that micro-batches wait for.
 
-        The catalog may change meanwhile: `compile` binds the query again, and what was found counts only if it is of
-        the same plan and the same statistics. What is wrong with the query is said there, too.
+        The catalog may change meanwhile: the query is bound again when it is registered, and what was found counts only
+        if it is of the same plan and the same statistics. What is wrong with the query is said there, too.
         """
         with suppress(SashError):
             with lock:
-                written = bind_continuous(select, self._catalog)
+                written = plan_changes(bound)
                 twin = self._twin(written, execution)
                 known = Statistics.of(twin.measurements) if twin else self._measured(streams_of(written))
             if route(written, execution) is not Route.SETS:
@@ -167,17 +167,17 @@ class ContinuousQueries:
         prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
         return choose(written, known, execution, next(prepared, None))
 
-    def compile(self, select: Select, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
+    def compile(self, bound: BoundQuery, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
         """The registration of a query with the streams that it reads; what only periodic ones have is refused.
 
         `before` is the query of that name that a checkpoint has: the same query keeps its plan.
         """
         if wanted.lifetime is not None:
-            raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
+            raise NotSupportedError("a LIFETIME of a continuous query", bound.script, bound.select.span)
         if wanted.synopsis is not None:
             raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
         same = before if before and before.text == wanted.text else None
-        decided = self._decide(select, wanted.execution, same)
+        decided = self._decide(bound, wanted.execution, same)
         strategy = decided.choice.strategy
         joined = None if decided.joined is None else replace(decided.joined, text=wanted.text)
         found = ContinuousQuery(
@@ -212,9 +212,9 @@ class ContinuousQueries:
         """The directories of other queries' plans that a query might share."""
         return list(self._by_digest.get(query.digest, ()))
 
-    def decide(self, select: Select, execution: str) -> PlanDecision:
+    def decide(self, bound: BoundQuery, execution: str) -> PlanDecision:
         """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
-        decided = self._decide(select, execution)
+        decided = self._decide(bound, execution)
         if decided.indexed is not None:
             query = ContinuousQuery("", decided.written, execution=UPA, indexed=decided.indexed)
             mates = (name for state in self._states(query) for name in self._those_of(state))
@@ -242,16 +242,16 @@ class ContinuousQueries:
                 return f"{other.name}: other columns of it are computed, and what is computed may fail"
         return None
 
-    def _decide(self, select: Select, execution: str, before: RegisteredQuery | None = None) -> PlanDecision:
+    def _decide(self, bound: BoundQuery, execution: str, before: RegisteredQuery | None = None) -> PlanDecision:
         """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
-        written = bind_continuous(select, self._catalog)
+        written = plan_changes(bound)
         twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
         if twin is not None and execution not in (AUTO, twin.execution):
             twin = None
         way = route(written, execution) if twin is None else twin.route
         if way is Route.JOINED_PANES:
             joined, known = _joined(written), current if before is None else Statistics.of(before.measurements)
-            asked = JoinGroupQuery(joined, select.text, _groups(joined, known))
+            asked = JoinGroupQuery(joined, bound.select.text, _groups(joined, known))
             return PlanDecision(
                 written, self._choose(written, known, UPA), known, execution, current, way, joined=asked
             )
@@ -277,7 +277,7 @@ class ContinuousQueries:
         """None while a stream of a checkpoint's query has not been created again."""
         if query not in self._written:
             try:
-                self._written[query] = bind_continuous(as_select(query.text), self._catalog)
+                self._written[query] = plan_changes(bind(as_select(query.text), self._catalog))
             except SashError:
                 return None
         return self._written[query]
@@ -303,7 +303,7 @@ class ContinuousQueries:
     def compiled(self, query: RegisteredQuery) -> ContinuousQuery:
         """A query with its plan; CheckpointError where what is stored for it is of another plan."""
         if query not in self._compiled:
-            written = bind_continuous(as_select(query.text), self._catalog)
+            written = plan_changes(bind(as_select(query.text), self._catalog))
             known, joined = Statistics.of(query.measurements), None
             indexed = windowed_set(written) if query.route is Route.SETS else None
             plan = written if indexed is not None else optimise(written, known, query.execution)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from sash.catalog import CLUSTER, Catalog, Stream
+from sash.catalog import CLUSTER, Stream
 from sash.core.time import format_duration
 from sash.core.window import pane_length
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.plan.nodes import tree
-from sash.runtime.compiler import CompiledQuery, compile_select, why_not_stored
+from sash.runtime.compiler import CompiledQuery, why_not_stored
 from sash.runtime.explaining.explain_schedule import names, schedule_lines
 from sash.runtime.explaining.rulings import Synopses, computation_ruling, output_ruling, state_rulings
 from sash.runtime.periodic.group_filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
@@ -25,7 +25,6 @@ from sash.sharing.choose import Load, SynopsisChoice, choose
 from sash.sharing.covers import Relevant, StoredPartials, relevant_set
 from sash.sharing.groups import families
 from sash.sharing.rules import Decision
-from sash.sql import Select, has_slide
 
 _SYNOPSES = {
     "basic": "basic interval, {panes} panes{history}, scanned from the youngest to the oldest",
@@ -36,11 +35,6 @@ _SYNOPSES = {
 }
 
 _OVER_ROWS = "over the stored rows"
-
-
-def compile_for_explain(select: Select, catalog: Catalog, synopsis: str | None = None) -> CompiledQuery:
-    """A periodic query, or a one-time one where no SLIDE is given."""
-    return compile_select(select, catalog, one_time=not has_slide(select), synopsis=synopsis)
 
 
 def explain(

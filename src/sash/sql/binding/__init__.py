@@ -1,1 +1,1 @@
-"""From a SELECT over panes to a logical plan, and from INSERT, UPDATE and DELETE to rows."""
+"""From a SELECT to a bound query and its plans, and from INSERT, UPDATE and DELETE to rows."""

@@ -1,171 +1,205 @@
-"""From a parsed SELECT to a logical plan: names resolved, types checked, aggregates collected.
+"""From a parsed SELECT to a bound one: names are resolved, types are checked, and every word that means nothing is
+refused. Each SELECT is bound once, however it is answered then.
 
-    SELECT outputs FROM stream [window] WHERE predicate GROUP BY keys HAVING .. ORDER BY .. LIMIT .. WITH BOUNDS
-    SELECT outputs FROM (SELECT ..) a JOIN (SELECT ..) b USING (k) WHERE condition ORDER BY .. LIMIT ..
+    FROM (`from_clause`)  ->  WHERE (`where`)  ->  SELECT list, GROUP BY, HAVING, ORDER BY, LIMIT (`select_list`)
 
-The first form aggregates a window's tuples, the second joins the answers of such queries. Each is one function
-below that shows the order of its clauses.
+    [NOT] EXISTS (SELECT .. FROM t [..] WHERE t.v = s.v AND ..)        x [NOT] IN (SELECT y FROM t [..] WHERE ..)
+
+A sub-query of a test may speak of the query around it: its ties are the equalities between columns of the two.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from sash.catalog import Catalog
-from sash.core.errors import CqlError, NotSupportedError
-from sash.plan.nodes import (
-    Aggregate,
-    AnswerFilter,
-    AnswerJoin,
-    Derived,
-    Filter,
-    Having,
-    Limit,
-    Output,
-    Project,
-    Sort,
-    SortKey,
-    StreamScan,
-    Windowed,
-)
+from sash.core.errors import CqlError, Span
 from sash.sql.binding import select_list
-from sash.sql.binding.bounds import with_bounds
-from sash.sql.binding.groups import GroupingColumns, row_expression
-from sash.sql.binding.item_rows import asks_for_items, bind_items
-from sash.sql.binding.joins import Sources, bind_sources
-from sash.sql.binding.lookups import LookedUpColumns, Use, found_terms, take_tables
-from sash.sql.binding.outputs import refuse_outputs
-from sash.sql.binding.shape import check_shape, over_sub_queries, word_in
-from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
-from sash.sql.binding.windows import bind_window, check_all_slide, check_together
-from sash.sql.expressions.answer_terms import Translator, field_of
-from sash.sql.expressions.normal_form import normal_form
-from sash.sql.expressions.operators import joined, require_boolean
-from sash.sql.expressions.scope import Scope, StreamColumns, stream_of
-from sash.sql.expressions.terms import Term
+from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, BoundTest
+from sash.sql.binding.from_clause import FromBinder
+from sash.sql.binding.items import asks_for_items, bind_items
+from sash.sql.binding.nested import aggregate_of_results, is_aggregate_of_results
+from sash.sql.binding.select_list import SelectEntry, with_bounds
+from sash.sql.binding.shape import check_shape, has_only, unwrapped
+from sash.sql.binding.shedding import estimates_of
+from sash.sql.binding.where import WrittenTest, own_scope, split_where
+from sash.sql.expressions import aggregates
+from sash.sql.expressions.coercion import common_type
+from sash.sql.expressions.operators import compare
+from sash.sql.expressions.scope import Columns, Scope
+from sash.sql.expressions.terms import Term, cast_to, sources_in
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.limits import within_stack
-from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
+from sash.sql.reading.places import extent, span_of
 from sash.sql.reading.statements import Select
+from sash.sql.types import spark_name
+
+_TIED = "a sub-query is tied to the query around it by equalities, with one side of each: t.k = s.k"
 
 
-def bind(select: Select, catalog: Catalog, *, periodic: bool) -> Project:
-    """The plan of a periodic (or one-time) query; CqlError at the word that is wrong."""
-    refuse_outputs(select, periodic=periodic)
+def bind(select: Select, catalog: Catalog) -> BoundQuery:
+    """A SELECT whose words all mean something; CqlError at the word that does not."""
     with within_stack(select.script, select.word):
-        if periodic:
-            check_all_slide(select.tree, select.script)
-        return _Binder(catalog, periodic).bind(select)
+        binder = _Binder(catalog, select.script)
+        # Without the operator around it, if there is one: places are counted from the word SELECT.
+        inner = select if select.output is None else Select(select.tree, select.script, extent(select.tree))
+        return BoundQuery(select, binder.bind(inner), binder.sources.places)
 
 
-@dataclass(frozen=True)
 class _Binder:
-    catalog: Catalog
-    periodic: bool
+    """Binds all queries of one statement."""
 
-    def bind(self, select: Select) -> Project:
-        select, uses = take_tables(select, self.catalog, periodic=self.periodic)
-        tree = check_shape(select)
-        return self._bind_answers(select, tree) if over_sub_queries(tree) else self._bind_groups(select, tree, uses)
+    def __init__(self, catalog: Catalog, script: str) -> None:
+        self._script = script
+        self.sources = FromBinder(catalog, script, self._bind_tree)
 
-    def _bind_sub_query(self, select: Select) -> Project:
-        select, uses = take_tables(select, self.catalog, periodic=self.periodic)
-        tree = check_shape(select)
-        if over_sub_queries(tree):
-            at = word_of(tree.args["from_"].this)
-            raise NotSupportedError("sub-queries inside of sub-queries", select.script, at)
-        return self._bind_groups(select, tree, uses)
+    def _bind_tree(self, tree: exp.Expr) -> BoundSelect | BoundSet:
+        return self.bind(Select(tree, self._script, extent(tree)))
 
-    def _bind_groups(self, select: Select, tree: exp.Select, uses: tuple[Use, ...]) -> Project:
-        """A SELECT over the window of a stream."""
-        table = tree.args["from_"].this
-        stream = stream_of(table, self.catalog, select.script)
-        windowed = bind_window(table, stream, select.script, periodic=self.periodic)
-        check_shed_window(stream, windowed, select.script, table)
-        windowed = replace(windowed, input=StreamScan(stream.name, tuple(use.lookup for use in uses)))
-        alias = table.alias or table.name
-        columns = LookedUpColumns(stream, alias, uses, select.script) if uses else StreamColumns(stream, alias)
-        return self._bind_columns(select, tree, Scope(select.script, columns), windowed, uses)
+    def bind(self, select: Select) -> BoundSelect | BoundSet:
+        tree = unwrapped(select.tree)
+        if tree is not select.tree:
+            return self._bind_tree(tree)
+        if isinstance(tree, exp.Subquery) and has_only(tree, "this", "order", "limit"):
+            # The plans refuse the clauses behind the parentheses.
+            return replace(self._bind_tree(tree.this), select=select)
+        if is_aggregate_of_results(tree):
+            return self.bind(Select(aggregate_of_results(select), select.script, select.span))
+        return self._set(select, tree) if isinstance(tree, exp.SetOperation) else self._select(select)
 
-    def _bind_columns(
-        self, select: Select, tree: exp.Select, scope: Scope, windowed: Windowed, uses: tuple[Use, ...]
-    ) -> Project:
+    # -- set operations --------------------------------------------------------------------------------
+
+    def _set(self, select: Select, tree: exp.SetOperation) -> BoundSet:
+        left, right = (self._bind_tree(unwrapped(side)) for side in (tree.this, tree.expression))
+        start = extent(unwrapped(tree.expression)).start
+        at = Span(start, start + len("SELECT"))
+        if len(left.columns) != len(right.columns):
+            reason = f"the first SELECT has {len(left.columns)} column(s), this one {len(right.columns)}"
+            raise CqlError(f"{reason}: both must have as many", self._script, at)
+        both = zip(left.columns, right.columns, strict=True)
+        return BoundSet(select, tree, left, right, tuple(self._common(one, other, at) for one, other in both))
+
+    def _common(self, left: tuple[str, pa.DataType], right: tuple[str, pa.DataType], at: Span) -> pa.DataType:
+        type = common_type(left[1], right[1])
+        if type is None:
+            types = f"'{left[0]}' is {spark_name(left[1])} and '{right[0]}' is {spark_name(right[1])}"
+            raise CqlError(f"{types}: CAST one of them", self._script, at)
+        return type
+
+    # -- one SELECT ------------------------------------------------------------------------------------
+
+    def _select(self, select: Select) -> BoundSelect:
+        body = self._body(select)
+        tree, scope = body.tree, body.scope
         if asks_for_items(tree):
-            check_shed_items(scope, tree.expressions)
-            return bind_items(select, tree, scope, _filter(tree, scope, windowed, uses))
+            items = bind_items(select, tree, scope)
+            return replace(body, entries=items.entries, keys=items.keys, items=items, columns=items.columns)
         written = select_list.entries(tree, scope)
-        columns = with_bounds(tree, written, scope)
-        source = _filter(tree, scope, windowed, uses)
-        groups = GroupingColumns(scope)
-        for key in select_list.group_keys(tree, scope, written):
-            groups.add_key(key)
-        having = select_list.having(tree, scope, columns, {key.name.lower() for key in groups.keys})
-        order = select_list.order(tree, scope, written, select_list.aliases(columns))
-        asked = [*(column.term for column in columns), *(key.term for key in order)]
-        asked += [having] if having is not None else []
-        check_shedding(scope, asked)
-        if tree.args.get("group") is None and not any(term.has_aggregate for term in asked):
-            raise scope.unsupported("a SELECT without aggregates", span_of(tree.expressions[0]))
-        outputs = tuple(Output(column.name, groups.translate(column.term)) for column in columns)
-        condition = groups.translate(having) if having is not None else None
-        keys = tuple(SortKey(groups.translate(key.term), key.descending, key.nulls_first) for key in order)
-        aggregate = Aggregate(source, groups.keys, groups.calls)
-        filtered = aggregate if condition is None else Having(aggregate, condition, is_approximate(tree.args["having"]))
-        return _top(filtered, keys, select_list.limit(tree, scope), outputs)
+        estimates = estimates_of(body.sources[0].relation)
+        entries = with_bounds(tree, written, scope, estimates) if estimates else written
+        keys = select_list.group_keys(tree, scope, written)
+        return replace(
+            body,
+            entries=tuple(entries),
+            keys=tuple(keys),
+            having=select_list.having(tree, scope, entries, keys),
+            order=tuple(select_list.order(tree, scope, written, select_list.aliases(entries))),
+            limit=select_list.limit(tree, scope),
+            columns=_columns(entries),
+        )
 
-    def _bind_answers(self, select: Select, tree: exp.Select) -> Project:
-        """A SELECT over sub-queries."""
-        _refuse_grouping(select, tree)
-        sources = bind_sources(tree, select.script, self._bind_sub_query)
-        check_together(tree, select.script)
-        scope = Scope(select.script, sources.columns)
-        columns = select_list.entries(tree, scope)
-        order = select_list.order(tree, scope, columns, select_list.aliases(columns))
-        answers = Translator(scope, field_of)
-        outputs = tuple(Output(column.name, answers.translate(column.term)) for column in columns)
-        keys = tuple(SortKey(answers.translate(key.term), key.descending, key.nulls_first) for key in order)
-        condition = _condition(tree, scope, sources)
-        filtered = sources.plan if condition is None else AnswerFilter(sources.plan, answers.translate(condition))
-        return _top(filtered, keys, select_list.limit(tree, scope), outputs)
+    def _body(self, select: Select, outer: Columns | None = None) -> BoundSelect:
+        """FROM and WHERE; `outer` are the columns of the query around a test's sub-query."""
+        tree = check_shape(select)
+        found = self.sources.bind(tree, outer)
+        # The scope of WHERE has the names of the query around it, too.
+        around = Scope(self._script, found.columns)
+        conditions, tests = split_where(tree, around)
+        scope, own = own_scope(around), {join.source.name for join in found.joins}
+        ties = [_tie(condition, own, around) for condition in conditions if not sources_in(condition) <= own]
+        return BoundSelect(
+            select,
+            tree,
+            found.joins,
+            scope,
+            tuple(condition for condition in conditions if sources_in(condition) <= own),
+            tuple(self._test(test, scope) for test in tests),
+            tuple(ties),
+        )
 
+    # -- tests against sub-queries ---------------------------------------------------------------------
 
-def _top(
-    input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived,
-    keys: tuple[SortKey, ...],
-    count: int | None,
-    outputs: tuple[Output, ...],
-) -> Project:
-    ordered = Sort(input, keys) if keys else input
-    return Project(Limit(ordered, count) if count is not None else ordered, outputs)
-
-
-def _filter(tree: exp.Select, scope: Scope, input: Windowed, uses: tuple[Use, ...]) -> Filter | Windowed:
-    where, conditions = tree.args.get("where"), found_terms(uses)
-    if where is not None:
-        inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
-        conditions.append(require_boolean(type_expression(where.this, inner), "WHERE", scope))
-    if not conditions:
-        return input
-    predicate = joined("and", conditions) if len(conditions) > 1 else conditions[0]
-    return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
-
-
-def _refuse_grouping(select: Select, tree: exp.Select) -> None:
-    for key, clause in (("group", "GROUP BY"), ("having", "HAVING")):
-        if tree.args.get(key) is not None:
-            what = f"{clause} over sub-queries; group and aggregate inside a sub-query"
-            raise NotSupportedError(what, select.script, word_in(select, clause))
-    at = bounds_at(tree)
-    if at is not None:
-        raise CqlError("WITH BOUNDS belongs into the sub-query that has the approximate aggregate", select.script, at)
+    def _test(self, test: WrittenTest, scope: Scope) -> BoundTest:
+        if not isinstance(test.query, exp.Select) or _is_grouped(test.query):
+            _refuse_ties(test.query, scope)
+            query = self._bind_tree(test.query)
+            made = BoundTest(query, test.node, test.negated, test.at, tied=False)
+            if test.value is None:
+                return made
+            _check_one(len(query.columns), test, scope)
+            ((name, type),) = query.columns
+            other = Term("field", (), type, test.at, f"sub-query.{name}")
+            return replace(made, compared=_compared(test.value, other, scope))
+        body = self._body(Select(test.query, self._script, extent(test.query)), scope.columns)
+        made = BoundTest(body, test.node, test.negated, test.at)
+        if test.value is None:
+            _check_items(test.query, replace(body.scope, columns=replace(body.scope.columns, outer=scope.columns)))
+            return made
+        entries = select_list.entries(test.query, body.scope)
+        _check_one(len(entries), test, body.scope)
+        return replace(made, compared=_compared(test.value, entries[0].term, body.scope))
 
 
-def _condition(tree: exp.Select, scope: Scope, sources: Sources) -> Term | None:
-    """What inner joins left over, and WHERE."""
-    where = tree.args.get("where")
-    conditions = list(sources.conditions)
-    if where is not None:
-        conditions.append(require_boolean(type_expression(where.this, scope), "WHERE", scope))
-    return joined("and", conditions) if conditions else None
+def _columns(entries: Collection[SelectEntry]) -> tuple[tuple[str, pa.DataType], ...]:
+    return tuple((entry.name, entry.term.type) for entry in entries)
+
+
+def _tie(condition: Term, own: Collection[str], scope: Scope) -> tuple[Term, Term]:
+    """An equality as (the term of the query around, the sub-query's own)."""
+    if condition.op == "eq":
+        one, other = (cast_to(arg, type) for arg, type in zip(condition.args, condition.coerced, strict=True))
+        for outer, inner in ((one, other), (other, one)):
+            inside, outside = sources_in(inner), sources_in(outer)
+            if inside and outside and inside <= set(own) and not outside & set(own):
+                return outer, inner
+    if not sources_in(condition) & set(own):
+        raise scope.error("this speaks of the query around the sub-query alone: write it out there", condition.span)
+    raise scope.error(_TIED, condition.span)
+
+
+def _is_grouped(tree: exp.Select) -> bool:
+    """Whether its rows are groups, which cannot be tied to the query around."""
+    calls = (node.name.lower() for item in tree.expressions for node in item.find_all(exp.Anonymous))
+    return bool(tree.args.get("group") or tree.args.get("having")) or any(name in aggregates.NAMES for name in calls)
+
+
+def _refuse_ties(tree: exp.Expr, scope: Scope) -> None:
+    own = {table.alias_or_name.lower() for table in tree.find_all(exp.Table, exp.Subquery)}
+    for column in tree.find_all(exp.Column):
+        qualifier = column.args.get("table")
+        if qualifier is not None and scope.columns.has(qualifier.name) and qualifier.name.lower() not in own:
+            reason = "a sub-query with groups or set operations cannot speak of the query around it"
+            raise scope.error(f"{reason}: compare with its answer, x IN (SELECT k .. GROUP BY k)", span_of(column))
+
+
+def _compared(x: Term, y: Term, scope: Scope) -> tuple[Term, Term]:
+    equality = compare("eq", x, y, scope)
+    one, other = (cast_to(term, type) for term, type in zip((x, y), equality.coerced, strict=True))
+    return one, other
+
+
+def _check_one(count: int, test: WrittenTest, scope: Scope) -> None:
+    if count != 1:
+        title = f"{'NOT ' if test.negated else ''}IN"
+        raise scope.error(f"{title} compares with a sub-query of one column, this one has {count}", test.at)
+
+
+def _check_items(tree: exp.Select, scope: Scope) -> None:
+    """What EXISTS selects does not matter, but its names must exist, here or in the query around."""
+    for item in tree.expressions:
+        if not item.is_star:
+            type_expression(item.unalias(), scope)

@@ -1,4 +1,4 @@
-"""The SELECT list, and the clauses that may refer to it: GROUP BY, HAVING, ORDER BY, and LIMIT behind them."""
+"""The SELECT list, and the clauses that may refer to it: GROUP BY, HAVING, ORDER BY, LIMIT and WITH BOUNDS."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
 from sash.core.errors import Span
 from sash.sql.expressions.coercion import is_interval
 from sash.sql.expressions.operators import require_boolean
-from sash.sql.expressions.scope import AnswerColumns, Scope, check_qualifier
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.scope import Scope, check_qualifier
+from sash.sql.expressions.terms import Term, column_of, render
 from sash.sql.expressions.typer import type_expression
-from sash.sql.reading.places import span_of
+from sash.sql.reading.places import bounds_at, span_of
 from sash.sql.types import spark_name
 
 
@@ -48,8 +49,8 @@ class Starred:
 def entries(tree: exp.Select, scope: Scope) -> list[SelectEntry]:
     found: list[SelectEntry | Starred] = []
     for node in tree.expressions:
-        if _is_star(node) and isinstance(scope.columns, AnswerColumns):
-            found.extend(_expanded(node, scope.columns, scope))
+        if _is_star(node):
+            found.extend(_expanded(node, scope))
         else:
             found.append(entry(node, scope))
     return distinct(_prefixed(found), scope)
@@ -80,8 +81,6 @@ def distinct(found: Iterable[SelectEntry], scope: Scope) -> list[SelectEntry]:
 
 
 def entry(node: exp.Expr, scope: Scope) -> SelectEntry:
-    if _is_star(node):
-        raise scope.error("SELECT * has no meaning over groups: name keys and aggregates", span_of(node))
     inner = node.this if isinstance(node, exp.Alias) else node
     term = type_expression(inner, scope)
     if is_interval(term.type):
@@ -100,8 +99,12 @@ def _is_star(node: exp.Expr) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def _expanded(node: exp.Expr, columns: AnswerColumns, scope: Scope) -> list[Starred]:
-    """`*` and `a.*` over sub-queries and joins."""
+def refuse_star(node: exp.Expr, scope: Scope) -> None:
+    if _is_star(node):
+        raise scope.error("SELECT * has no meaning over groups: name keys and aggregates", span_of(node))
+
+
+def _expanded(node: exp.Expr, scope: Scope) -> list[Starred]:
     span = span_of(node)
     star = node.this if isinstance(node, exp.Column) else node
     if any(star.args.values()):
@@ -109,7 +112,7 @@ def _expanded(node: exp.Expr, columns: AnswerColumns, scope: Scope) -> list[Star
     qualifier = node.args.get("table")
     if qualifier is not None:
         check_qualifier(node, scope)
-    expanded = columns.starred(qualifier.name if qualifier is not None else None)
+    expanded = scope.columns.starred(qualifier.name if qualifier is not None else None)
     return [Starred(SelectEntry(name, replace(term, span=span), span), alias) for name, alias, term in expanded]
 
 
@@ -139,12 +142,13 @@ def group_keys(tree: exp.Select, scope: Scope, columns: list[SelectEntry]) -> li
     return keys
 
 
-def having(tree: exp.Select, scope: Scope, columns: list[SelectEntry], keys: set[str]) -> Term | None:
+def having(tree: exp.Select, scope: Scope, columns: list[SelectEntry], keys: list[Term]) -> Term | None:
     """In HAVING an alias hides a column that is not grouped, as in Spark."""
     clause = tree.args.get("having")
     if clause is None:
         return None
-    named = {name: term for name, term in aliases(columns).items() if name not in keys}
+    grouped = {column_of(key).lower() for key in keys if key.op == "field"}
+    named = {name: term for name, term in aliases(columns).items() if name not in grouped}
     inner = scope.with_aliases(named, first=True)
     return require_boolean(type_expression(clause.this, inner), "HAVING", scope)
 
@@ -178,3 +182,28 @@ def limit(tree: exp.Select, scope: Scope) -> int | None:
     if not (isinstance(node, exp.Literal) and node.is_int):
         raise scope.error("LIMIT needs a whole number", span_of(clause))
     return int(node.name)
+
+
+def with_bounds(
+    tree: exp.Select, columns: list[SelectEntry], scope: Scope, estimates: Sequence[str]
+) -> list[SelectEntry]:
+    """WITH BOUNDS: the columns, with `<name>_lower` and `<name>_upper` behind each that is one estimate."""
+    at = bounds_at(tree)
+    if at is None:
+        return columns
+    found = [part for column in columns for part in (column, *_bounds(column, estimates))]
+    if len(found) == len(columns):
+        known = ", ".join(name.upper() for name in (*estimates, "approx_top", "frequent"))
+        raise scope.error(f"WITH BOUNDS needs a column that is one approximate aggregate ({known})", at)
+    return distinct(found, scope)
+
+
+def _bounds(column: SelectEntry, estimates: Sequence[str]) -> list[SelectEntry]:
+    term = column.term
+    if term.op != "aggregate" or term.value not in estimates:
+        return []
+    type = pa.float64() if term.value == "sum" else term.type
+    return [
+        SelectEntry(f"{column.name}_{side}", replace(term, value=f"{term.value}_{side}", type=type), column.span)
+        for side in ("lower", "upper")
+    ]

@@ -1,4 +1,7 @@
-"""What a SELECT may consist of in this version; every other clause is refused at its word."""
+"""What a SELECT may consist of, however it is answered; every other clause is refused at its word.
+
+Clauses that only some plans have are refused where the plan is made (`panes`, `changes`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,8 @@ from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.sql.reading.places import extent, span_of
 from sash.sql.reading.statements import Select
 
-_KNOWN = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order", "limit"))
-_CONTINUOUS = _KNOWN | {"distinct"}
+_KNOWN = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct"))
 _NAMED = {
-    "distinct": "SELECT DISTINCT",
     "laterals": "LATERAL VIEW",
     "with_": "common table expressions (WITH)",
     "windows": "named windows (WINDOW w AS ..)",
@@ -26,7 +27,7 @@ _NAMED = {
     "into": "SELECT INTO",
     "kind": "SELECT AS STRUCT",
 }
-_SETS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
+SETS: dict[type[exp.Expr], str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
 _GROUPINGS = {
     "rollup": "ROLLUP",
     "cube": "CUBE",
@@ -34,32 +35,33 @@ _GROUPINGS = {
     "all": "GROUP BY ALL",
     "totals": "TOTALS",
 }
-_STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
 
 
-def check_shape(select: Select, *, continuous: bool = False) -> exp.Select:
-    """The tree, if it is one plain SELECT over one stream or over sub-queries; a continuous query may join streams."""
-    tree = select.tree
-    if type(tree) in _SETS:
-        raise NotSupportedError(_SETS[type(tree)], select.script, word_in(select, _SETS[type(tree)]))
-    if not isinstance(tree, exp.Select):
-        raise NotSupportedError("anything but a plain SELECT", select.script, select.span)
-    for key, value in tree.args.items():
-        if value and key not in (_CONTINUOUS if continuous else _KNOWN):
-            what = _NAMED.get(key, f"{key.strip('_').upper()} in a SELECT")
-            raise NotSupportedError(what, select.script, _place(select, key, value))
-    _check_grouping(tree, select)
-    tables = _check_tables(tree, select)
-    streams = [table for table in tables if isinstance(table, exp.Table)]
-    if len(tables) > 1 and streams and not continuous:
-        raise NotSupportedError(_STREAM_JOINS, select.script, span_of(streams[-1].this))
-    if not tree.expressions:
-        raise CqlError("expected columns and aggregates after SELECT", select.script, head(select))
+def unwrapped(tree: exp.Expr) -> exp.Expr:
+    """A query without the parentheses around it, unless they carry clauses of their own."""
+    while isinstance(tree, exp.Subquery) and has_only(tree, "this"):
+        tree = tree.this
     return tree
 
 
-def over_sub_queries(tree: exp.Select) -> bool:
-    return isinstance(tree.args["from_"].this, exp.Subquery)
+def has_only(tree: exp.Expr, *clauses: str) -> bool:
+    return all(key in clauses for key, value in tree.args.items() if value)
+
+
+def check_shape(select: Select) -> exp.Select:
+    """The tree, if it is one plain SELECT over streams, tables and sub-queries."""
+    tree = select.tree
+    if not isinstance(tree, exp.Select):
+        raise NotSupportedError("anything but a plain SELECT", select.script, select.span)
+    for key, value in tree.args.items():
+        if value and key not in _KNOWN:
+            what = _NAMED.get(key, f"{key.strip('_').upper()} in a SELECT")
+            raise NotSupportedError(what, select.script, _place(select, key, value))
+    _check_grouping(tree, select)
+    _check_tables(tree, select)
+    if not tree.expressions:
+        raise CqlError("expected columns and aggregates after SELECT", select.script, head(select))
+    return tree
 
 
 def _check_grouping(tree: exp.Select, select: Select) -> None:
@@ -74,16 +76,14 @@ def _check_grouping(tree: exp.Select, select: Select) -> None:
             raise NotSupportedError(what, select.script, word_in(select, what.split()[0]))
 
 
-def _check_tables(tree: exp.Select, select: Select) -> list[exp.Expr]:
+def _check_tables(tree: exp.Select, select: Select) -> None:
     clause, joins = tree.args.get("from_"), tree.args.get("joins") or []
     if clause is None:
         raise CqlError(
             "expected FROM and a stream with a window", select.script, Span(select.span.end, select.span.end + 1)
         )
-    tables = [clause.this, *(join.this for join in joins)]
-    for table in tables:
+    for table in (clause.this, *(join.this for join in joins)):
         _check_table(table, select)
-    return tables
 
 
 def _check_table(table: exp.Expr, select: Select) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.catalog import Catalog, Stream
+from sash.catalog import Stream
 from sash.core.errors import CqlError, Span
 from sash.core.window import RowWindow
 from sash.plan.nodes import Windowed
-from sash.sql.expressions.aggregates import is_item_call
-from sash.sql.expressions.scope import Scope, StreamColumns
+from sash.sql.expressions.aggregates import APPROXIMATE, is_item_call
+from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term
 from sash.sql.reading.places import span_of, word_of
 from sash.sql.reading.statements import Select
@@ -29,21 +29,22 @@ _OF_A_PART = ("avg", "variance", "var_pop", "stddev", "stddev_pop")
 _MOST_DIGITS = 25
 
 
-def sheds(scope: Scope) -> bool:
-    """Whether the columns are those of a stream with SHED."""
-    return isinstance(scope.columns, StreamColumns) and scope.columns.stream.shed is not None
+def estimates_of(relation: object) -> tuple[str, ...]:
+    """The aggregates of a stream that have bounds; none of a sub-query's answer."""
+    if not isinstance(relation, Stream):
+        return ()
+    return APPROXIMATE if relation.shed is None else (*APPROXIMATE, *SCALED)
 
 
-def check_shedding(scope: Scope, terms: Iterable[Term]) -> None:
+def check_shedding(stream: Stream, scope: Scope, terms: Iterable[Term]) -> None:
     """The aggregates of a query over a stream with SHED can be answered from a part of its tuples."""
-    columns = scope.columns
-    if not isinstance(columns, StreamColumns) or columns.stream.shed is None:
+    if stream.shed is None:
         return
     for term in (part for each in terms for part in each.walk() if part.op == "aggregate"):
         name = str(term.value).removesuffix("_lower").removesuffix("_upper")
-        if name not in (*SCALED, *_OF_A_PART) and not columns.stream.shed_approx:
+        if name not in (*SCALED, *_OF_A_PART) and not stream.shed_approx:
             title = "COUNT(DISTINCT ..)" if name == "count_distinct" else name.upper()
-            raise scope.error(_refusal(columns.stream, title), term.span)
+            raise scope.error(_refusal(stream, title), term.span)
         _check_digits(name, term, scope)
 
 
@@ -59,12 +60,11 @@ def _check_digits(name: str, term: Term, scope: Scope) -> None:
         raise scope.unsupported(what, term.span)
 
 
-def check_shed_items(scope: Scope, entries: Iterable[exp.Expr]) -> None:
+def check_shed_items(stream: Stream, scope: Scope, entries: Iterable[exp.Expr]) -> None:
     """TOP, HISTOGRAM and FREQUENT count single values."""
-    columns = scope.columns
-    if isinstance(columns, StreamColumns) and columns.stream.shed is not None and not columns.stream.shed_approx:
+    if stream.shed is not None and not stream.shed_approx:
         call = next(node.unalias() for node in entries if is_item_call(node.unalias()))
-        raise scope.error(_refusal(columns.stream, call.name.upper()), word_of(call))
+        raise scope.error(_refusal(stream, call.name.upper()), word_of(call))
 
 
 def check_shed_window(stream: Stream, windowed: Windowed, script: str, table: exp.Expr) -> None:
@@ -75,8 +75,8 @@ def check_shed_window(stream: Stream, windowed: Windowed, script: str, table: ex
         raise CqlError(reason, script, span_of(table))
 
 
-def check_shed_continuous(select: Select, streams: Iterable[str], catalog: Catalog) -> None:
-    for stream in map(catalog.stream, streams):
+def check_shed_continuous(select: Select, streams: Iterable[Stream]) -> None:
+    for stream in streams:
         if stream.shed is not None:
             reason = (
                 f"'{stream.name}' may drop tuples (SHED): single results cannot be scaled, so it answers aggregates "

@@ -1,6 +1,16 @@
-"""The windows of a query against its stream: multiples of the granule, SLIDE where it must and may be."""
+"""The windows of a query against its stream: multiples of the granule, SLIDE where it must and may be.
+
+Windows may also slide in queries that panes cannot answer: joins, DISTINCT, negation, set operations, plain rows,
+sub-queries over several streams.
+
+    SELECT .. FROM s [RANGE 1 min SLIDE 10 sec], t [RANGE 1 min SLIDE 10 sec] WHERE s.k = t.k
+
+Such a query is kept up to date as any continuous one, and answered at the multiples of SLIDE (thesis 3.3.4).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow.types as pt
 from sqlglot import exp
@@ -17,6 +27,7 @@ from sash.sql.reading.statements import Select
 from sash.sql.reading.window_clause import WindowClause
 from sash.sql.types import identifier, spark_name
 
+ADD_SLIDE = "add SLIDE to the window and it is computed at every re-execution: [WINDOW 10 min SLIDE 1 min]"
 _MIXED = "the windows of a query slide, all of them, or none does"
 
 
@@ -175,3 +186,46 @@ def has_slide(select: Select) -> bool:
     """Whether a SELECT is meant to be re-executed: some window of it slides."""
     clauses = [window_clause(table) for table in select.tree.find_all(exp.Table)]
     return any(clause is not None and clause.slide_at is not None for clause in clauses)
+
+
+def without_panes(*, slides: bool) -> str:
+    """Where that is which only panes can compute, and the way out if there is one."""
+    if slides:
+        return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows)"
+    return f"in a continuous query; {ADD_SLIDE}"
+
+
+def common_slide(select: Select, streams: Mapping[str, Stream]) -> tuple[Micros, Micros] | None:
+    """The SLIDE of all windows, and from where its multiples count; None where none slides."""
+    tables = sorted(select.tree.find_all(exp.Table), key=lambda table: span_of(table).start)
+    found = [(table, clause) for table in tables if (clause := window_clause(table)) is not None]
+    if not any(clause.slide_at is not None for _, clause in found):
+        return None
+    check_all_slide(select.tree, select.script)
+    (_, first), *others = found
+    for _, clause in found:
+        _check_in_time(clause, select.script)
+    for _, clause in others:
+        check_one_slide(first, clause, select.script)
+    assert first.window.slide is not None
+    return first.window.slide, _offset([table for table, _ in found], streams, select.script)
+
+
+def _check_in_time(clause: WindowClause, script: str) -> None:
+    if isinstance(clause.window, RowWindow) and clause.slide_at is not None:
+        reason = "this query is answered at multiples of a time, and SLIDE of a row-based window counts tuples"
+        raise CqlError(f"{reason}: give a time-based window, or leave out SLIDE everywhere", script, clause.slide_at)
+    if clause.lag_at is not None:
+        raise NotSupportedError("LAG beside joins, DISTINCT, negation, set operations", script, clause.lag_at)
+
+
+def _offset(tables: list[exp.Table], streams: Mapping[str, Stream], script: str) -> Micros:
+    offsets: list[Micros] = []
+    for table in tables:
+        if table.name.lower() not in streams:
+            continue  # a window behind a table is refused where the plan is made
+        offsets.append(streams[table.name.lower()].offset)
+        if offsets[-1] != offsets[0]:
+            reason = "the multiples of streams with different OFFSETs are not the same: make the streams with one"
+            raise CqlError(reason, script, span_of(table.this))
+    return offsets[0] if offsets else 0

@@ -24,7 +24,7 @@ from sash.plan.nodes import Parameter
 from sash.sql.expressions import constants
 from sash.sql.expressions.coercion import is_interval, is_number
 from sash.sql.expressions.scope import Scope, Typer
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.terms import Term, render, shown
 from sash.sql.reading.places import span_of, word_of
 from sash.sql.types import spark_name
 
@@ -113,7 +113,7 @@ def _checked(name: str, argument: Term | None, rule: AggregateRule, scope: Scope
     _check_typed(title, argument, scope, at)
     if rule.numbers and not is_number(argument.type):
         ordered = not pt.is_nested(argument.type)
-        hint = f"{rule.instead.format(render(argument))} takes any type with an order" if ordered else ""
+        hint = f"{rule.instead.format(shown(argument))} takes any type with an order" if ordered else ""
         raise _misfit(f"{title} needs a number", argument, scope, at, hint)
     if pt.is_nested(argument.type):
         raise scope.unsupported(f"{title} of {spark_name(argument.type)}", at)
@@ -138,7 +138,7 @@ def _parameter(name: str, node: exp.Expr, argument: Term, scope: Scope, typed: T
 
 
 def _misfit(reason: str, argument: Term | None, scope: Scope, at: Span, hint: str = "") -> CqlError:
-    given = "" if argument is None else f", but '{render(argument)}' is {spark_name(argument.type)}"
+    given = "" if argument is None else f", but '{shown(argument)}' is {spark_name(argument.type)}"
     return scope.error(f"{reason}{given}{'; ' if hint else ''}{hint}", at)
 
 

@@ -17,7 +17,7 @@ from sash.core.errors import Span
 from sash.plan.expressions import Literal
 from sash.sql.expressions.coercion import is_number
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.terms import Term, shown
 from sash.sql.reading.places import span_of
 from sash.sql.types import DAY_TIME_INTERVAL, TIMESTAMP, YEAR_MONTH_INTERVAL, spark_name
 
@@ -155,7 +155,7 @@ def of_type(constant: Term, type: pa.DataType, name: str, scope: Scope) -> Term:
     value = constant_of(constant, type)
     if value is None:
         wanted = f"a constant of type {spark_name(type)}"
-        raise scope.error(f"{name} needs {wanted} as its second argument, not {render(constant)}", constant.span)
+        raise scope.error(f"{name} needs {wanted} as its second argument, not {shown(constant)}", constant.span)
     return Term("literal", (), type, constant.span, value)
 
 

@@ -1,9 +1,7 @@
 """What a name may mean at one place of a SELECT: columns, aliases, and whether aggregates may stand.
 
-Columns come from a stream's tuples (`StreamColumns`), from the answers of sub-queries (`AnswerColumns`), or, in a
-continuous query, from windows and sub-queries alike (`WindowColumns`).
-
-A column's name, with or without its qualifier, in the scope where it stands; a stream's name in the catalog.
+A column is a term `field`, and its value is the name of its source in FROM, a dot, and its own name. A source is a
+stream's window, a table or a sub-query.
 """
 
 from __future__ import annotations
@@ -22,85 +20,103 @@ from sash.sql.expressions.terms import Term, render
 from sash.sql.reading.places import span_of
 
 _NOWHERE = Span(0, 1)
+QUERY, STREAM, TABLE = "sub-query", "stream", "table"
 
 
 @dataclass(frozen=True)
-class StreamColumns:
-    """The columns of one stream, which may be called by its alias or its name."""
+class SourceColumns:
+    """The columns of one source under its alias; `name` is what the plan calls the source.
 
-    stream: Stream
-    alias: str
-    what, plural, aggregable = "stream", "streams", True
-
-    @property
-    def qualifiers(self) -> tuple[str, ...]:
-        return (self.alias,)
-
-    def names(self, qualifier: str | None) -> list[str]:
-        return list(self.stream.schema.names)
-
-    def has(self, qualifier: str) -> bool:
-        return qualifier.lower() in (self.alias.lower(), self.stream.name.lower())
-
-    def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
-        """What the name may mean: nothing, one column, or several where it is ambiguous."""
-        column = self.stream.column(name)
-        return [] if column is None else [Term("column", (), column.type, span, column.name)]
-
-
-@dataclass(frozen=True)
-class AnswerTable:
-    """The answer of one sub-query under its alias; `name` is what the plan calls it, if that is not the alias."""
+    The columns of a stream can also be called by the name of the stream, `also`.
+    """
 
     alias: str
     columns: tuple[tuple[str, pa.DataType], ...]
-    name: str = ""
+    name: str
+    kind: str = QUERY
+    also: str = ""
+
+    @classmethod
+    def of(cls, relation: Stream | Table, alias: str, name: str) -> SourceColumns:
+        """Of two columns whose names differ by case alone, the first counts."""
+        fields = {field.name.lower(): (field.name, field.type) for field in reversed(list(relation.schema))}
+        columns = tuple(fields[field.name.lower()] for field in relation.schema)
+        kind = STREAM if isinstance(relation, Stream) else TABLE
+        return cls(alias, tuple(dict.fromkeys(columns)), name, kind, relation.name if kind == STREAM else "")
 
     @property
     def fields(self) -> list[tuple[str, Term]]:
-        """Its columns as terms that stand nowhere yet."""
-        prefix = self.name or self.alias
-        return [(name, Term("field", (), type, _NOWHERE, f"{prefix}.{name}")) for name, type in self.columns]
+        """The columns as terms that stand nowhere yet."""
+        return [(name, Term("field", (), type, _NOWHERE, f"{self.name}.{name}")) for name, type in self.columns]
 
 
 @dataclass(frozen=True)
-class AnswerColumns:
-    """The columns of joined answers.
+class Columns:
+    """The columns of FROM. `outer` are those of the query around a sub-query; the columns of the sub-query hide them.
 
     `visible` is what SELECT * shows and what a name without a qualifier may mean: a column of USING stands there
-    once, and all columns of the tables can be called by their qualified names.
+    once, and all columns of the sources can be called by their qualified names.
     """
 
-    tables: tuple[AnswerTable, ...]
+    sources: tuple[SourceColumns, ...]
     visible: tuple[tuple[str, Term], ...]
-    what, plural, aggregable = "sub-query", "sub-queries", False
+    outer: Columns | None = None
+
+    @classmethod
+    def only(cls, source: SourceColumns) -> Columns:
+        return cls((source,), tuple(source.fields))
+
+    @property
+    def kinds(self) -> set[str]:
+        return {source.kind for source in self.sources}
+
+    @property
+    def several(self) -> str:
+        """Where a column is whose name is ambiguous."""
+        if TABLE in self.kinds:
+            return "of stream and tables"
+        return "sub-queries" if self.kinds == {QUERY} else "windows"
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
-        return tuple(table.alias for table in self.tables)
+        outer = self.outer.qualifiers if self.outer is not None else ()
+        return (*(source.alias for source in self.sources), *outer)
 
     def names(self, qualifier: str | None) -> list[str]:
-        return list(dict.fromkeys(name for name, _ in self.all(qualifier)))
+        outer = self.outer.names(qualifier) if self.outer is not None else []
+        return list(dict.fromkeys((*(name for name, _ in self.all(qualifier)), *outer)))
 
     def has(self, qualifier: str) -> bool:
-        return self.table(qualifier) is not None
+        return self._source(qualifier) is not None or (self.outer is not None and self.outer.has(qualifier))
 
-    def table(self, alias: str) -> AnswerTable | None:
-        return next((table for table in self.tables if table.alias.lower() == alias.lower()), None)
+    def has_alias(self, alias: str) -> bool:
+        return any(source.alias.lower() == alias.lower() for source in self.sources)
+
+    def _source(self, qualifier: str) -> SourceColumns | None:
+        """The source of this alias, or the only one of this stream, unless a query around has the alias."""
+        name = qualifier.lower()
+        found = [source for source in self.sources if source.alias.lower() == name]
+        if not found and (self.outer is None or not self.outer.has(qualifier)):
+            found = [source for source in self.sources if source.also.lower() == name]
+        return found[0] if len(found) == 1 else None
 
     def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
-        return [replace(term, span=span) for column, term in self.all(qualifier) if column.lower() == name.lower()]
+        """What the name may mean: nothing, one column, or several where it is ambiguous."""
+        found = [replace(term, span=span) for column, term in self.all(qualifier) if column.lower() == name.lower()]
+        if found or self.outer is None or (qualifier is not None and self._source(qualifier) is not None):
+            return found
+        return self.outer.find(name, qualifier, span)
 
     def all(self, qualifier: str | None) -> Sequence[tuple[str, Term]]:
         """The columns that a name may mean, with this qualifier or without one."""
         if qualifier is None:
             return self.visible
-        table = self.table(qualifier)
-        return table.fields if table is not None else ()
+        source = self._source(qualifier)
+        return source.fields if source is not None else ()
 
     def starred(self, qualifier: str | None) -> Iterator[tuple[str, str | None, Term]]:
-        """What `*` or `a.*` stands for, each column with the alias of its table; USING's are of several tables."""
-        owners = {term.value: table.alias for table in self.tables for _, term in table.fields}
+        """What `*` or `a.*` stands for, each column with the alias of its source; USING's are of several sources."""
+        owners = {term.value: source.alias for source in self.sources for _, term in source.fields}
         hidden = owners.keys() - {term.value for _, term in self.visible}
         merged = {str(value).split(".", 1)[1].lower() for value in hidden} if qualifier is None else set[str]()
         for name, term in self.all(qualifier):
@@ -110,36 +126,11 @@ class AnswerColumns:
 
 
 @dataclass(frozen=True)
-class WindowColumns(AnswerColumns):
-    """The columns of FROM in a continuous query. `outer` are those of the query around it, which its own hide."""
-
-    outer: WindowColumns | None = None
-    what, plural, aggregable = "stream or sub-query", "windows", True
-
-    @property
-    def qualifiers(self) -> tuple[str, ...]:
-        return (*super().qualifiers, *(self.outer.qualifiers if self.outer is not None else ()))
-
-    def names(self, qualifier: str | None) -> list[str]:
-        outer = self.outer.names(qualifier) if self.outer is not None else []
-        return list(dict.fromkeys((*super().names(qualifier), *outer)))
-
-    def has(self, qualifier: str) -> bool:
-        return super().has(qualifier) or (self.outer is not None and self.outer.has(qualifier))
-
-    def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
-        found = super().find(name, qualifier, span)
-        if found or self.outer is None or (qualifier is not None and super().has(qualifier)):
-            return found
-        return self.outer.find(name, qualifier, span)
-
-
-@dataclass(frozen=True)
 class Scope:
     """`no_aggregates` is why an aggregate may not stand here, or empty where it may."""
 
     script: str
-    columns: StreamColumns | AnswerColumns
+    columns: Columns
     no_aggregates: str = ""
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
@@ -152,8 +143,6 @@ class Scope:
 
     def check_aggregate(self, name: str, word: Span) -> None:
         """Whether an aggregate, or a call of TOP and its like, may stand here at all."""
-        if not self.columns.aggregable:
-            raise self.unsupported(f"the aggregate {name} over sub-queries; aggregate inside a sub-query", word)
         if self.no_aggregates:
             raise self.error(f"the aggregate {name} {self.no_aggregates}", word)
 
@@ -189,7 +178,8 @@ def check_qualifier(column: exp.Expr, scope: Scope) -> None:
         if any(pt.is_struct(term.type) for term in scope.columns.find(qualifier.name, None, span_of(qualifier))):
             raise scope.unsupported(field_of_struct(column), span_of(column))
         hint = nearest(qualifier.name, scope.columns.qualifiers)
-        raise scope.error(f"unknown {scope.columns.what} '{qualifier.name}'{hint}", span_of(qualifier))
+        what = " or ".join(kind for kind in (STREAM, QUERY) if kind in scope.columns.kinds) or STREAM
+        raise scope.error(f"unknown {what} '{qualifier.name}'{hint}", span_of(qualifier))
 
 
 def field_of_struct(column: exp.Expr) -> str:
@@ -205,7 +195,7 @@ def _only(found: list[Term], node: exp.Expr, scope: Scope, span: Span) -> Term:
         raise _unknown(node, scope, span)
     if len(found) > 1:
         choices = " or ".join(render(term) for term in found)
-        raise scope.error(f"column '{node.name}' is in several {scope.columns.plural}: write {choices}", span)
+        raise scope.error(f"column '{node.name}' is in several {scope.columns.several}: write {choices}", span)
     return found[0]
 
 

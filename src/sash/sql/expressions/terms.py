@@ -7,21 +7,22 @@ the translation inserts casts. The canonical text parses back to itself, and equ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
 
 from sash.core.errors import Span
+from sash.plan.expressions import RowExpression
 from sash.sql.strings import quote
 from sash.sql.types import identifier, spark_name
 
 
 @dataclass(frozen=True)
 class Term:
-    """`op` is column (of a stream), field (of a sub-query's answer), literal, aggregate, interval, extract, an
+    """`op` is field (of a source in FROM), column (of a stream's tuples), literal, aggregate, interval, extract, an
     operator's name or a function's lower-case name.
 
     An aggregate's `value` is its name, its arguments are what it aggregates and its constants.
@@ -47,6 +48,29 @@ class Term:
     def columns(self) -> tuple[str, ...]:
         """The columns it reads, in order of first use."""
         return tuple(dict.fromkeys(str(term.value) for term in self.walk() if term.op == "column"))
+
+
+def column_of(field: Term) -> str:
+    """The name of a field without the name of its source."""
+    return str(field.value).split(".", 1)[1]
+
+
+def sources_in(term: Term) -> frozenset[str]:
+    """The names of the sources that a term speaks of."""
+    return frozenset(str(part.value).split(".", 1)[0] for part in term.walk() if part.op == "field")
+
+
+def over_tuples(term: Term, names: Mapping[str, str] | None = None) -> Term:
+    """A term over one source as a term over its tuples; `names` are the columns of fields that are called otherwise."""
+    if term.op == "field":
+        name = (names or {}).get(str(term.value)) or column_of(term)
+        return Term("column", (), term.type, term.span, name)
+    return replace(term, args=tuple(over_tuples(arg, names) for arg in term.args))
+
+
+def cast_to(term: Term, type: pa.DataType) -> Term:
+    """The term in another type, as Spark would cast it."""
+    return term if term.type == type else Term("cast", (term,), type, term.span, coerced=(term.type,))
 
 
 def extent_of(*terms: Term) -> Span:
@@ -85,6 +109,16 @@ SYMBOLS = {op: symbol for op, (symbol, _) in _INFIX.items()}
 def render(term: Term, name: Callable[[str], str] = str.upper) -> str:
     """Canonical Spark SQL; `name` spells functions (lower case for an output's name, as Spark does)."""
     return _write(term, name)[0]
+
+
+def row_expression(term: Term) -> RowExpression:
+    """A term over tuples as the plan carries it."""
+    return RowExpression(render(term), term.type, term.columns)
+
+
+def shown(term: Term) -> str:
+    """Canonical SQL for people: a column without its source."""
+    return render(term, lambda name: name.upper())
 
 
 def _write(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
@@ -136,7 +170,7 @@ def _text(value: date | bytes) -> str:
 
 
 def _aggregate(term: Term, name: Callable[[str], str]) -> tuple[str, int]:
-    star = "*" if name is str.upper else "1"
+    star = "1" if name is str.lower else "*"
     arguments = ", ".join(render(arg, name) for arg in term.args) or star
     if term.value == "count_distinct":
         return f"{name('count')}(DISTINCT {arguments})", _PRIMARY

@@ -4,60 +4,73 @@
 
 A condition on one source alone goes below the join, an equality between sources becomes a key, and what is left is
 tested on the joined rows. Sources are joined in the order of FROM, from left to right; one that no equality ties to
-those before it waits until there is one. Tables come last (`continuous_tables`): a join with one takes no negative
-tuples.
+those before it waits until there is one. Tables come last: a join with one takes no negative tuples.
+
+    FROM packets [RANGE 5 sec] a, ports p, customers c WHERE a.port = p.port AND a.src = c.id AND c.city = 'Rome'
+
+Every column of a table's key must equal something of the windows, or of tables joined before. Non-retroactive tables
+come first, a relation last: the results of a join with a relation may be taken back, and a join with a table cannot
+take back its own (thesis 3.5.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
 
 from sash.core.changes import UpdatePattern
-from sash.core.errors import CqlError, NotSupportedError
+from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.plan.continuous import Filter, Join, Map, Node
 from sash.plan.expressions import Expression, Field
 from sash.plan.outputs import Stamped
-from sash.sql.continuous.from_clause import From, QueryScope
-from sash.sql.continuous.slides import without_panes
-from sash.sql.continuous.sources import OVER, Source, TableSource, WindowSource, aliases_in
-from sash.sql.continuous.tables import JoinStep, check_input, order_tables, sides
+from sash.sql.binding.sources import OVER, ChangeScope, PlanSource, TableSource, WindowSource
 from sash.sql.expressions.answer_terms import Translator
 from sash.sql.expressions.coercion import is_interval
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.terms import Term, cast_to, column_of, render, sources_in
+from sash.sql.types import spark_name
 
 # What Spark must not compute unless it is asked for: 1 / x behind CASE WHEN x <> 0.
 _CONDITIONAL = ("case", "if", "coalesce", "nvl", "ifnull")
 Computed = tuple[str, Expression]
 
 
-class BoundRows:
-    """The rows that FROM and WHERE leave, while a SELECT is bound: first everything is asked of it, then it is built.
+@dataclass(frozen=True)
+class JoinStep:
+    """The next source to be joined, and the equalities that tie it to those before: they and their two sides."""
+
+    source: str
+    equalities: tuple[Term, ...]
+    keys: tuple[tuple[Term, Term], ...]
+
+
+class JoinedRows:
+    """The rows that FROM and WHERE leave, while a plan is made: first everything is asked of them, then it is built.
 
     A term over one window becomes a column that Spark computes; others are computed from such columns above.
     """
 
-    def __init__(self, found: From, query: QueryScope) -> None:
-        self._sources, self._places, self._query = found.sources, found.places, query
-        self._tables = {name: each for name, each in found.sources.items() if isinstance(each, TableSource)}
-        self.is_internal = any(source.internal for source in found.sources.values())
+    def __init__(
+        self, sources: Mapping[str, PlanSource], places: Mapping[str, Span], scope: Scope, query: ChangeScope
+    ) -> None:
+        self._sources, self._places, self._query = sources, places, query
+        self._tables = {name: each for name, each in sources.items() if isinstance(each, TableSource)}
+        self.is_internal = any(source.internal for source in sources.values())
         # Columns with the expiries of external tuples, once the rows are built, beside internal windows.
         self.stamps = list[str]()
         self._equalities: list[Term] = []
         self._others: list[Term] = []
         self._computed: dict[str, Computed] = {}
-        scope = Scope(query.script, found.columns)
         self._translator = Translator(scope, self._leaf, OVER)
         self._plain = Translator(scope, self._plain_leaf, OVER)
-        for condition in found.conditions:
-            self.require(condition)
-
-    @property
-    def without_panes(self) -> str:
-        return without_panes(slides=self._query.slide is not None)
 
     def require(self, condition: Term) -> None:
+        # A condition that is NULL as written has no type of its own.
+        condition = cast_to(condition, pa.bool_()) if pt.is_null(condition.type) else condition
         owner = self._owner(condition)
         if owner is not None and not isinstance(owner, TableSource):
             owner.require(condition)
@@ -77,7 +90,7 @@ class BoundRows:
         """To be called once, when everything was asked for."""
         first, joins = self._order()
         done = {first, *(step.source for step in joins)}
-        steps = [*joins, *order_tables(self._tables, done, self._equalities, self._query, self._places)]
+        steps = [*joins, *_order_tables(self._tables, done, self._equalities, self._query, self._places)]
         used = {id(equality) for step in steps for equality in step.equalities}
         others = [*self._others, *(equality for equality in self._equalities if id(equality) not in used)]
         test = self.expression(joined("and", others)) if others else None
@@ -114,7 +127,7 @@ class BoundRows:
                     "INTERNAL windows joined with a TABLE, whose changes are retroactive; NONRETROACTIVE TABLEs may be"
                 )
                 raise NotSupportedError(what, self._query.script, self._places[source])
-            check_input(left, self._tables[source], self._query, self._places[source])
+            _check_input(left, self._tables[source], self._query, self._places[source])
             return self._tables[source].joined(left, keys)
         right = self._source(source)
         for side in (left, right):
@@ -155,7 +168,7 @@ class BoundRows:
             done.add(step.source)
 
     def _step(self, source: str, done: set[str]) -> JoinStep:
-        found = [(term, pair) for term in self._equalities if (pair := sides(term, source, done)) is not None]
+        found = [(term, pair) for term in self._equalities if (pair := _sides(term, source, done)) is not None]
         return JoinStep(source, tuple(term for term, _ in found), tuple(pair for _, pair in found))
 
     def _keys(self, step: JoinStep) -> tuple[Sequence[Computed], tuple[tuple[str, str], ...]]:
@@ -174,9 +187,9 @@ class BoundRows:
             return made.name
         return computed.setdefault(sql, (sql, made))[0]
 
-    def _owner(self, term: Term) -> Source | None:
+    def _owner(self, term: Term) -> PlanSource | None:
         """The source that a term speaks of alone; what speaks of none, Spark computes beside any window."""
-        aliases = aliases_in(term)
+        aliases = sources_in(term)
         if len(aliases) == 1:
             return self._sources[min(aliases)]
         windows = (source for source in self._sources.values() if isinstance(source, WindowSource))
@@ -204,5 +217,80 @@ def _is_equality(condition: Term) -> bool:
     """Whether it compares an expression of one side with an expression of another."""
     if condition.op != "eq":
         return False
-    one, other = (aliases_in(arg) for arg in condition.args)
+    one, other = (sources_in(arg) for arg in condition.args)
     return bool(one and other) and not one & other
+
+
+def _order_tables(
+    tables: Mapping[str, TableSource], joined: set[str], equalities: Sequence[Term], query: ChangeScope,
+    places: Mapping[str, Span],
+) -> list[JoinStep]:  # fmt: skip
+    """The tables in the order in which they can be looked up, each with the equalities that fix its key."""
+    done, steps = set(joined), list[JoinStep]()
+    waiting = sorted(tables, key=lambda name: tables[name].table.retroactive)
+    while waiting:
+        found = (_lookup(name, tables[name], done, equalities) for name in waiting)
+        step = next((step for step in found if step is not None), None)
+        if step is None:
+            raise _untied(tables[waiting[0]], done, equalities, query, places[waiting[0]])
+        steps.append(step)
+        done.add(step.source)
+        waiting.remove(step.source)
+    return steps
+
+
+def _check_input(node: Node, source: TableSource, query: ChangeScope, at: Span) -> None:
+    """Whether what is joined with a table may be: no negative tuples, and with a relation nothing unbounded."""
+    if node.pattern is UpdatePattern.STRICT:
+        reason = (
+            f"'{source.table.name}' cannot be joined with what may be taken back (a row-based window, groups, "
+            "NOT EXISTS, a join with another TABLE): its row may be another by then. Join it with the window itself"
+        )
+        hint = "" if not source.table.retroactive else ", or make it a NONRETROACTIVE TABLE and join it first"
+        raise CqlError(reason + hint, query.script, at)
+    if source.table.retroactive:
+        query.check_bounded(node, "a join with a TABLE, whose changes concern all tuples,")
+
+
+def _sides(equality: Term, source: str, done: set[str]) -> tuple[Term, Term] | None:
+    """The equality's two sides in their common type, if it ties a source to those that are joined already."""
+    one, other = (cast_to(arg, type) for arg, type in zip(equality.args, equality.coerced, strict=True))
+    for left, right in ((one, other), (other, one)):
+        if sources_in(left) <= done and sources_in(right) == {source}:
+            return left, right
+    return None
+
+
+def _lookup(name: str, source: TableSource, done: set[str], equalities: Sequence[Term]) -> JoinStep | None:
+    """An equality for each column of the key; what else equals them is tested above the join."""
+    found: dict[str, tuple[Term, tuple[Term, Term]]] = {}
+    for equality in equalities:
+        pair = _sides(equality, name, done)
+        if pair is not None and pair[1].op == "field":
+            found.setdefault(column_of(pair[1]), (equality, pair))
+    if not all(key in found for key in source.table.key):
+        return None
+    chosen = [found[key] for key in source.table.key]
+    return JoinStep(name, tuple(equality for equality, _ in chosen), tuple(pair for _, pair in chosen))
+
+
+def _untied(
+    source: TableSource, done: set[str], equalities: Sequence[Term], query: ChangeScope, at: Span
+) -> CqlError:  # fmt: skip
+    """Why a table's row cannot be found."""
+    for equality in equalities:
+        pair = _sides(equality, source.alias, done)
+        if pair is not None and pair[1].op == "cast" and _is_key(pair[1], source):
+            key = pair[1].args[0]
+            types = f"{column_of(key)} is {spark_name(key.type)} and is compared as {spark_name(pair[1].type)}"
+            return CqlError(
+                f"a key is looked up in its own type, but {types}: CAST the other side", query.script, equality.span
+            )
+    missing = " AND ".join(f"{source.alias}.{key} = .." for key in source.table.key)
+    reason = f"a row of '{source.table.name}' is found by its key: add {missing}, with columns of the windows"
+    return CqlError(reason, query.script, at)
+
+
+def _is_key(cast: Term, source: TableSource) -> bool:
+    (inner,) = cast.args
+    return inner.op == "field" and column_of(inner) in source.table.key

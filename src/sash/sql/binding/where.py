@@ -1,8 +1,8 @@
-"""WHERE of a continuous query: conditions on the rows themselves, and tests against sub-queries.
+"""WHERE: conditions on the rows themselves, and tests against sub-queries.
 
     WHERE a.x > 1 AND NOT EXISTS (SELECT ..) AND b.y IN (SELECT ..)
 
-The parts are those that AND joins at the top: a test inside of OR or NOT would not be a join of windows.
+The parts are those that AND joins at the top: a test inside of OR or NOT would not be a join.
 """
 
 from __future__ import annotations
@@ -12,52 +12,47 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.core.errors import Span
-from sash.sql.continuous.sources import condition_of
 from sash.sql.expressions.operators import conjuncts, require_boolean
-from sash.sql.expressions.scope import Scope, WindowColumns
+from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.places import span_of
 
 
 @dataclass(frozen=True)
-class Test:
-    """A condition against a sub-query; `value` is the x of `x IN (..)`, None for EXISTS."""
+class WrittenTest:
+    """A condition against a sub-query that is not bound yet; `value` is the x of `x IN (..)`, None for EXISTS."""
 
     query: exp.Expr
+    node: exp.Expr
     negated: bool
     value: Term | None
     at: Span
 
-    @property
-    def title(self) -> str:
-        return f"{'NOT ' if self.negated else ''}{'EXISTS' if self.value is None else 'IN'}"
 
-
-def split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[Test]]:
+def split_where(tree: exp.Select, scope: Scope) -> tuple[list[Term], list[WrittenTest]]:
     """The conditions of WHERE, and its tests; aggregates stand in neither."""
     where = tree.args.get("where")
     inner = scope.without_aggregates("cannot stand in WHERE; HAVING tests aggregates")
     conditions: list[Term] = []
-    tests: list[Test] = []
+    tests: list[WrittenTest] = []
     for part in conjuncts(where.this) if where is not None else []:
         test = _test(part, inner)
         if test is not None:
             tests.append(test)
             continue
         _refuse_inside(part, scope)
-        condition = condition_of(require_boolean(type_expression(part, inner), "WHERE", inner))
+        condition = require_boolean(type_expression(part, inner), "WHERE", inner)
         conditions.extend(condition.args if condition.op == "and" else (condition,))
     return conditions, tests
 
 
 def own_scope(scope: Scope) -> Scope:
     """The scope without the query around it: only WHERE, and what EXISTS selects, may speak of that."""
-    assert isinstance(scope.columns, WindowColumns)
     return replace(scope, columns=replace(scope.columns, outer=None))
 
 
-def _test(node: exp.Expr, scope: Scope) -> Test | None:
+def _test(node: exp.Expr, scope: Scope) -> WrittenTest | None:
     inner, negated = node, False
     while isinstance(inner, exp.Not):
         inner, negated = inner.this.unnest(), not negated
@@ -66,7 +61,7 @@ def _test(node: exp.Expr, scope: Scope) -> Test | None:
         return None
     negated ^= bool(inner.args.get("negate"))
     value = type_expression(inner.this, own_scope(scope)) if isinstance(inner, exp.In) else None
-    return Test(query, negated, value, _word(inner, query, scope))
+    return WrittenTest(query, inner, negated, value, _word(inner, query, scope))
 
 
 def _query_of(node: exp.Expr) -> exp.Expr | None:

@@ -20,6 +20,8 @@ from sqlglot.generators.spark import SparkGenerator
 from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.window import RowWindow, Window
+from sash.sql.binding.narrowing import Link, Sought, StoredSource, StoredSources, links_in, sought_in
+from sash.sql.binding.ordering import Leading, Sorting, leading_in, sorting_in
 from sash.sql.binding.windows import bind_stored_window
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS
@@ -39,11 +41,6 @@ from sash.sql.reading.places import (
     word_of,
 )
 from sash.sql.reading.statements import Select
-from sash.sql.stored.leading import Leading, leading_in
-from sash.sql.stored.links import Link, links_in
-from sash.sql.stored.sorting import Sorting, sorting_in
-from sash.sql.stored.sought import Sought, sought_in
-from sash.sql.stored.sources import StoredSource, StoredSources
 from sash.sql.strings import quote
 
 _NAMES = """

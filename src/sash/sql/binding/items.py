@@ -1,22 +1,18 @@
-"""SELECT TOP(k, x) and its like: one row per item, beside it only GROUP BY keys.
-
-Project <- Items <- Aggregate(keys: the group's, then the item; calls: the item's count or weight)
-"""
+"""SELECT TOP(k, x) and its like: one row per item, beside it only GROUP BY keys."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
 from sash.core.errors import CqlError
-from sash.plan.expressions import Field
-from sash.plan.nodes import Aggregate, Filter, Items, Output, Project, Windowed
-from sash.sql.binding.groups import GroupingColumns
-from sash.sql.binding.select_list import SelectEntry, distinct, entry, group_keys, output_name
+from sash.sql.binding.select_list import SelectEntry, distinct, entry, group_keys, output_name, refuse_star
 from sash.sql.binding.shape import word_in
 from sash.sql.expressions.aggregates import ESTIMATES, ItemCall, is_item_call, type_item_call
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import render
+from sash.sql.expressions.terms import Term, render, shown
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.places import bounds_at, span_of, word_of
 from sash.sql.reading.statements import Select
@@ -26,40 +22,51 @@ _REFUSED = {"having": ("HAVING", "WHERE"), "order": ("ORDER BY", "ORDER BY"), "l
 _BOUNDS = ("lower", "upper")
 
 
+@dataclass(frozen=True)
+class ItemRows:
+    """The rows of one call: `item` is its place in the SELECT list, the other entries are keys."""
+
+    call: ItemCall
+    entries: tuple[SelectEntry, ...]
+    keys: tuple[Term, ...]
+    item: int
+    bounds: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The keys as they are; for the call the item, its count or weight, and their bounds."""
+        name, call = self.entries[self.item].name, self.call
+        own = [
+            (name, call.item.type),
+            (call.weight_name, call.weight.type),
+            *((each, pa.int64()) for each in self.bounds),
+        ]
+        listed = [own if place == self.item else [(e.name, e.term.type)] for place, e in enumerate(self.entries)]
+        return tuple(column for columns in listed for column in columns)
+
+
 def asks_for_items(tree: exp.Select) -> bool:
     return any(is_item_call(node.unalias()) for node in tree.expressions)
 
 
-def bind_items(select: Select, tree: exp.Select, scope: Scope, source: Filter | Windowed) -> Project:
+def bind_items(select: Select, tree: exp.Select, scope: Scope) -> ItemRows:
     node = _only_call(tree, scope)
     title = node.unalias().name.upper()
     _refuse_clauses(select, tree, title)
     call = type_item_call(node.unalias(), scope, type_expression)
     bounds = _bounds(tree, call, title, scope)
     beside = scope.without_aggregates(f"cannot stand beside {title}, only GROUP BY keys; JOIN two sub-queries in FROM")
+    for part in tree.expressions:
+        refuse_star(part, scope)
     columns = [_item_entry(node, call) if part is node else entry(part, beside) for part in tree.expressions]
-    groups = GroupingColumns(scope, reserved=_BOUNDS if bounds else ())
-    for key in group_keys(tree, scope, columns):
-        groups.add_key(key)
-    if groups.has_key(call.item):
-        reason = f"'{render(call.item)}' is in GROUP BY, so a group has one such item: leave it out there"
+    keys = group_keys(tree, scope, columns)
+    if render(call.item) in [render(key) for key in keys]:
+        reason = f"'{shown(call.item)}' is in GROUP BY, so a group has one such item: leave it out there"
         raise scope.error(reason, span_of(call.item_node))
-    outputs = _outputs(columns, call, groups, bounds, scope)
-    items = Items(Aggregate(source, groups.keys, groups.calls), call.function, call.count, bounds)
-    return Project(items, outputs)
-
-
-def _outputs(
-    columns: list[SelectEntry], call: ItemCall, groups: GroupingColumns, bounds: bool, scope: Scope
-) -> tuple[Output, ...]:
-    """The keys as they are; for the call the item, its count or weight, and their bounds."""
-    item = next(column for column in columns if column.term is call.weight)
-    keys = {column.name: Output(column.name, groups.translate(column.term)) for column in columns if column is not item}
-    groups.add_key(call.item)
-    own = [Output(item.name, groups.translate(call.item)), Output(call.weight_name, groups.translate(call.weight))]
-    own += [Output(name, Field(name, pa.int64())) for name in _BOUNDS if bounds]
-    _check_names(columns, item, [output.name.lower() for output in own], scope)
-    return tuple(output for column in columns for output in (own if column is item else [keys[column.name]]))
+    item = tree.expressions.index(node)
+    own = [name.lower() for name in (columns[item].name, call.weight_name, *bounds)]
+    _check_names(columns, columns[item], own, scope)
+    return ItemRows(call, tuple(columns), tuple(keys), item, bounds)
 
 
 def _only_call(tree: exp.Select, scope: Scope) -> exp.Expr:
@@ -77,11 +84,11 @@ def _refuse_clauses(select: Select, tree: exp.Select, title: str) -> None:
             raise CqlError(reason, select.script, word_in(select, clause))
 
 
-def _bounds(tree: exp.Select, call: ItemCall, title: str, scope: Scope) -> bool:
+def _bounds(tree: exp.Select, call: ItemCall, title: str, scope: Scope) -> tuple[str, ...]:
     at = bounds_at(tree)
     if at is not None and call.function not in ESTIMATES:
         raise scope.error(f"WITH BOUNDS: the counts of {title} are exact; APPROX_TOP and FREQUENT have bounds", at)
-    return at is not None
+    return _BOUNDS if at is not None else ()
 
 
 def _item_entry(node: exp.Expr, call: ItemCall) -> SelectEntry:

@@ -1,7 +1,7 @@
-"""What stands in FROM of a continuous query: windows on streams, sub-queries, and tables.
+"""What stands in FROM of a continuous plan: windows on streams, sub-queries, and tables.
 
-While a SELECT is bound, each source collects what is asked of it: the conditions that speak of it alone, and the
-columns and expressions that are used above. Only then is its node built, with these columns and no others.
+While the plan of a SELECT is made, each source collects what is asked of it: the conditions that speak of it alone, and
+the columns and expressions that are used above. Only then is its node built, with these columns and no others.
 
     packets [RANGE 5 sec] p     Window packets p where <conditions>               Spark computes the columns
     packets [ROWS 100] p        Filter p.<conditions> <- Window packets p         rows are counted before WHERE
@@ -13,25 +13,99 @@ A column is called `alias.column`, an expression `alias.SQL`. The columns of PAR
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from sash.catalog import Stream, Table
-from sash.core.errors import Span
+from sash.core.changes import UpdatePattern
+from sash.core.errors import CqlError, Span
+from sash.core.time import Micros
 from sash.core.window import RowWindow, TimeWindow
-from sash.plan.continuous import BaseWindow, Column, Filter, Map, Node, NrrJoin, RelationJoin, TableJoin
+from sash.plan.continuous import (
+    BaseWindow,
+    Column,
+    Filter,
+    GroupBy,
+    Map,
+    Node,
+    NrrJoin,
+    RelationJoin,
+    TableJoin,
+    edges,
+    inputs,
+    windows,
+)
 from sash.plan.expressions import Expression, Field, Literal, RowExpression
-from sash.sql.binding.groups import row_expression
+from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
 from sash.sql.expressions.answer_terms import Translator
 from sash.sql.expressions.constants import literal
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, render
+from sash.sql.expressions.terms import Term, column_of, over_tuples, render, row_expression
+from sash.sql.reading.limits import MOST_READ
 
 OVER = "joined windows, sub-queries or groups; compute it inside a sub-query over one window"
+
+
+@dataclass(frozen=True)
+class ChangeScope:
+    """What all SELECTs of one continuous query share. `places` has every source, and where its window was written.
+
+    `slide` is the SLIDE of all windows, and from where its multiples count, if they slide.
+    """
+
+    script: str
+    places: Mapping[str, Span]
+    slide: tuple[Micros, Micros] | None = None
+
+    def check_size(self, read: int, at: Span, why: str = "") -> None:
+        """What is not written often may still be read often; `why` says so, with the way out."""
+        if read > MOST_READ:
+            reason = f"the plan of this query would read {read:,} windows and tables, and {MOST_READ} are the most"
+            raise CqlError(reason + why, self.script, at)
+
+    def check_bounded(self, node: Node, what: str) -> Node:
+        """The node, unless an operator that remembers its input would remember all of a stream."""
+        for alias, of_what in _unbounded(node):
+            raise CqlError(f"{what} over {of_what}", self.script, self.places[alias])
+        return node
+
+    def refuse_internal(self, node: Node, what: str, why: str) -> None:
+        """Operators that take results back by their nature would be wrong over results that stay."""
+        for window in _internal_windows(node):
+            reason = f"{what} over an INTERNAL window is refused: {why}; leave out INTERNAL"
+            raise CqlError(reason, self.script, self.places[window.alias])
+
+
+_STREAM = "[UNBOUNDED] would have to remember the whole stream: give a window, [WINDOW 10 min]"
+_RESULTS = "append-only results would have to remember all of them: give them a window, (SELECT ..) [RANGE 10 min] a"
+
+
+def _unbounded(node: Node) -> Iterator[tuple[str, str]]:
+    """Windows whose tuples, or results, would be remembered for ever."""
+    if isinstance(node, BaseWindow) and node.window.unbounded:
+        yield node.alias, _STREAM
+    if isinstance(node, Deltas | Outliving | Snapshots) and node.pattern is UpdatePattern.MONOTONIC:
+        yield windows(node)[0].alias, _RESULTS
+    elif not isinstance(node, GroupBy | ResultWindow):  # groups and windows are all that is remembered
+        for part in inputs(node):
+            yield from _unbounded(part)
+
+
+def _internal_windows(node: Node) -> Iterator[BaseWindow]:
+    """The INTERNAL windows whose results come up to here; a window on the results ends them again."""
+    if isinstance(node, BaseWindow) and node.internal:
+        yield node
+    if not isinstance(node, ResultWindow):
+        for part in inputs(node):
+            yield from _internal_windows(part)
+
+
+def read_by(node: Node) -> int:
+    """How many windows and tables a plan reads, each as often as it stands there."""
+    return sum(isinstance(part, BaseWindow | NrrJoin | RelationJoin) for _, part in edges(node))
 
 
 class WindowSource:
@@ -50,11 +124,11 @@ class WindowSource:
         self._partition = tuple(self._field(column).name for column in columns)
 
     def require(self, condition: Term) -> None:
-        self._conditions.append(_own(condition))
+        self._conditions.append(over_tuples(condition))
 
     def field(self, term: Term) -> Field:
         """The column that a term over this window alone becomes."""
-        return self._field(_own(term))
+        return self._field(over_tuples(term))
 
     def _field(self, term: Term) -> Field:
         sql = render(term)
@@ -108,7 +182,8 @@ class QuerySource:
     def field(self, term: Term) -> Field:
         sql = render(term)
         if sql not in self._outputs:
-            name = f"{self.alias}.{column_of(term) if _is_field(term) else render(_own(term))}"
+            plain = column_of(term) if term.op == "field" else render(over_tuples(term))
+            name = f"{self.alias}.{plain}"
             name = unused(name, [used for used, _ in self._outputs.values()])
             self._outputs[sql] = (name, self._translator.translate(term))
         return Field(self._outputs[sql][0], term.type)
@@ -141,16 +216,7 @@ class TableSource:
         return kind(input, self.table, keys, columns)
 
 
-Source = WindowSource | QuerySource | TableSource
-
-
-def aliases_in(term: Term) -> frozenset[str]:
-    """The sources that a term speaks of."""
-    return frozenset(str(part.value).split(".", 1)[0] for part in term.walk() if _is_field(part))
-
-
-def column_of(field: Term) -> str:
-    return str(field.value).split(".", 1)[1]
+PlanSource = WindowSource | QuerySource | TableSource
 
 
 def unused(name: str, taken: Collection[str]) -> str:
@@ -159,30 +225,9 @@ def unused(name: str, taken: Collection[str]) -> str:
     return name
 
 
-def cast_to(term: Term, type: pa.DataType) -> Term:
-    """The term in another type, as Spark would cast it."""
-    return term if term.type == type else Term("cast", (term,), type, term.span, coerced=(term.type,))
-
-
-def condition_of(term: Term) -> Term:
-    """A condition that is NULL as written has no type of its own."""
-    return cast_to(term, pa.bool_()) if pt.is_null(term.type) else term
-
-
-def _is_field(term: Term) -> bool:
-    return term.op == "field"
-
-
 def _inner_field(term: Term) -> Field | None:
     """A column of a sub-query's answer, as it is called in there."""
-    return Field(column_of(term), term.type) if _is_field(term) else None
-
-
-def _own(term: Term) -> Term:
-    """The term over the columns of its only source, without the alias."""
-    if _is_field(term):
-        return Term("column", (), term.type, term.span, column_of(term))
-    return replace(term, args=tuple(_own(arg) for arg in term.args))
+    return Field(column_of(term), term.type) if term.op == "field" else None
 
 
 def _guarded(condition: Term, term: Term) -> Term:

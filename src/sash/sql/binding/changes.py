@@ -1,0 +1,345 @@
+"""The plan of a continuous query, from the bound query.
+
+    SELECT .. FROM s [RANGE 5 sec], t [ROWS 10] WHERE s.k = t.k GROUP BY .. HAVING ..
+    SELECT .. UNION ALL SELECT .. EXCEPT ALL ON (k) SELECT ..
+
+    Project (SELECT)  <-  Filter (HAVING)  <-  GroupBy  <-  semi and anti joins (EXISTS, IN)  <-  Filter (WHERE)
+                      <-  Join  <-  windows, with what concerns one of them alone
+
+A test against a sub-query is a semi or an anti join: a tuple counts while a match lives, or while none does. Its keys
+are the ties of the sub-query, and for x IN (SELECT y ..) also x and y. NOT IN is SQL's: no tuple passes while the
+sub-query has a NULL, and a NULL passes only while the sub-query has nothing at all.
+
+What the results of INTERNAL windows are (thesis 3.3.2):
+
+    all windows internal (or unbounded)   Outliving <- the SELECT's plan                   append-only
+    some of them                          Outliving <- Project <- Join <- Stamped windows  a result ends with the first
+                                                                                           of its external tuples
+
+Sources have a file of their own (`sources`), and so have their joins (`joined_rows`), set operations (`sets`), and what
+becomes of the answer (`outputs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sash.catalog import Stream, Table
+from sash.core.errors import CqlError, NotSupportedError
+from sash.plan.continuous import Aggregated, Filter, GroupBy, Intersection, Map, Negation, Node, Union
+from sash.plan.expressions import Call, Expression, Field
+from sash.plan.outputs import Outliving, Snapshots
+from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundTest, Source, relations_in
+from sash.sql.binding.joined_rows import Computed, JoinedRows
+from sash.sql.binding.lookups import refuse_window
+from sash.sql.binding.outputs import refuse_output, windowed_results, with_output, with_sampling
+from sash.sql.binding.sets import check_approx, check_set, distinct_rows, plan_set
+from sash.sql.binding.shape import word_in
+from sash.sql.binding.shedding import check_shed_continuous
+from sash.sql.binding.sources import (
+    OVER,
+    ChangeScope,
+    PlanSource,
+    QuerySource,
+    TableSource,
+    WindowSource,
+    read_by,
+    unused,
+)
+from sash.sql.binding.windows import bind_continuous_window, common_slide, has_slide, without_panes
+from sash.sql.expressions.aggregates import ALGEBRAIC, is_item_call
+from sash.sql.expressions.answer_terms import Translator
+from sash.sql.expressions.scope import Scope
+from sash.sql.expressions.terms import Term, column_of, render
+from sash.sql.reading.limits import within_stack
+from sash.sql.reading.output_clause import OutputClause
+from sash.sql.reading.places import bounds_at, is_approximate, word_of
+from sash.sql.reading.statements import Select
+from sash.sql.reading.window_clause import WindowClause
+
+_UNORDERED = {"order": "ORDER BY", "limit": "LIMIT"}
+# The columns that every change has beside those of the answer.
+_RESERVED = ("_ts", "_exp", "_sign")
+_OFTEN = (
+    ": NOT IN has what it tests twice and its sub-query three times, because of NULLs. "
+    "Where there are none, write NOT EXISTS (SELECT .. WHERE y = x)"
+)
+Keys = tuple[tuple[str, str], ...]
+
+
+def plan_changes(query: BoundQuery) -> Node:
+    """The plan of a continuous query; CqlError at the word that it cannot have."""
+    select = query.select
+    streams = {name: each for name, each in relations_in(query.body).items() if isinstance(each, Stream)}
+    with within_stack(query.script, select.word):
+        slide = common_slide(select, {name.lower(): stream for name, stream in streams.items()})
+        planner = _ChangePlanner(ChangeScope(query.script, query.places, slide))
+        node, clause = planner.relation(query.body), _output(query.body)
+        plan = with_output(node, clause, planner.scope) if slide is None else with_sampling(node, clause, planner.scope)
+        planner.scope.check_size(read_by(plan), select.word, ": ask for less, in several queries")
+        check_approx(plan, select)
+        check_shed_continuous(select, streams.values())
+        return plan
+
+
+def _output(body: BoundSelect | BoundSet) -> OutputClause | None:
+    """How the answer is given; an aggregate of results has its window inside."""
+    clause = body.output
+    return None if clause is None or clause.around is not None else clause
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A test with the plan of its sub-query: its keys are terms of the query around it and columns of that plan."""
+
+    test: BoundTest
+    right: Node
+    keys: tuple[tuple[Term, str], ...]
+    value: tuple[Term, str] | None = None
+
+
+class _ChangeGroups:
+    """GROUP BY: keys and aggregates as columns of the rows below. Equal keys and equal aggregates stand once.
+
+        Filter (HAVING) <- GroupBy p.src: SUM(p.length) <- Window packets p
+
+    Keys and arguments over one window are that window's own columns. Over joined rows those that are no plain column
+    are computed by a Map between. `without` says where aggregates are that only panes compute.
+    """
+
+    def __init__(self, scope: Scope, rows: JoinedRows, without: str) -> None:
+        self._scope, self._rows, self._without = scope, rows, without
+        self._inputs: dict[str, Computed] = {}
+        self._keys: dict[str, str] = {}
+        self._calls: dict[str, Aggregated] = {}
+        self._translator = Translator(scope, self._leaf, OVER)
+
+    def add_key(self, term: Term) -> None:
+        self._keys[render(term)] = self._input(term)
+
+    def translate(self, term: Term) -> Expression:
+        return self._translator.translate(term)
+
+    def node(self, input: Node) -> GroupBy:
+        computed = any(not isinstance(made, Field) for _, made in self._inputs.values())
+        below = Map(input, tuple(dict.fromkeys(self._inputs.values()))) if computed else input
+        return GroupBy(below, tuple(dict.fromkeys(self._keys.values())), tuple(self._calls.values()))
+
+    def _input(self, term: Term) -> str:
+        """The column of the input that a key or an argument is."""
+        sql = render(term)
+        if sql not in self._inputs:
+            made = self._rows.expression(term)
+            name = made.name if isinstance(made, Field) else unused(sql, [name for name, _ in self._inputs.values()])
+            self._inputs[sql] = (name, made)
+        return self._inputs[sql][0]
+
+    def _leaf(self, term: Term) -> Field | None:
+        key = self._keys.get(render(term))
+        if key is not None:
+            return Field(key, term.type)
+        if term.op == "field":
+            raise self._scope.error(f"'{column_of(term)}' is neither in GROUP BY nor inside an aggregate", term.span)
+        return self._call(term) if term.op == "aggregate" else None
+
+    def _call(self, term: Term) -> Field:
+        sql, function = render(term), str(term.value)
+        if function not in ALGEBRAIC:
+            title = "COUNT(DISTINCT ..)" if function == "count_distinct" else function.upper()
+            raise self._scope.unsupported(f"{title} {self._without}", term.span)
+        if sql not in self._calls:
+            argument = self._input(term.args[0]) if term.args else None
+            taken = {*self._keys.values(), *(call.name for call in self._calls.values())}
+            self._calls[sql] = Aggregated(unused(sql, taken), function, argument, term.type)
+        return Field(self._calls[sql].name, term.type)
+
+
+class _ChangePlanner:
+    """Makes the plans of all SELECTs of one query."""
+
+    def __init__(self, scope: ChangeScope) -> None:
+        self.scope = scope
+
+    def relation(self, body: BoundSelect | BoundSet) -> Node:
+        """The plan of a query without what becomes of its answer."""
+        _check_unordered(body.select)
+        if isinstance(body, BoundSelect):
+            return self._select(body)
+        check_set(body)
+        return plan_set(body, (self._sub_query(body.left), self._sub_query(body.right)), self.scope)
+
+    def _sub_query(self, body: BoundSelect | BoundSet, window: WindowClause | None = None) -> Node:
+        """The plan of a query inside of this one; `window` is over its results."""
+        clause = _output(body)
+        if self.scope.slide is not None:
+            refuse_output(clause, self.scope.script, "a sub-query of one that slides")
+        node = with_output(self.relation(body), clause, self.scope)
+        return node if window is None else windowed_results(node, window, self.scope)
+
+    def _select(self, body: BoundSelect) -> Node:
+        _check_select(body)
+        rows = self._rows(body)
+        matches = [self._match(test) for test in body.tests]
+        _check_names(body)
+        made = self._groups(body, rows, matches) if body.is_grouped else self._plain(body, rows, matches)
+        if body.is_distinct:
+            return distinct_rows(made, self.scope, word_in(body.select, "DISTINCT"))
+        clause = body.output
+        return distinct_rows(made, self.scope, clause.distinct) if clause is not None and clause.distinct else made
+
+    def _plain(self, body: BoundSelect, rows: JoinedRows, matches: list[_Match]) -> Node:
+        outputs = tuple((entry.name, rows.expression(entry.term)) for entry in body.entries)
+        node, stamps = self._tested(rows, matches), tuple(rows.stamps)
+        if not rows.is_internal:
+            return Map(node, outputs)
+        return Outliving(Map(node, (*outputs, *((stamp, Field(stamp, pa.int64())) for stamp in stamps))), stamps)
+
+    def _groups(self, body: BoundSelect, rows: JoinedRows, matches: list[_Match]) -> Node:
+        groups = _ChangeGroups(body.scope, rows, without_panes(slides=self.scope.slide is not None))
+        for key in body.keys:
+            groups.add_key(key)
+        outputs = tuple((entry.name, groups.translate(entry.term)) for entry in body.entries)
+        condition = groups.translate(body.having) if body.having is not None else None
+        node = groups.node(self._tested(rows, matches))
+        answer = Map(node if condition is None else Filter(node, condition), outputs)
+        rows.check_groups()
+        if not rows.is_internal:
+            return answer
+        return Outliving(answer) if self.scope.slide is None else Snapshots(answer, *self.scope.slide)
+
+    # -- FROM and WHERE --------------------------------------------------------------------------------
+
+    def _rows(self, body: BoundSelect) -> JoinedRows:
+        sources = {source.name: self._source(source, body) for source in body.sources}
+        for join in body.joins[1:]:
+            _check_join(join, self.scope.script)
+        rows = JoinedRows(sources, {source.name: source.word for source in body.sources}, body.scope, self.scope)
+        for condition in (*(each for join in body.joins for each in join.conditions), *body.conditions):
+            rows.require(condition)
+        return rows
+
+    def _source(self, source: Source, body: BoundSelect) -> PlanSource:
+        relation, script = source.relation, self.scope.script
+        if isinstance(relation, Table):
+            refuse_window(source, script)
+            return TableSource(source.name, relation)
+        if isinstance(relation, Stream):
+            slides = self.scope.slide is not None
+            window, partition = bind_continuous_window(source.node, relation, script, slides=slides)
+            internal = source.window is not None and source.window.internal_at is not None
+            return WindowSource(source.name, relation, window, partition, internal=internal)
+        return QuerySource(source.name, self._sub_query(relation, source.window), body.scope)
+
+    # -- tests -----------------------------------------------------------------------------------------
+
+    def _match(self, test: BoundTest) -> _Match:
+        query = test.query
+        refuse_output(query.output, self.scope.script, f"the sub-query of {test.title}")
+        if not test.tied:
+            return self._against_answer(test)
+        assert isinstance(query, BoundSelect)
+        _check_select(query)
+        rows = self._rows(query)
+        matches = [self._match(inner) for inner in query.tests]
+        value = (test.compared[0], rows.column(test.compared[1])) if test.compared is not None else None
+        keys = tuple((outer, rows.column(inner)) for outer, inner in query.ties)
+        return _Match(test, self._tested(rows, matches), keys, value)
+
+    def _against_answer(self, test: BoundTest) -> _Match:
+        """A test against a sub-query that is a query of its own."""
+        right = self._sub_query(test.query)
+        if test.compared is None:
+            return _Match(test, right, ())
+        x, y = test.compared
+        (column,) = right.schema
+        if y.type != column.type:
+            right = Map(right, ((column.name, Call("cast", (Field(column.name, column.type),), y.type)),))
+        return _Match(test, right, (), (x, column.name))
+
+    def _tested(self, rows: JoinedRows, matches: list[_Match]) -> Node:
+        """The rows that pass all tests; to be called once, when all columns were asked of the rows."""
+        values = [_keys(rows, [match.value] if match.value is not None else []) for match in matches]
+        keys = [_keys(rows, match.keys) for match in matches]
+        node = rows.node()
+        for asked in zip(matches, keys, values, strict=True):
+            node = self._one_test(node, *asked)
+        return node
+
+    def _one_test(self, node: Node, match: _Match, keys: Keys, value: Keys) -> Node:
+        for side in (node, match.right):
+            self.scope.refuse_internal(side, match.test.title, "results that stay would no longer pass the test")
+            self.scope.check_bounded(side, match.test.title)
+        if not match.test.negated:
+            return Intersection(node, match.right, _together(value, keys), whole=True)
+        if not value:
+            return Negation(node, match.right, keys, whole=True)
+        self.scope.check_size(2 * read_by(node) + 3 * read_by(match.right), match.test.at, _OFTEN)
+        return _not_in(node, match.right, keys, value)
+
+
+def _keys(rows: JoinedRows, keys: Collection[tuple[Term, str]]) -> Keys:
+    return tuple(dict.fromkeys((rows.column(term), column) for term, column in keys))
+
+
+def _not_in(node: Node, right: Node, keys: Keys, value: Keys) -> Node:
+    """Rows whose x is known, while no y is like it and none is NULL; and those whose x is NULL, while there is no y."""
+    ((x, y),) = value
+    known, unknown = Filter(node, _is("is_not_null", node, x)), Filter(node, _is("is_null", node, x))
+    unmatched = Negation(known, right, _together(value, keys), whole=True)
+    certain = Negation(unmatched, Filter(right, _is("is_null", right, y)), keys, whole=True)
+    return Union((certain, Negation(unknown, right, keys, whole=True)))
+
+
+def _together(value: Keys, keys: Keys) -> Keys:
+    return tuple(dict.fromkeys((*value, *keys)))
+
+
+def _is(function: str, node: Node, column: str) -> Expression:
+    return Call(function, (Field(column, node.schema.field(column).type),), pa.bool_())
+
+
+# -- what a SELECT of a continuous query may consist of ------------------------------------------------
+
+
+def _check_select(body: BoundSelect) -> None:
+    select, tree, without = body.select, body.tree, without_panes(slides=has_slide(body.select))
+    _check_unordered(select)
+    distinct, having = tree.args.get("distinct"), tree.args.get("having")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise NotSupportedError("DISTINCT ON", select.script, word_in(select, "DISTINCT"))
+    item = next((node.unalias() for node in tree.expressions if is_item_call(node.unalias())), None)
+    if item is not None:
+        raise NotSupportedError(f"{item.name.upper()} {without}", select.script, word_of(item))
+    if (bounds := bounds_at(tree)) is not None:
+        raise NotSupportedError(f"WITH BOUNDS {without}", select.script, bounds)
+    if having is not None and is_approximate(having):
+        raise NotSupportedError(f"HAVING APPROX {without}", select.script, word_in(select, "APPROX"))
+
+
+def _check_unordered(select: Select) -> None:
+    for key, clause in _UNORDERED.items():
+        if select.tree.args.get(key) is not None:
+            reason = f"a change stream has no order: leave out {clause}; query.view() is a table that can be sorted"
+            if has_slide(select):
+                ways = "answer.table can be sorted (sort_by) and cut (slice)"
+                reason = f"there is no {clause} {without_panes(slides=True)}: leave it out; {ways}"
+            raise CqlError(reason, select.script, word_in(select, clause))
+
+
+def _check_names(body: BoundSelect) -> None:
+    for entry in body.entries:
+        if entry.name.lower() in _RESERVED:
+            reason = f"'{entry.name}' is a column that every change has: give this one another name (AS ..)"
+            raise body.scope.error(reason, entry.span)
+
+
+def _check_join(join: BoundJoin, script: str) -> None:
+    assert join.node is not None
+    if join.kind not in ("inner", "cross"):
+        raise NotSupportedError(f"{join.kind.upper()} JOIN in a continuous query", script, word_of(join.node))
+    if join.is_unconditional:
+        reason = "JOIN needs USING (..) or ON ..; CROSS JOIN leaves the condition to WHERE"
+        raise CqlError(reason, script, word_of(join.node))

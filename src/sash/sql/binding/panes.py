@@ -1,0 +1,346 @@
+"""The plan of a query that panes answer, from the bound query.
+
+    SELECT outputs FROM stream [window] WHERE predicate GROUP BY keys HAVING .. ORDER BY .. LIMIT .. WITH BOUNDS
+    SELECT outputs FROM (SELECT ..) a JOIN (SELECT ..) b USING (k) WHERE condition ORDER BY .. LIMIT ..
+
+The first form aggregates a window's tuples, the second joins the answers of such queries, all as of one time, from left
+to right. Equalities between the sides become the join's keys; what else ON says of an inner join becomes a condition on
+the joined rows. Outer joins keep rows by their keys alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.types as pt
+from sqlglot import exp
+
+from sash.catalog import Stream, Table
+from sash.core.errors import CqlError, NotSupportedError, Span
+from sash.plan.expressions import Expression, Field
+from sash.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    AnswerFilter,
+    AnswerJoin,
+    Derived,
+    Filter,
+    Having,
+    Items,
+    Key,
+    Limit,
+    Output,
+    Project,
+    Sort,
+    SortKey,
+    StreamScan,
+    Windowed,
+)
+from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, Source, relations_in
+from sash.sql.binding.items import ItemRows
+from sash.sql.binding.lookups import bind_lookups, check_tables
+from sash.sql.binding.outputs import is_own, refuse_outputs
+from sash.sql.binding.select_list import refuse_star
+from sash.sql.binding.shape import SETS, word_in
+from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
+from sash.sql.binding.windows import bind_window, check_all_slide, check_together, has_slide, has_windows
+from sash.sql.expressions.aggregates import parameters
+from sash.sql.expressions.answer_terms import Translator, field_of
+from sash.sql.expressions.normal_form import normal_form
+from sash.sql.expressions.operators import joined
+from sash.sql.expressions.scope import Scope
+from sash.sql.expressions.terms import Term, over_tuples, render, row_expression, sources_in
+from sash.sql.reading.limits import within_stack
+from sash.sql.reading.places import bounds_at, is_approximate, span_of, word_of
+from sash.sql.types import spark_name
+
+_STREAM_JOINS = "joins of streams; put each window into a sub-query: FROM (SELECT .. GROUP BY ..) a JOIN (SELECT ..) b"
+
+
+def plan_panes(query: BoundQuery, *, periodic: bool) -> Project:
+    """The plan of a periodic query, or of a question; CqlError at the word that panes cannot answer."""
+    refuse_outputs(query.select, periodic=periodic)
+    with within_stack(query.script, query.select.word):
+        if periodic:
+            check_all_slide(query.select.tree, query.script)
+        return _PanePlanner(periodic).plan(query.body)
+
+
+def is_continuous(query: BoundQuery) -> bool:
+    """Whether a registered query is a plan that is kept up to date with every tuple, and not read from panes."""
+    select = query.select
+    return has_windows(select) and not (has_slide(select) and _have_panes(query.body))
+
+
+def _have_panes(body: BoundSelect | BoundSet) -> bool:
+    """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
+    if isinstance(body, BoundSet) or is_own(body.output) or body.is_distinct or body.tests:
+        return False
+    if any(source.window is not None and source.window.internal_at is not None for source in body.sources):
+        return False
+    queries = [(source, source.relation) for source in body.sources if not isinstance(source.relation, Stream | Table)]
+    streams = [source for source in body.sources if isinstance(source.relation, Stream)]
+    for source, query in queries:
+        if source.window is not None or not _have_panes(query) or _is_over_queries(query):
+            return False
+    if streams:
+        return len(streams) + len(queries) == 1 and body.is_grouped
+    return not body.is_grouped and len(relations_in(body)) == 1
+
+
+def _is_over_queries(body: BoundSelect | BoundSet) -> bool:
+    return isinstance(body, BoundSelect) and not isinstance(body.sources[0].relation, Stream | Table)
+
+
+@dataclass(frozen=True)
+class _PanePlanner:
+    periodic: bool
+
+    def plan(self, body: BoundSelect | BoundSet) -> Project:
+        select = self._checked(body)
+        stream = select.sources[0].relation
+        return self._groups(select, stream) if isinstance(stream, Stream) else self._answers(select)
+
+    def _checked(self, body: BoundSelect | BoundSet) -> BoundSelect:
+        """The query, if it is one SELECT over a stream, or over sub-queries."""
+        script = body.select.script
+        if isinstance(body, BoundSet):
+            word = SETS[type(body.tree)]
+            raise NotSupportedError(word, script, word_in(body.select, word))
+        if isinstance(body.select.tree, exp.Subquery):
+            raise NotSupportedError("anything but a plain SELECT", script, body.select.span)
+        check_tables(body, periodic=self.periodic)
+        if body.is_distinct:
+            raise NotSupportedError("SELECT DISTINCT", script, word_in(body.select, "DISTINCT"))
+        streams = [source for source in body.sources if isinstance(source.relation, Stream)]
+        queries = [source for source in body.sources if isinstance(source.relation, BoundSelect | BoundSet)]
+        if streams and len(streams) + len(queries) > 1:
+            raise NotSupportedError(_STREAM_JOINS, script, streams[-1].word)
+        return body
+
+    # -- one stream ------------------------------------------------------------------------------------
+
+    def _groups(self, body: BoundSelect, stream: Stream) -> Project:
+        """A SELECT over the window of a stream."""
+        tree, scope, table = body.tree, body.scope, body.sources[0].node
+        windowed = bind_window(table, stream, scope.script, periodic=self.periodic)
+        check_shed_window(stream, windowed, scope.script, table)
+        _refuse_tests(body)
+        tables = bind_lookups(body, stream)
+        windowed = replace(windowed, input=StreamScan(stream.name, tables.lookups))
+        rows = partial(over_tuples, names=tables.names)
+        source = _filter(windowed, [rows(condition) for condition in tables.conditions])
+        for node in tree.expressions:
+            refuse_star(node, scope)
+        if body.items is not None:
+            check_shed_items(stream, scope, tree.expressions)
+            return _items(body.items, scope, source, rows)
+        groups = GroupingColumns(scope)
+        for key in body.keys:
+            groups.add_key(rows(key))
+        having = rows(body.having) if body.having is not None else None
+        entries = [(entry.name, rows(entry.term)) for entry in body.entries]
+        order = [replace(key, term=rows(key.term)) for key in body.order]
+        asked = [*(term for _, term in entries), *(key.term for key in order), *([having] if having else [])]
+        check_shedding(stream, scope, asked)
+        if tree.args.get("group") is None and not any(term.has_aggregate for term in asked):
+            raise scope.unsupported("a SELECT without aggregates", span_of(tree.expressions[0]))
+        outputs = tuple(Output(name, groups.translate(term)) for name, term in entries)
+        condition = groups.translate(having) if having is not None else None
+        keys = tuple(SortKey(groups.translate(key.term), key.descending, key.nulls_first) for key in order)
+        aggregate = Aggregate(source, groups.keys, groups.calls)
+        filtered = aggregate if condition is None else Having(aggregate, condition, is_approximate(tree.args["having"]))
+        return _top(filtered, keys, body.limit, outputs)
+
+    # -- answers of sub-queries ------------------------------------------------------------------------
+
+    def _answers(self, body: BoundSelect) -> Project:
+        """A SELECT over sub-queries."""
+        tree, scope = body.tree, body.scope
+        _refuse_grouping(body)
+        _refuse_aggregates(body)
+        _refuse_tests(body)
+        made: Derived | AnswerJoin = self._derived(body.sources[0])
+        conditions = list[Term]()
+        for join in body.joins[1:]:
+            right = self._derived(join.source)
+            pairs, others = _join_keys(join, conditions, scope)
+            made = AnswerJoin(made, right, join.kind if pairs else "cross", pairs)
+            conditions += others
+        check_together(tree, scope.script)
+        conditions += body.conditions
+        answers = Translator(scope, field_of)
+        outputs = tuple(Output(entry.name, answers.translate(entry.term)) for entry in body.entries)
+        keys = tuple(SortKey(answers.translate(key.term), key.descending, key.nulls_first) for key in body.order)
+        filtered = AnswerFilter(made, answers.translate(joined("and", conditions))) if conditions else made
+        return _top(filtered, keys, body.limit, outputs)
+
+    def _derived(self, source: Source) -> Derived:
+        assert isinstance(source.relation, BoundSelect | BoundSet)
+        inner = self._checked(source.relation)
+        if not isinstance(inner.sources[0].relation, Stream):
+            what = "sub-queries inside of sub-queries"
+            raise NotSupportedError(what, inner.scope.script, inner.sources[0].word)
+        return Derived(source.name, self._groups(inner, inner.sources[0].relation))
+
+
+def _refuse_tests(body: BoundSelect) -> None:
+    for test in body.tests:
+        if test.compared is None:
+            raise body.scope.unsupported("sub-queries (EXISTS)", word_of(test.node))
+        raise body.scope.unsupported("sub-queries (IN)", span_of(test.node))
+
+
+def _top(
+    input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived,
+    keys: tuple[SortKey, ...],
+    count: int | None,
+    outputs: tuple[Output, ...],
+) -> Project:
+    ordered = Sort(input, keys) if keys else input
+    return Project(Limit(ordered, count) if count is not None else ordered, outputs)
+
+
+def _filter(input: Windowed, conditions: list[Term]) -> Filter | Windowed:
+    if not conditions:
+        return input
+    predicate = joined("and", conditions)
+    return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
+
+
+def _items(items: ItemRows, scope: Scope, source: Filter | Windowed, rows: partial[Term]) -> Project:
+    """Project <- Items <- Aggregate(keys: the group's, then the item; calls: the item's count or weight)"""
+    call, groups = items.call, GroupingColumns(scope, reserved=items.bounds)
+    for key in items.keys:
+        groups.add_key(rows(key))
+    keys = {
+        place: Output(entry.name, groups.translate(rows(entry.term)))
+        for place, entry in enumerate(items.entries)
+        if place != items.item
+    }
+    item = rows(call.item)
+    groups.add_key(item)
+    own = [Output(items.entries[items.item].name, groups.translate(item))]
+    own += [Output(call.weight_name, groups.translate(rows(call.weight)))]
+    own += [Output(name, Field(name, pa.int64())) for name in items.bounds]
+    outputs = [
+        output for place in range(len(items.entries)) for output in (own if place == items.item else [keys[place]])
+    ]
+    aggregate = Aggregate(source, groups.keys, groups.calls)
+    return Project(Items(aggregate, call.function, call.count, bool(items.bounds)), tuple(outputs))
+
+
+def _refuse_grouping(body: BoundSelect) -> None:
+    for key, clause in (("group", "GROUP BY"), ("having", "HAVING")):
+        if body.tree.args.get(key) is not None:
+            what = f"{clause} over sub-queries; group and aggregate inside a sub-query"
+            raise NotSupportedError(what, body.scope.script, word_in(body.select, clause))
+    at = bounds_at(body.tree)
+    if at is not None:
+        reason = "WITH BOUNDS belongs into the sub-query that has the approximate aggregate"
+        raise CqlError(reason, body.scope.script, at)
+
+
+def _refuse_aggregates(body: BoundSelect) -> None:
+    terms = (*(entry.term for entry in body.entries), *(key.term for key in body.order))
+    for term in (part for each in terms for part in each.walk() if part.op == "aggregate"):
+        name = body.items.call.function if body.items is not None else str(term.value)
+        what = f"the aggregate {name.upper()} over sub-queries; aggregate inside a sub-query"
+        raise body.scope.unsupported(what, term.span)
+
+
+def _join_keys(join: BoundJoin, before: Sequence[Term], scope: Scope) -> tuple[tuple[tuple[str, str], ...], list[Term]]:
+    """The equalities of a join between its sides, and what else ON says; `before` is what ON said of earlier joins."""
+    assert join.node is not None
+    at = word_of(join.node)
+    if join.kind in ("right", "full") and before:
+        what = f"a {join.kind.upper()} JOIN behind a JOIN whose ON is more than equalities between its sides"
+        raise scope.unsupported(what, at)
+    if join.is_unconditional:
+        raise scope.error("JOIN needs USING (..) or ON ..; CROSS JOIN pairs every row with every row", at)
+    keys, others = list[tuple[str, str]](), list[Term]()
+    for part in join.conditions:
+        sides = _sides(part, join.source.name)
+        if sides is None:
+            others.append(part)
+            continue
+        _check_key(*sides, scope.script, part.span)
+        keys.append((str(sides[0].value), str(sides[1].value)))
+    if others and join.kind != "inner":
+        what = f"{join.kind.upper()} JOIN ON anything but equalities between its sides"
+        raise scope.unsupported(what, others[0].span)
+    return tuple(dict.fromkeys(keys)), others
+
+
+def _sides(condition: Term, right: str) -> tuple[Term, Term] | None:
+    """`a.x = b.y` as (left, right), whichever way around it was written; None for any other condition."""
+    if condition.op != "eq" or any(term.op != "field" for term in condition.args):
+        return None
+    one, other = condition.args
+    is_right = [sources_in(term) == {right} for term in (one, other)]
+    return (one, other) if is_right == [False, True] else (other, one) if is_right == [True, False] else None
+
+
+def _check_key(left: Term, right: Term, script: str, at: Span) -> None:
+    if left.type != right.type:
+        types = f"{left.value} is {spark_name(left.type)} and {right.value} is {spark_name(right.type)}"
+        raise CqlError(f"JOIN needs equal types, but {types}: CAST one inside its sub-query", script, at)
+    if pt.is_null(left.type):
+        raise CqlError(f"JOIN needs a type: write CAST(NULL AS ..) for {left.value}", script, at)
+
+
+class GroupingColumns:
+    """The Aggregate node of one query while it is built: its keys, and the calls met so far.
+
+    Equal keys and equal calls stand once; `reserved` are names that nodes above give to columns of their own.
+    """
+
+    def __init__(self, scope: Scope, reserved: Iterable[str] = ()) -> None:
+        self._scope = scope
+        self._reserved = frozenset(reserved)
+        self._keys: dict[str, Key] = {}
+        self._calls: dict[str, AggregateCall] = {}
+        self._translator = Translator(scope, self._field)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(self._keys.values())
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        return tuple(self._calls.values())
+
+    def add_key(self, term: Term) -> None:
+        sql = render(term)
+        name = str(term.value) if term.op == "column" else sql
+        self._keys.setdefault(sql, Key(self._unused(name), row_expression(term)))
+
+    def translate(self, term: Term) -> Expression:
+        return self._translator.translate(term)
+
+    def _field(self, term: Term) -> Field | None:
+        """The leaves over groups: keys and aggregates."""
+        sql = render(term)
+        key = self._keys.get(sql)
+        if key is not None:
+            return Field(key.name, key.expression.type)
+        if term.op == "column":
+            reason = f"'{term.value}' is neither in GROUP BY nor inside an aggregate"
+            raise self._scope.error(reason, term.span)
+        return self._call_field(term, sql) if term.op == "aggregate" else None
+
+    def _call_field(self, term: Term, sql: str) -> Field:
+        if sql not in self._calls:
+            argument = row_expression(term.args[0]) if term.args else None
+            name, function = self._unused(sql), str(term.value)
+            self._calls[sql] = AggregateCall(name, function, argument, term.type, parameters(term))
+        return Field(self._calls[sql].name, term.type)
+
+    def _unused(self, name: str) -> str:
+        taken = {key.name for key in self.keys} | {call.name for call in self.calls} | self._reserved
+        while name in taken:
+            name += "'"
+        return name
