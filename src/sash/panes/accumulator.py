@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from sash.expr.value_codes import Codes, ValueDictionary
 from sash.panes.partials import Combine, Component, Partial
-from sash.panes.sketches import SKETCHES
-from sash.panes.sketches.sketch import Unions
+from sash.panes.sketches import SKETCHES, Unions
 
 
 @numba.njit(cache=True, nogil=True)

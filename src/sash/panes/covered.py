@@ -19,8 +19,7 @@ from sash.panes.accumulator import FOLDS, Accumulator, Block, Slot
 from sash.panes.pane_ring import Pane
 from sash.panes.partials import Combine, Component, Partial
 from sash.panes.readings import Reading, WindowView
-from sash.panes.sketches import SKETCHES
-from sash.panes.sketches.sketch import Unions
+from sash.panes.sketches import SKETCHES, Unions
 from sash.plan.expressions import RowExpression
 
 

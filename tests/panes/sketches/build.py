@@ -9,10 +9,7 @@ from typing import Any
 import datasketches as ds
 import numpy as np
 
-from sash.panes.sketches import Sketch
-from sash.panes.sketches.frequent_items import LG_MAP
-from sash.panes.sketches.hll import LG_REGISTERS
-from sash.panes.sketches.kll import K
+from sash.panes.sketches import LG_MAP, LG_REGISTERS, K, Sketch
 
 
 def hll_of(values: Iterable[Any]) -> bytes:

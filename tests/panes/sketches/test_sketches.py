@@ -14,12 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.sketches import SKETCHES
-from sash.panes.sketches.count_min import EPSILON, CountMinSketch, names
-from sash.panes.sketches.frequent_items import FrequentStrings, decode, top_of
-from sash.panes.sketches.hll import Hll
-from sash.panes.sketches.kll import Kll
-from sash.panes.sketches.sketch import as_number, as_text, require_value
+from sash.panes.sketches import (
+    EPSILON,
+    SKETCHES,
+    CountMinSketch,
+    FrequentStrings,
+    Hll,
+    Kll,
+    as_number,
+    as_text,
+    decode,
+    names,
+    require_value,
+    top_of,
+)
 from sash.plan.expressions import RowExpression
 from tests.panes.sketches.build import BUILD, hll_of, items_of, kll_of, merged
 from tests.support.examples import examples
@@ -137,13 +145,6 @@ def test_bytes_come_back(kind: str) -> None:
     assert again.estimate(asked) == sketch.estimate(asked) and again.bounds(asked) == sketch.bounds(asked)
     assert merged(SKETCHES[kind], []) is merged(SKETCHES[kind], [None, None]) is None
     assert SKETCHES[kind].from_bytes(BUILD[kind]([None])).empty
-
-
-def test_count_min_merges() -> None:
-    left, right = (CountMinSketch.of_counts(pa.array(items), np.array([2, 3])) for items in (["a", "b"], ["b", "c"]))
-    left.merge(right.to_bytes())
-    assert [CountMinSketch.from_bytes(left.to_bytes()).estimate(item) for item in "abc"] == [2, 5, 3]
-    assert CountMinSketch.of_counts(pa.array([], pa.string()), np.array([], dtype=np.int64)).empty
 
 
 def test_kll_is_exact_for_few_values_and_has_no_nan() -> None:

@@ -10,10 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sash.panes.partials import Partial
-from sash.panes.sketches import SKETCHES
-from sash.panes.sketches.frequent_items import top_of
-from sash.panes.sketches.hll import Hll
-from sash.panes.sketches.kll import Kll
+from sash.panes.sketches import SKETCHES, Hll, Kll, top_of
 from sash.plan.expressions import RowExpression
 from tests.panes.sketches.build import hll_of, merged
 

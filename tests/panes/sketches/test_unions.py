@@ -16,9 +16,7 @@ from sash.panes.accumulator import Accumulator, ScanRows, scan
 from sash.panes.basic_interval import MOST_CONTRIBUTIONS, BasicIntervalSynopsis
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Combine, Partial
-from sash.panes.sketches import SKETCHES
-from sash.panes.sketches.hll import Hll
-from sash.panes.sketches.sketch import Unions
+from sash.panes.sketches import SKETCHES, Hll, Unions
 from tests.panes.raw import K, N, P, column
 from tests.panes.sketches.build import BUILD, hll_of, merged
 from tests.support.examples import examples

@@ -7,11 +7,9 @@ how often each value of their argument occurs: the same partial for all of them.
 
 from __future__ import annotations
 
-from sash.panes.aggregates.approximate import ApproxCountDistinct, ApproxQuantile, CountMin
-from sash.panes.aggregates.base import Aggregate, Merged
-from sash.panes.aggregates.exact import Average, Count, Extreme, Sum, Variance
+from sash.panes.aggregates.approximate import ApproxCountDistinct, ApproxQuantile, CountMin, ShedBound
+from sash.panes.aggregates.exact import Aggregate, Average, Count, Extreme, Merged, Sum, Variance
 from sash.panes.aggregates.holistic import CountDistinct, Holistic, Mode, Quantile, QuantileCont
-from sash.panes.aggregates.shed_bound import ShedBound
 
 AGGREGATES: dict[str, Aggregate] = {
     "sum": Sum(),

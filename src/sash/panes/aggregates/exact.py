@@ -1,4 +1,4 @@
-"""Distributive and algebraic aggregates, which merge summaries of fixed size and are exact.
+"""The interface of an aggregate, and the exact ones that merge summaries of fixed size.
 
 COUNT              rows, or rows whose argument is not NULL
 SUM                exact over integers and decimals, never by subtraction over floats
@@ -10,24 +10,70 @@ VARIANCE, STDDEV   from count, mean and the sum of squared deviations; two panes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sash.expr.decimals import from_unscaled, half_up
-from sash.panes.aggregates.base import Merged, components, counts, nullable, require_number
 from sash.panes.limbs import carry, join_decimal, join_int64
 from sash.panes.partials import Component, Partial
 from sash.plan.expressions import RowExpression
 
+# A merged partial: its components, one entry per group of the answer. Ranked extremes arrive as an Arrow array.
+Merged = Mapping[Partial, list[Component] | pa.Array]
+
+
+class Aggregate(Protocol):
+    """What every aggregate of fixed-size partials can do. The partials combine by their own kernels."""
+
+    def result_type(self, argument: pa.DataType | None) -> pa.DataType:
+        """The answer's type, as Spark types it; ValueError with a reason where the argument will not do."""
+
+    def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
+        """The partials it needs for each pane and group."""
+
+    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+        """The answer's column from merged partials; OverflowError where a sum does not fit."""
+
+
+def counts(merged: Merged, partial: Partial) -> NDArray[np.int64]:
+    column = merged[partial]
+    assert isinstance(column, list)
+    return np.asarray(column[0], dtype=np.int64)
+
+
+def components(merged: Merged, partial: Partial) -> list[Component]:
+    column = merged[partial]
+    assert isinstance(column, list)
+    return column
+
+
+def nullable(values: Component, valid: NDArray[np.bool_], type: pa.DataType) -> pa.Array:
+    """An Arrow column with NULL where there was no value."""
+    array = pa.array(values, mask=None if valid.all() else ~valid)
+    if array.type == type:
+        return array
+    if pt.is_date32(type):
+        return array.cast(pa.int32()).view(type)
+    if pt.is_timestamp(type) or pt.is_duration(type):
+        return array.view(type)
+    return array.cast(type)
+
+
+def require_number(name: str, argument: pa.DataType | None) -> pa.DataType:
+    if argument is None:
+        raise ValueError(f"{name}(*) has no meaning: {name} needs a column")
+    if not (pt.is_integer(argument) or pt.is_floating(argument) or pt.is_decimal(argument)):
+        raise ValueError(f"{name} needs a number")
+    return argument
+
 
 class Count:
     """Rows, or rows whose argument is not NULL; never NULL itself."""
-
-    category = "distributive"
-    subtractable = True
-    duplicate_sensitive = True
-    exact = True
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         return pa.int64()
@@ -41,11 +87,6 @@ class Count:
 
 class Sum:
     """NULL over no values; an overflow is an error of the query."""
-
-    category = "distributive"
-    subtractable = True
-    duplicate_sensitive = True
-    exact = True
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         argument = require_number("SUM", argument)
@@ -66,11 +107,6 @@ class Sum:
 
 class Average:
     """A double over numbers, a decimal with four more digits over decimals; NULL over no values."""
-
-    category = "algebraic"
-    subtractable = True
-    duplicate_sensitive = True
-    exact = True
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
         argument = require_number("AVG", argument)
@@ -112,11 +148,6 @@ def _decimal_quotient(
 class Extreme:
     """NULL over no values. Not subtractable: a running synopsis must refuse it."""
 
-    category = "distributive"
-    subtractable = False
-    duplicate_sensitive = False
-    exact = True
-
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
@@ -140,11 +171,6 @@ class Extreme:
 
 class Variance:
     """Sample variance by default: NULL for fewer than two values, as Spark has it."""
-
-    category = "algebraic"
-    subtractable = False
-    duplicate_sensitive = True
-    exact = True
 
     def __init__(self, root: bool = False, population: bool = False) -> None:
         self._root = root

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.panes.aggregates.base import nullable, require_number
+from sash.panes.aggregates.exact import nullable, require_number
 from sash.panes.items import Ints, ItemCounts
 
 
@@ -26,11 +26,6 @@ class Holistic(Protocol):
 
     Counts are subtractable, so every holistic aggregate is.
     """
-
-    category: str
-    subtractable: bool
-    duplicate_sensitive: bool
-    exact: bool
 
     def bind(self, *parameters: object) -> Self:
         """The aggregate with its constants, for example the p of QUANTILE(x, p)."""
@@ -44,11 +39,6 @@ class Holistic(Protocol):
 
 class ExactHolistic:
     """What the exact ones have in common."""
-
-    category = "holistic"
-    subtractable = True
-    duplicate_sensitive = True
-    exact = True
 
     def bind(self, *parameters: object) -> Self:
         assert not parameters

@@ -34,7 +34,7 @@ from sash.panes.items import ItemOrder, item_order, pick_top
 from sash.panes.partials import Partial
 from sash.panes.readers import Columns, Found, Lowering, lowered_column, places_of, shared_column, table_name
 from sash.panes.readings import Reading, WindowView, sub_window_of
-from sash.panes.sketches.frequent_items import top_of
+from sash.panes.sketches import top_of
 from sash.plan.periodic import ItemRule, PeriodicAggregate
 
 __all__ = ["ITEM_LISTS"]
@@ -45,10 +45,6 @@ class ApproxTop:
     """Estimated counts with their bounds; the error is at most 0.09% of the window's values."""
 
     query: PeriodicAggregate
-    category = "algebraic"
-    subtractable = False
-    duplicate_sensitive = True
-    exact = False
 
     @cached_property
     def _by_group(self) -> PeriodicAggregate:
@@ -98,10 +94,6 @@ class ItemList:
     """
 
     query: PeriodicAggregate
-    category = "holistic"
-    subtractable = True
-    duplicate_sensitive = True
-    exact = True
 
     @property
     def rule(self) -> ItemRule:
@@ -226,8 +218,6 @@ class Frequent(ItemList):
     the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; where neighbours
     have cut the panes finer, a sub-window's panes are merged before its list is made. Counts are lower bounds.
     """
-
-    exact = False
 
     @cached_property
     def reading(self) -> Reading:
