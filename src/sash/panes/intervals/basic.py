@@ -19,7 +19,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from sash.panes.intervals.synopsis import GroupedSynopsis, Interval, Positions, copy_row, fold_row
+from sash.panes.intervals.synopsis import Interval, Positions, SharedSynopsis, copy_row, fold_row
 from sash.panes.partials import Component
 
 
@@ -49,7 +49,7 @@ def _kernel_lookup(operation: Any, ring: Any, lefts: Any, rights: Any, out: Any)
             slot = slot - 1 if slot > 0 else slots - 1
 
 
-class BasicIntervals(GroupedSynopsis):
+class BasicIntervals(SharedSynopsis):
     """Any combine, by a scan of the positions.
 
     Needs: a combine that is associative (and, here, commutative). Time: update O(1); lookup O(W), and O(W_max)

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from sash.panes.intervals.synopsis import (
     UFUNCS,
-    GroupedSynopsis,
     Interval,
     Positions,
+    SharedSynopsis,
     active_base_intervals,
     copy_row,
     decompose,
@@ -109,7 +109,7 @@ def _node(leaves: int, interval: Interval) -> int:
     return leaves // width + (left - 1) // width % (leaves // width)
 
 
-class IntervalSynopsis(GroupedSynopsis):
+class IntervalSynopsis(SharedSynopsis):
     """Any combine, from precomputed values of base-intervals.
 
     Needs: a combine that is associative (and, here, commutative). Time: update O(1) amortised, O(log N_max) at worst;

@@ -39,7 +39,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.panes.intervals.synopsis import GroupedSynopsis, Interval, Positions, copy_row, fold_row
+from sash.panes.intervals.synopsis import Interval, Positions, SharedSynopsis, copy_row, fold_row
 from sash.panes.pane_ring import Dtype
 from sash.panes.partials import Combine, Component
 
@@ -124,7 +124,7 @@ def _parts(left: int, right: int, w_min: int) -> list[Interval]:
     return [(left, right)] if left == 1 and right < w_min else landmark_decomposition(left, right, w_min)
 
 
-class LandmarkSynopsis(GroupedSynopsis):
+class LandmarkSynopsis(SharedSynopsis):
     """Any combine, from precomputed values to and from landmarks.
 
     Needs: a combine that is associative (and, here, commutative), and the widths of the windows. Time: update

@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sash.panes.intervals.synopsis import GroupedSynopsis, Interval, Positions, refuse_partial
+from sash.panes.intervals.synopsis import Interval, Positions, SharedSynopsis, refuse_partial
 from sash.panes.pane_ring import Dtype
 from sash.panes.partials import Combine, Component
 
@@ -48,7 +48,7 @@ def _kernel_lookup(running: Any, lefts: Any, rights: Any, out: Any) -> None:
             out[i, g] = running[plus, g] - running[minus, g]
 
 
-class RunningSynopsis(GroupedSynopsis):
+class RunningSynopsis(SharedSynopsis):
     """Sums by subtraction of running sums.
 
     Needs: a subtractable combine without rounding: ADD of int64. Time: update and lookup O(1).

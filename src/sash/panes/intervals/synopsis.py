@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -139,54 +139,6 @@ def active_base_intervals(length: int, oldest: int) -> list[Interval]:
 Positions = NDArray[np.int64]
 
 
-class SharedSynopsis(Protocol):
-    """One synopsis that answers all windows over the same values; which intervals it precomputes is its own affair."""
-
-    name: ClassVar[str]
-    capacity: int
-    groups: int
-    length: int
-
-    def __init__(
-        self, capacity: int, groups: int, combine: Combine, dtype: Dtype, widths: Sequence[int] = ()
-    ) -> None: ...
-
-    @staticmethod
-    def refuse(combine: Combine, dtype: Dtype) -> str | None:
-        """Why this pair cannot work, or None if it can."""
-
-    @property
-    def oldest(self) -> int:
-        """The oldest position that may be looked up."""
-
-    def update(self, values: ArrayLike) -> None:
-        """Append one position: (groups,) values."""
-
-    def extend(self, values: ArrayLike) -> None:
-        """Append positions, the oldest first: (n, groups) values."""
-
-    def lookup(self, left: int, right: int) -> Component:
-        """The (groups,) combined values of an active interval."""
-
-    def lookup_many(self, lefts: ArrayLike, rights: ArrayLike) -> Component:
-        """The (q, groups) combined values of q active intervals."""
-
-    def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
-        """The combined values of an active interval for some groups alone."""
-
-    def grow(self, capacity: int) -> None:
-        """Keep more positions from now on."""
-
-    def grow_groups(self, groups: int) -> None:
-        """Hold more groups; the new ones have had no values so far."""
-
-    def stored(self) -> list[Interval]:
-        """The active intervals whose values it keeps."""
-
-    def probed(self, left: int, right: int) -> list[Interval]:
-        """The stored intervals that a lookup reads."""
-
-
 def window_interval(length: int, n_left: int, n_right: int = 0) -> Interval:
     """The interval of the tuple-based window S[N_L, N_R] of a stream of some length (section 2).
 
@@ -260,8 +212,11 @@ class Activity:
         return f"{interval}: of {self.length} positions the synopsis keeps the last {self.capacity}"
 
 
-class GroupedSynopsis(Activity, ABC):
-    """The shared code of the synopses whose intervals hold a vector over groups. Not safe for several threads."""
+class SharedSynopsis(Activity, ABC):
+    """One synopsis that answers all windows over the same values, each a vector over groups.
+
+    Which intervals it precomputes is its own affair. Not safe for several threads.
+    """
 
     name: ClassVar[str]
 
@@ -331,10 +286,13 @@ class GroupedSynopsis(Activity, ABC):
         """Fold the intervals into `out`, which holds identities."""
 
     @abstractmethod
-    def grow(self, capacity: int) -> None: ...
+    def grow(self, capacity: int) -> None:
+        """Keep more positions from now on."""
 
     @abstractmethod
-    def stored(self) -> list[Interval]: ...
+    def stored(self) -> list[Interval]:
+        """The active intervals whose values it keeps."""
 
     @abstractmethod
-    def probed(self, left: int, right: int) -> list[Interval]: ...
+    def probed(self, left: int, right: int) -> list[Interval]:
+        """The stored intervals that a lookup reads."""

@@ -23,36 +23,35 @@ RJ keeps one running value more than the thesis' update does, which drops the on
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sash.panes.accumulator import FOLDS
 from sash.panes.intervals import BasicIntervals, IntervalSynopsis, RunningSynopsis, SharedSynopsis
-from sash.panes.intervals.synopsis import OPERATIONS, UFUNCS, GroupedSynopsis, identity
+from sash.panes.intervals.synopsis import OPERATIONS, UFUNCS, identity
 from sash.panes.joins.pairs import Band, WindowPair
 from sash.panes.pane_ring import Dtype
 from sash.panes.partials import Combine, Component
 
 
-class RevisedSynopsis(SharedSynopsis, Protocol):
+class RevisedSynopsis(SharedSynopsis):
+    """A shared synopsis whose positions take up values after their time."""
+
+    @abstractmethod
     def revise(self, values: Component) -> None:
         """Combine each of the last positions with a value: (n, groups), the oldest first."""
 
     def reorder(self, places: Component, groups: int) -> None:
         """Give every group another place among so many; those without a place (-1) are forgotten."""
-
-
-class _Reordered(GroupedSynopsis):
-    def reorder(self, places: Component, groups: int) -> None:
         old, kept = self._rows, np.flatnonzero(places >= 0)
         self.groups = groups
         self._rows = self._empty(len(old))
         self._rows[:, places[kept]] = old[:, kept]
 
 
-class BasicIntervalJoin(_Reordered, BasicIntervals):
+class BasicIntervalJoin(BasicIntervals, RevisedSynopsis):
     """BIJ over vectors of groups.
 
     >>> from sash.panes.partials import Combine
@@ -68,7 +67,7 @@ class BasicIntervalJoin(_Reordered, BasicIntervals):
         self._rows[slots] = UFUNCS[self._operation](self._rows[slots], values)
 
 
-class IntervalJoin(_Reordered, IntervalSynopsis):
+class IntervalJoin(IntervalSynopsis, RevisedSynopsis):
     """IJ over vectors of groups."""
 
     def revise(self, values: Component) -> None:
@@ -82,7 +81,7 @@ class IntervalJoin(_Reordered, IntervalSynopsis):
             leaves //= 2
 
 
-class RunningJoin(_Reordered, RunningSynopsis):
+class RunningJoin(RunningSynopsis, RevisedSynopsis):
     """RJ over vectors of groups."""
 
     def revise(self, values: Component) -> None:
