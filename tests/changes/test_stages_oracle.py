@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.changes import Arrivals, Bucket, Stage
-from sash.changes.bucket_exchange import exchanged, numbers_of_buckets, run_stages
 from sash.changes.bucket_state import State
 from sash.changes.deltas import net
 from sash.changes.hashing import buckets_of
 from sash.changes.operator import WHOLE, Share
+from sash.changes.stage import exchanged, numbers_of_buckets, run_stages
 from sash.core.changes import Changes, together
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.continuous import STRATEGIES, Aggregated, Distinct, GroupBy, Join, Negation, Node, windows

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.changes.bucket_exchange import exchanged, targets_of
+from sash.changes.stage import exchanged, targets_of
 from sash.core.changes import Changes
 from sash.core.window import TimeWindow
 from sash.plan.continuous import Aggregated, BaseWindow, Column, GroupBy, Join

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sash.changes import bucket_state
-from sash.changes.bucket_exchange import ALL, numbers_of_buckets
 from sash.changes.hashing import buckets_of
+from sash.changes.stage import ALL, numbers_of_buckets
 from sash.core.window import TimeWindow
 from sash.plan.continuous import Join, windows
 from sash.plan.rewrites import fuse_joins

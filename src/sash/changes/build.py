@@ -12,15 +12,13 @@ import pyarrow.types as pt
 from sash.changes.deltas import DeltasOp
 from sash.changes.distinct import CountingDistinctOp, DeltaStarOp, PlainDistinctOp
 from sash.changes.graph_join import GraphJoinOp
-from sash.changes.group_by import GroupByOp
-from sash.changes.growing import GrowingGroupByOp
-from sash.changes.join import WindowJoinOp
+from sash.changes.group_by import GroupByOp, GrowingGroupByOp
+from sash.changes.join import NrrJoinOp, WindowJoinOp
 from sash.changes.matching import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH, MatchingOp
 from sash.changes.operator import Operator, Storing
 from sash.changes.pipelined_join import MultiJoinOp
 from sash.changes.sampled import SampledOp, SnapshotsOp
 from sash.changes.stateless import CanonicalKeysOp, ProjectOp, SelectOp, TimeWindowOp, UnionOp
-from sash.changes.table_join import NrrJoinOp
 from sash.changes.windows import NegativeWindowOp, OutlivingOp, ResultRowsOp, RowWindowOp, StampedOp
 from sash.core.changes import UpdatePattern
 from sash.core.window import RowWindow

@@ -1,22 +1,17 @@
 """Window join of n inputs along a graph of equalities, fully pipelined: chains, stars, cycles.
 
-    A.a = B.a AND B.b = C.b      A ──a── B ──b── C
-
     needs   a way from every input to every other by attributes that two or more have; any update patterns
     time    one pass over the buffers per epoch for each attribute, and the combinations that are gone through
     space   the live tuples of the inputs; neither results nor intermediate results are stored
 
-Touched tuples of each input probe the others, step by step along the graph, by the rule of deltas of `kernels`. The
-order is decided anew in every epoch, for each input, by what is there (`plan.graph_order`). Unlike a join on one common
-attribute it may go through combinations that have no result: A and B may meet, and C have nothing for them.
+Touched tuples of each input probe the others, step by step along the graph, by the rule of deltas of `pipelined_join`.
+The order is decided anew in every epoch, for each input (`plan.join_order`). Unlike a join on one common attribute it
+may go through combinations that have no result: A and B may meet, and C have nothing for them.
 
-Combinations of one tuple of each input along a graph of equalities, found depth first: none is stored half done.
-
-    depth 0     a touched tuple of the input whose turn it is
-    depth d     the tuples of the next input with a value of some tuple that was picked before (`lookups`), if their
-                other values are those of tuples picked before as well (`checks`), and if all were alive together
-
-Tuples of all inputs lie in one sequence, and so do their values, which are numbers from 0 for each attribute.
+Combinations are followed depth first, so none is stored half done. At depth 0 stands a touched tuple; at depth d the
+tuples of the next input with a value of some tuple that was picked before (`lookups`), if their other values are those
+of tuples picked before as well (`checks`), and if all were alive together. Tuples of all inputs lie in one sequence,
+and so do their values, which are numbers from 0 for each attribute.
 """
 
 from __future__ import annotations
@@ -31,11 +26,11 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from sash.changes.join import Int64s
+from sash.changes.join import Combinations, Int64s, PipelinedJoin
 from sash.changes.key_numbers import NO_KEY, dense_codes
 from sash.changes.lifetimes import Lifetimes
 from sash.changes.operator import Epoch, Storing
-from sash.changes.pipelined_join import Combinations, PipelinedJoin
+from sash.changes.pipelined_join import _wider
 from sash.plan.join_order import GraphInput, connected_order
 from sash.plan.multi_join import Attribute
 
@@ -126,13 +121,6 @@ def _fits(depth: int, member: int, checks: Int64s, picked: Int64s, numbers: Int6
             if numbers[attribute, member] != numbers[attribute, picked[checks[each, 2]]]:
                 return False
     return True
-
-
-@njit(cache=True)
-def _wider(rows: Int64s, size: int) -> Int64s:
-    found = np.empty((rows.shape[0], size), np.int64)
-    found[:, : rows.shape[1]] = rows
-    return found
 
 
 class GraphJoinOp(PipelinedJoin):

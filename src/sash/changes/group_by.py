@@ -1,23 +1,15 @@
 """Group-by with aggregates over a window: a group's new row replaces its old one (thesis 2.2.2, 3.2.2).
 
     needs   aggregates whose partials combine; any update pattern
-    time    per arrival and expiry, one combination per level of the group's tree (see replay_kernels)
+    time    per arrival and expiry, one combination per level of the group's tree
     space   keys and arguments of the live tuples, and a row per group
 
 Every arrival and expiry may change a group's row: what comes out is the old row taken back and the new one, once per
 instant and only if they differ. A group without tuples has no row. An aggregate without GROUP BY has one from its first
 tuple on; under SLIDE from the first tuple of the streams on, since the next multiple is answered by a row over nothing.
 
-Aggregates instant by instant: tuples switched on and off in a tree of partial aggregates.
-
-    root ─┬─ node ─┬─ leaf: a tuple's partial, or the identity while it is not in the window
-          │        └─ leaf
-          └─ node ─┬─ leaf          a group's tuples are the leaves of one complete tree;
-                   └─ leaf          a change touches the path to its root: log2(tuples) combinations
-
-Nothing is ever subtracted: extremes need no inverse, and sums of floats do not keep the rounding errors of what left.
-
-Partials of single tuples: what Spark would compute for a pane that has one tuple.
+A group's tuples are the leaves of one complete tree of partials. A change touches the path to the root. Nothing is ever
+subtracted: extremes need no inverse, and sums of floats do not keep the rounding errors of what left.
 """
 
 from __future__ import annotations
@@ -274,7 +266,7 @@ class GroupByOp:
             return shown, none
         values = [pa.array([0 if call.function == "count" else None], call.type) for call in self._calls]
         begun = _changes(pa.table(values, schema=self.schema), np.array([at]), np.ones(1, dtype=np.int8))
-        self._show(begun.rows, state)
+        _store_rows(begun.rows, self._shown, state)
         return begun, begun
 
     def _codes(self, rows: pa.Table, shown: pa.Table) -> tuple[Int64s, Int64s]:
@@ -356,12 +348,13 @@ class GroupByOp:
         last = np.append(groups[1:] != groups[:-1], True) & present
         untouched = np.flatnonzero(~np.isin(standing, groups))
         places = np.concatenate([untouched, np.flatnonzero(last) + stored])
-        self._show(every.take(pa.array(places)), state)
+        _store_rows(every.take(pa.array(places)), self._shown, state)
 
-    def _show(self, rows: pa.Table, state: Working) -> None:
-        buffer, number = Fifo(), rows.num_rows
-        buffer.add(_changes(rows, np.zeros(number, dtype=np.int64), np.ones(number, dtype=np.int8)))
-        state.store(self._shown, buffer.chunks)
+
+def _store_rows(rows: pa.Table, name: str, state: Working) -> None:
+    buffer, number = Fifo(), rows.num_rows
+    buffer.add(_changes(rows, np.zeros(number, dtype=np.int64), np.ones(number, dtype=np.int8)))
+    state.store(name, buffer.chunks)
 
 
 def _changes(rows: pa.Table, ts: Int64s, sign: NDArray[np.int8]) -> Changes:
@@ -418,3 +411,105 @@ def _same(rows: pa.Table, others: pa.Table) -> NDArray[np.bool_]:
             equal |= np.asarray(pc.and_(pc.is_nan(one), pc.is_nan(other)).fill_null(False), dtype=np.bool_)
         same &= equal
     return same
+
+
+# -- groups that never lose a tuple ----------------------------------------------------------------------
+
+
+class GrowingGroupByOp(GroupByOp):
+    """Group-by over a stream that never forgets: a group is one set of partials, however many tuples it had.
+
+    The partials of a group are one leaf of its tree, and the tuples of the epoch are the others; at the end of the
+    epoch the root takes the place of all of them.
+
+    needs   an input without expiries and negative tuples (MONOTONIC)
+    space   partials and a row per group
+    """
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        name = f"{self._storing.name}.partials"
+        new = inputs[0].with_rows(inputs[0].rows.select(self._needed))
+        shown, begun = self._standing(new, state, epoch)
+        if not len(new):
+            return self._named(begun, state)
+        kept = [part.rows for part in Fifo(state.chunks(name)).tuples()]
+        partials = list(dict.fromkeys(p for call in self._calls for p in self._partials[call.name]))
+        leaves = GrownLeaves(kept[0] if kept else None, new.rows, partials)
+        keyed = self._keyed(kept, new.rows)
+        alive = _alive(keyed, new, epoch)
+        codes, standing = self._codes(keyed, shown.rows)
+        happening = instants(codes, alive, epoch)
+        rows, present, merged = self._rows(happening, keyed, leaves)
+        found = in_sequence([begun, self._replaced(happening, rows, present, shown, standing, state)])
+        self._store(name, keyed, codes, happening, _partial_columns(partials, merged), kept, state)
+        return self._named(found, state)
+
+    def _keyed(self, kept: list[pa.Table], new: pa.Table) -> pa.Table:
+        """The keys of all leaves; a table must have a column."""
+        parts = [*kept, new]
+        if not self._keys:
+            return pa.table({"_": pa.nulls(sum(part.num_rows for part in parts), pa.int8())})
+        return pa.concat_tables([part.select(self._keys) for part in parts])
+
+    def _store(
+        self,
+        name: str,
+        keyed: pa.Table,
+        codes: NDArray[np.int64],
+        happening: Instants,
+        columns: dict[str, pa.Array],
+        kept: list[pa.Table],
+        state: Working,
+    ) -> None:
+        """Groups that were touched have new partials, the others the ones that they had."""
+        groups = happening.groups
+        last = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
+        one = happening.switched[happening.ends - 1][last]
+        keys = {key: keyed[key].take(pa.array(one)) for key in self._keys}
+        touched = pa.table({**keys, **{name: array.take(pa.array(last)) for name, array in columns.items()}})
+        parts = [touched]
+        if kept:
+            untouched = np.flatnonzero(~np.isin(codes[: kept[0].num_rows], groups))
+            parts.insert(0, kept[0].take(pa.array(untouched)))
+        _store_rows(pa.concat_tables(parts), name, state)
+
+
+class GrownLeaves:
+    """The partials of groups, then the tuples of the epoch."""
+
+    def __init__(self, kept: pa.Table | None, new: pa.Table, partials: list[Partial]) -> None:
+        self._kept = {} if kept is None else columns_of(kept)
+        self._new = TupleLeaves(new)
+        self._places = {partial: place for place, partial in enumerate(partials)}
+
+    def components(self, partial: Partial) -> list[NDArray[Any]]:
+        if partial.ranked:
+            return [ranks(partial, self.values(partial))]
+        made = self._new.components(partial)
+        if not self._kept:
+            return made
+        before = [np.asarray(self._kept[f"{self._places[partial]}.{i}"]) for i in range(len(made))]
+        return [np.concatenate(pair) for pair in zip(before, made, strict=True)]
+
+    def values(self, partial: Partial) -> pa.Array:
+        new = self._new.values(partial)
+        return pa.concat_arrays([self._kept[f"{self._places[partial]}.0"], new]) if self._kept else new
+
+
+def _partial_columns(partials: list[Partial], merged: MergedPartials) -> dict[str, pa.Array]:
+    """Partials as columns, instant by instant."""
+    found = {}
+    for place, partial in enumerate(partials):
+        made = merged[partial]
+        for i, component in enumerate([made] if isinstance(made, pa.Array) else made):
+            found[f"{place}.{i}"] = component if isinstance(component, pa.Array) else pa.array(component)
+    return found
+
+
+def _alive(keyed: pa.Table, new: Changes, epoch: Epoch) -> Lifetimes:
+    """All leaves as tuples that never leave; the stored ones came before the epoch."""
+    stored = keyed.num_rows - len(new)
+    never = np.full(keyed.num_rows, NEVER, dtype=np.int64)
+    ts = np.concatenate([np.full(stored, epoch.low - 1, dtype=np.int64), new.ts])
+    ids = np.zeros((keyed.num_rows, 0), dtype=np.int64)
+    return Lifetimes(Changes(keyed, ts, never, np.ones(len(ts), dtype=np.int8), ids), never, stored)

@@ -4,17 +4,19 @@
     time    one pass over both buffers per epoch, and the pairs that are found
     space   the live tuples of both inputs; no result is stored
 
-A pair appears at the later of the two timestamps and expires at the earlier of the two expiries, both known from the
-tuples, so an epoch's pairs are found at once and are those of a tuple-at-a-time join. Expiry is lazy: dead tuples are
-passed over until their chunk is dropped.
+Pairs are found by a chained hash table on the smaller side. Expiry is lazy: dead tuples are passed over until their
+chunk is dropped.
 
-Pairs of tuples with equal keys whose lifetimes meet, found by a chained hash table on the smaller side.
+In a join with a table (thesis 3.3.1) the table is the right input. Of a relation these are the insertions and deletions
+of the epoch. A non-retroactive relation is looked up: each tuple finds the version of the row that was there when the
+tuple arrived.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +24,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sash.changes.bucket_state import Working
-from sash.changes.key_numbers import NO_KEY, join_codes
+from sash.changes.key_numbers import join_values
 from sash.changes.lifetimes import Lifetimes, lifetimes
 from sash.changes.operator import Epoch, Share, Storing
 from sash.core.changes import Changes, UpdatePattern, together
+from sash.core.versions import RowVersions
+from sash.plan.continuous import NrrJoin, TableJoin
 
 Int64s = NDArray[np.int64]
 
@@ -73,62 +77,92 @@ def _kernel_pairs(
     return ones, others
 
 
-class WindowJoinOp:
-    """`sides` say how each input is stored; `width` is 0 where nobody asks who a pair is."""
+class Combinations(NamedTuple):
+    """Places of the members by input; when each combination appears, expires, and is taken back."""
 
-    def __init__(
-        self, schema: pa.Schema, keys: tuple[tuple[str, str], ...], sides: tuple[Storing, Storing], width: int
-    ) -> None:
+    places: Int64s
+    start: Int64s
+    exp: Int64s
+    end: Int64s
+
+
+class PipelinedJoin(ABC):
+    """What window joins have in common: all but how they find combinations.
+
+    A result appears at the latest timestamp of its tuples and expires at their earliest expiry, all known from the
+    tuples, so an epoch's results are found at once, and are those of a tuple-at-a-time join. `sides` say how each input
+    is stored; `width` is 0 where nobody asks who the results are.
+    """
+
+    def __init__(self, schema: pa.Schema, sides: tuple[Storing, ...], width: int) -> None:
         self.schema = schema
         self.width = width
-        self._keys = keys
         self._sides = sides
         self._strict = any(side.pattern is UpdatePattern.STRICT for side in sides)
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         buffers = [side.open(state) for side in self._sides]
-        left, right = (lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True))
-        found = self._changes(left, right, epoch)
-        for side, alive, buffer in zip(self._sides, (left, right), buffers, strict=True):
-            alive.settle(buffer, epoch.high)
+        alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
+        found = self._changes(alive, epoch)
+        for side, tuples, buffer in zip(self._sides, alive, buffers, strict=True):
+            tuples.settle(buffer, epoch.high)
             side.close(state, buffer)
         return found
 
-    def _changes(self, left: Lifetimes, right: Lifetimes, epoch: Epoch) -> Changes:
-        ones, others = _pairs(left, right, self._keys, epoch.share)
-        start = np.maximum(left.tuples.ts[ones], right.tuples.ts[others])
-        exp = np.minimum(left.tuples.exp[ones], right.tuples.exp[others])
-        appears = self._result(left, right, ones, others, start, exp, 1, start >= epoch.low)
+    @abstractmethod
+    def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
+        """Those with a touched member, each once, that appear in the epoch or are taken back in it."""
+
+    def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:
+        found = self._combinations(alive, epoch)
+        if found is None:
+            return Changes.none(self.schema, self.width)
+        places, start, exp, end = found
+        appears = self._result(alive, places, start, exp, 1, start >= epoch.low)
         if not self._strict:
             return appears.in_order()
-        end = np.minimum(left.end[ones], right.end[others])
-        ends = self._result(left, right, ones, others, end, exp, -1, end < exp)
-        return together((appears, ends)).in_order()
+        return together((appears, self._result(alive, places, end, exp, -1, end < exp))).in_order()
 
     def _result(
-        self, left: Lifetimes, right: Lifetimes, ones: Int64s, others: Int64s,
-        ts: Int64s, exp: Int64s, sign: int, wanted: NDArray[np.bool_],
-    ) -> Changes:  # fmt: skip
+        self, alive: Sequence[Lifetimes], places: Int64s, ts: Int64s, exp: Int64s, sign: int, wanted: NDArray[np.bool_]
+    ) -> Changes:
         if not wanted.all():
-            ones, others, ts, exp = ones[wanted], others[wanted], ts[wanted], exp[wanted]
-        halves = (left.tuples.rows.take(pa.array(ones)), right.tuples.rows.take(pa.array(others)))
-        columns = [column for half in halves for column in half.columns]
+            places, ts, exp = places[:, wanted], ts[wanted], exp[wanted]
+        parts = [side.tuples.rows.take(pa.array(own)) for side, own in zip(alive, places, strict=True)]
+        columns = [column for part in parts for column in part.columns]
         rows = pa.table(columns, schema=self.schema) if columns else self.schema.empty_table()
         ids = np.zeros((len(ts), 0), dtype=np.int64)
         if self.width:
-            ids = np.concatenate([left.tuples.ids[ones], right.tuples.ids[others]], axis=1)
+            ids = np.concatenate([side.tuples.ids[own] for side, own in zip(alive, places, strict=True)], axis=1)
         return Changes(rows, ts, exp, np.full(len(ts), sign, dtype=np.int8), ids)
+
+
+class WindowJoinOp(PipelinedJoin):
+    """A join of two inputs on equal `keys`; without keys, of everything with everything."""
+
+    def __init__(
+        self, schema: pa.Schema, keys: tuple[tuple[str, str], ...], sides: tuple[Storing, Storing], width: int
+    ) -> None:
+        super().__init__(schema, sides, width)
+        self._keys = keys
+
+    def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations:
+        left, right = alive
+        ones, others = _pairs(left, right, self._keys, epoch.share)
+        start = np.maximum(left.tuples.ts[ones], right.tuples.ts[others])
+        exp = np.minimum(left.tuples.exp[ones], right.tuples.exp[others])
+        end = np.minimum(left.end[ones], right.end[others]) if self._strict else exp
+        return Combinations(np.stack([ones, others]), start, exp, end)
 
 
 def _pairs(left: Lifetimes, right: Lifetimes, keys: tuple[tuple[str, str], ...], share: Share) -> tuple[Int64s, Int64s]:
     """A share's pairs of which at least one tuple came or was taken back in this epoch, and that were ever alive."""
-    if not keys:
-        one, other = np.zeros(len(left), dtype=np.int64), np.zeros(len(right), dtype=np.int64)
-        nulls = False
+    if keys:
+        (one, other), named = join_values((left.tuples.rows, right.tuples.rows), list(zip(*keys, strict=True)))
     else:
-        one, other, nulls = join_codes(left.tuples.rows, right.tuples.rows, keys)
+        one, other = (np.zeros(len(side), dtype=np.int64) for side in (left, right))
+        named = [np.ones(len(side), dtype=np.bool_) for side in (left, right)]
     touched = [side.touched for side in (left, right)]
-    named = [codes != NO_KEY if nulls else np.ones(len(codes), dtype=np.bool_) for codes in (one, other)]
     named = share.taken((one, other), touched, named)
     every = (one, left), (other, right)
     first = _matches(*every[0], touched[0] & named[0], *every[1], named[1])
@@ -147,3 +181,53 @@ def _matches(
         built[ones], side.tuples.ts[ones], side.out[ones], probing[others], other.tuples.ts[others], other.out[others]
     )
     return ones[found[0]], others[found[1]]
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+class NrrJoinOp:
+    """Lookup of (key, timestamp) in the versions of a table's rows.
+
+    needs   an input without negative tuples: the row that a tuple found may be gone when it is taken back
+    time    one sort of the epoch's tuples and the versions that they may find
+    space   nothing: updates of the table never look at tuples that came before
+    """
+
+    def __init__(self, node: NrrJoin, width: int) -> None:
+        self.schema = node.schema
+        self.width = width
+        self._keys = node.keys
+
+    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+        tuples, versions = inputs
+        (one, other), (named, _) = join_values((tuples.rows, versions.rows), list(zip(*self._keys, strict=True)))
+        found = _last_before(one, tuples.ts, other, versions.ts)
+        hit = (found >= 0) & named
+        hit[hit] &= tuples.ts[hit] <= versions.exp[found[hit]]
+        matched = tuples.where(hit)
+        columns = [*matched.rows.columns, *versions.rows.take(pa.array(found[hit])).columns]
+        return matched.with_rows(pa.table(columns, schema=self.schema))
+
+
+def table_input(node: TableJoin, versions: RowVersions | None, epoch: Epoch) -> Changes:
+    """The right input of a join with a table: its changes of the epoch, or the versions that tuples may find."""
+    columns = [column for _, column in node.columns]
+    found = (versions if versions is not None else RowVersions.none(node.table.schema)).select(columns)
+    changes = found.as_tuples() if isinstance(node, NrrJoin) else found.as_changes(epoch.low, epoch.high)
+    return changes.with_rows(changes.rows.rename_columns([name for name, _ in node.columns]))
+
+
+def _last_before(codes: Int64s, ts: Int64s, others: Int64s, begins: Int64s) -> Int64s:
+    """For each (code, ts) the place of the last version with that code that begins before ts, or -1."""
+    every = np.concatenate([codes, others])
+    times = np.concatenate([ts, begins])
+    is_version = np.arange(len(every)) >= len(codes)
+    # A tuple stands before a version that begins at its own instant.
+    order = np.lexsort((is_version, times, every))
+    last = np.maximum.accumulate(np.where(is_version[order], np.arange(len(order)), -1))
+    before = order[last]
+    same = (last >= 0) & (every[before] == every[order])
+    found = np.full(len(every), -1, dtype=np.int64)
+    found[order] = np.where(same, before - len(codes), -1)
+    return found[: len(codes)]

@@ -6,10 +6,6 @@ table. Of each value an input's touched tuples lie first:
 
     input 0   | touched  untouched | touched  untouched | ..
               ^first    ^middle    ^last = first of the next value
-
-Which tuples have one of some keys, and where they lie when they are put in order of the key.
-
-Join values of n inputs as numbers: equal numbers mean equal values, within one call.
 """
 
 from __future__ import annotations
@@ -18,12 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
 from sash.changes.join import Int64s, _slot
-from sash.changes.key_numbers import NO_KEY, Codes, dense_codes, is_whole, whole
 from sash.changes.lifetimes import Lifetimes
 
 Booleans = NDArray[np.bool_]
@@ -83,23 +77,6 @@ def _kernel_members(
             places[others[number]] = place
             others[number] += 1
     return first, middle, last, places
-
-
-def join_values(
-    tables: Sequence[pa.Table], names: Sequence[Sequence[str]]
-) -> tuple[list[Codes], list[NDArray[np.bool_]]]:
-    """The numbers, and which rows have a value at all: NULL equals nothing. `names` has each table's columns.
-
-    >>> tables = [pa.table({"a": [7, 8]}), pa.table({"b": [8]})]
-    >>> join_values(tables, [["a"], ["b"]])[0]
-    [array([7, 8]), array([8])]
-    """
-    columns = [table[own[0]] for table, own in zip(tables, names, strict=True)]
-    if len(names[0]) == 1 and all(is_whole(column.type) and not column.null_count for column in columns):
-        numbers = [whole(column) for column in columns]
-        return numbers, [np.ones(len(codes), dtype=np.bool_) for codes in numbers]
-    dense = dense_codes(tables, names, null_safe=False)
-    return dense, [codes != NO_KEY for codes in dense]
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,11 @@
-"""Values numbered 0, 1, .. as they come, and found again later: what `dense_codes` does within one call, over many.
-
-    row ──► one whole number per column ──► hash table ──► the number of the row
-            (strings and the like are numbered column by column)
-
-Exact: rows that meet in the hash table are compared. To find a row costs the same however many are known. A column that
-is no whole number costs as much as it has different values: Arrow's dictionaries are made anew in each call.
-
-Rows of whole numbers found again by a hash table with open addressing: a slot holds a row's number, -1 is free.
-
-Keys as integers: equal numbers mean equal keys, within one call. Exact: nothing is hashed away.
+"""Keys as integers: equal numbers mean equal keys. Exact: nothing is hashed away.
 
 Whole numbers, dates and timestamps are their own numbers. Other columns, and several, are numbered by Arrow's
 dictionaries over everything that is compared. As in Spark, NaN equals NaN and -0.0 equals 0.0.
+
+`dense_codes` numbers the rows of one call. `Numbering` finds values again over many calls, by a hash table with open
+addressing: to find a row costs the same however many are known. A column that is no whole number costs as much as it
+has different values: Arrow's dictionaries are made anew in each call.
 """
 
 from __future__ import annotations
@@ -91,16 +85,23 @@ def dense_codes(tables: Sequence[pa.Table], columns: Sequence[Sequence[str]], *,
     return np.split(combined, np.cumsum(lengths)[:-1])
 
 
-def join_codes(left: pa.Table, right: pa.Table, keys: Sequence[tuple[str, str]]) -> tuple[Codes, Codes, bool]:
-    """Numbers for an equi-join, NULL keys apart; the flag says whether they are the dense ones of `dense_codes`."""
-    names = ([one for one, _ in keys], [other for _, other in keys])
-    if len(keys) == 1 and is_whole(left.schema.field(names[0][0]).type):
-        parts = (left[names[0][0]], right[names[1][0]])
-        if not any(part.null_count for part in parts):
-            one, other = (whole(part) for part in parts)
-            return one, other, False
-    one, other = dense_codes((left, right), names, null_safe=False)
-    return one, other, True
+def join_values(
+    tables: Sequence[pa.Table], names: Sequence[Sequence[str]]
+) -> tuple[list[Codes], list[NDArray[np.bool_]]]:
+    """Join values of several tables as numbers, and which rows have a value at all: NULL equals nothing.
+
+    `names` has each table's columns. Whole numbers stand for themselves.
+
+    >>> tables = [pa.table({"a": [7, 8]}), pa.table({"b": [8]})]
+    >>> join_values(tables, [["a"], ["b"]])[0]
+    [array([7, 8]), array([8])]
+    """
+    columns = [table[own[0]] for table, own in zip(tables, names, strict=True)]
+    if len(names[0]) == 1 and all(is_whole(column.type) and not column.null_count for column in columns):
+        numbers = [whole(column) for column in columns]
+        return numbers, [np.ones(len(codes), dtype=np.bool_) for codes in numbers]
+    dense = dense_codes(tables, names, null_safe=False)
+    return dense, [codes != NO_KEY for codes in dense]
 
 
 def _chunked(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:

@@ -5,100 +5,28 @@
     time    one pass over the buffers per epoch, and the combinations that are found
     space   the live tuples of the inputs; neither results nor intermediate results are stored
 
-Tuples with one join value probe the others together. In which order is decided anew in every epoch, by what is there
-(`plan.join_order`). Since a probe finds exactly the tuples of its value, and values that some input does not have are
-passed over, no order makes more combinations than there are results and combinations that were never alive together:
-the order matters less than to the algorithms of the thesis.
+Tuples with one join value probe the others together, in an order that `plan.join_order` decides in every epoch. A probe
+finds exactly the tuples of its value, so the order matters less than to the algorithms of the thesis.
 
-What joins of n inputs without stored intermediate results have in common: all but how they find combinations.
-
-A result appears at the latest timestamp of its tuples and expires at their earliest expiry, all known from the tuples,
-so an epoch's results are found at once, and are those of a tuple-at-a-time join. A negative tuple takes back all
-results that it is part of.
-
-All combinations of one tuple of each input with equal join values that are alive together and are new.
-
-The rule of deltas: with T the touched tuples of an input, U the others and A all of them, the changes are
-
-    T0 A1 A2  +  U0 T1 A2  +  U0 U1 T2
-
-so that each combination with a touched tuple is found once. A combination grows by one input at a time; as soon as its
-members were never alive together, nothing is added to it.
+The rule of deltas finds each combination with a touched tuple once. With T the touched tuples of an input, U the others
+and A all of them, the changes are T0 A1 A2 + U0 T1 A2 + U0 U1 T2. A combination grows by one input at a time; as soon
+as its members were never alive together, nothing is added to it.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numba import njit
-from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
-from sash.changes.join import Int64s
-from sash.changes.join_values import MemberGroups, groups, join_values
-from sash.changes.lifetimes import Lifetimes, lifetimes
+from sash.changes.join import Combinations, Int64s, PipelinedJoin
+from sash.changes.join_values import MemberGroups, groups
+from sash.changes.key_numbers import join_values
+from sash.changes.lifetimes import Lifetimes
 from sash.changes.operator import Epoch, Storing
-from sash.core.changes import Changes, UpdatePattern, together
 from sash.plan.join_order import JoinInput, augmented, probing_order
-
-
-class Combinations(NamedTuple):
-    """Places of the members by input; when each combination appears, expires, and is taken back."""
-
-    places: Int64s
-    start: Int64s
-    exp: Int64s
-    end: Int64s
-
-
-class PipelinedJoin(ABC):
-    """`width` is 0 where nobody asks who the results are."""
-
-    def __init__(self, schema: pa.Schema, sides: tuple[Storing, ...], width: int) -> None:
-        self.schema = schema
-        self.width = width
-        self._sides = sides
-        self._strict = any(side.pattern is UpdatePattern.STRICT for side in sides)
-
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
-        buffers = [side.open(state) for side in self._sides]
-        alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
-        found = self._changes(alive, epoch)
-        for side, tuples, buffer in zip(self._sides, alive, buffers, strict=True):
-            tuples.settle(buffer, epoch.high)
-            side.close(state, buffer)
-        return found
-
-    @abstractmethod
-    def _combinations(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Combinations | None:
-        """Those with a touched member, each once, that appear in the epoch or are taken back in it."""
-
-    def _changes(self, alive: Sequence[Lifetimes], epoch: Epoch) -> Changes:
-        found = self._combinations(alive, epoch)
-        if found is None:
-            return Changes.none(self.schema, self.width)
-        places, start, exp, end = found
-        appears = self._result(alive, places, start, exp, 1, start >= epoch.low)
-        if not self._strict:
-            return appears.in_order()
-        return together((appears, self._result(alive, places, end, exp, -1, end < exp))).in_order()
-
-    def _result(
-        self, alive: Sequence[Lifetimes], places: Int64s, ts: Int64s, exp: Int64s, sign: int, wanted: NDArray[np.bool_]
-    ) -> Changes:
-        if not wanted.all():
-            places, ts, exp = places[:, wanted], ts[wanted], exp[wanted]
-        parts = [side.tuples.rows.take(pa.array(own)) for side, own in zip(alive, places, strict=True)]
-        rows = pa.table([column for part in parts for column in part.columns], schema=self.schema)
-        ids = np.zeros((len(ts), 0), dtype=np.int64)
-        if self.width:
-            ids = np.concatenate([side.tuples.ids[own] for side, own in zip(alive, places, strict=True)], axis=1)
-        return Changes(rows, ts, exp, np.full(len(ts), sign, dtype=np.int8), ids)
-
 
 _LATEST = np.iinfo(np.int64).max
 

@@ -6,7 +6,7 @@
                              state files of this epoch and of the one before
 
 A plan of several stages has an exchange of changes between them, in either place (`exchange`,
-changes/bucket_exchange.py). The function (`steps`) is a value with everything it needs, and may run twice. The driver
+changes/stage.py). The function (`steps`) is a value with everything it needs, and may run twice. The driver
 commits the manifests that come back. Where an epoch runs is decided epoch by epoch, and so is how many tasks share the
 results of a bucket on the executors (`shares`): state files are the same.
 

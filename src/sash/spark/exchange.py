@@ -37,8 +37,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sash.changes import Stage
-from sash.changes.bucket_exchange import ALL, answer, consumers, targets_of
 from sash.changes.join_partials import Fold, together
+from sash.changes.stage import ALL, answer, consumers, targets_of
 from sash.core.changes import EXP, SIGN, TS, Changes
 from sash.spark.answer_frames import frame_of
 from sash.spark.leaves import LeafLayout

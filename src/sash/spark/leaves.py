@@ -38,7 +38,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql.functions import expr
 
 from sash.catalog import Stream
-from sash.changes.bucket_exchange import ALL, numbers_of_buckets
+from sash.changes.stage import ALL, numbers_of_buckets
 from sash.plan.continuous import BaseWindow, Node, windows
 from sash.plan.stages import EVERYWHERE, StagePlan
 from sash.spark.lanes import CORRUPT_COLUMN, NULL_TIMESTAMP_PANE, UNPARSABLE_PANE, event_micros

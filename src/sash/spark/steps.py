@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.changes import Arrivals, Bucket, Stage, bucket_state
-from sash.changes.bucket_exchange import goes_to, run_stages
 from sash.changes.bucket_state import Manifest
 from sash.changes.join_partials import Fold
 from sash.changes.operator import WHOLE, Share
+from sash.changes.stage import goes_to, run_stages
 from sash.core.changes import Changes
 from sash.core.versions import RowVersions
 from sash.plan.continuous import Node
