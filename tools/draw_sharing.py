@@ -22,9 +22,10 @@ import matplotlib
 import numpy as np
 from typer.testing import CliRunner
 
+from papers.synopses.basic_intervals import BasicIntervals, window_interval
 from sash.cli import app
 from sash.core.time import SECOND, UNITS, parse_duration
-from sash.panes.intervals import SYNOPSES, window_interval
+from sash.panes.intervals import SYNOPSES
 from sash.panes.partials import Combine
 from sash.schedule import joint_cost
 from sash.schedule.cost import separate_cost
@@ -131,7 +132,8 @@ def draw_synopses() -> None:
     figure, axes = pyplot.subplots(4, 1, figsize=(10, 6), sharex=True)
     for axis, name in zip(axes, ("basic", "running", "interval", "landmark"), strict=True):
         options: Any = {"widths": range(8, 15)} if name == "landmark" else {}
-        synopsis: Any = SYNOPSES[name](16, 1, Combine.ADD, np.int64, **options)
+        kind: Any = SYNOPSES.get(name, BasicIntervals)
+        synopsis = kind(16, 1, Combine.ADD, np.int64, **options)
         synopsis.extend([[total] for total in totals])
         probed = synopsis.probed(left, right)
         answer = int(synopsis.lookup(left, right)[0])

@@ -131,7 +131,7 @@ def by_tuples(
         took = {"naive": time.perf_counter() - clock}
         for p, index in indexes.items():
             columns = np.array([1 + index.levels.above(v) for v in trades.thresholds.tolist()])
-            state = (p, columns, index._lengths, index._stamps[: trades.keys], index._listing)
+            state = (p, columns, index._lengths, index.stamps[: trades.keys], index._listing)
             clock = time.perf_counter()
             found = index_tuples(*shared, *state)
             took[f"p = {p}"] = time.perf_counter() - clock
@@ -226,7 +226,7 @@ def facts(trades: Trades, p: int, index: CollectiveIndex) -> dict[str, Any]:
         "certain_share": float(sum(len(part.certain) for part in parts) / np.sum(candidates)),
         "levels_listed": index.listed,
         "levels_per_tuple": float(index.visited / now.sum()),
-        "stamp_bytes_per_key": int(index._stamps.shape[1] * index._stamps.itemsize),
+        "stamp_bytes_per_key": int(index.stamps.shape[1] * index.stamps.itemsize),
     }
 
 

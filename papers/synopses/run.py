@@ -28,7 +28,9 @@ import numpy as np
 
 from papers import OUT
 from papers.synopses.alternatives import ALTERNATIVES, Inputs, Run
-from sash.panes.intervals import IntervalSynopsis, QuantileIntervals, RunningSynopsis
+from sash.panes.intervals.interval import IntervalSynopsis
+from sash.panes.intervals.quantile import QuantileIntervals
+from sash.panes.intervals.running_sums import RunningSynopsis
 from sash.panes.partials import Combine
 
 OPERATORS = 1_000

@@ -11,24 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sash.expr import arithmetic, comparisons, mathematics, rounding, string_functions
+from sash.expr import arithmetic, comparisons, string_functions
 from sash.expr.casts import cast
 
 Function = Callable[..., pa.Array]
-
-
-def _is_null(type: pa.DataType, value: pa.Array) -> pa.Array:
-    return value.is_null()
-
-
-def _is_not_null(type: pa.DataType, value: pa.Array) -> pa.Array:
-    return value.is_valid()
-
-
-def _not(type: pa.DataType, value: pa.Array) -> pa.Array:
-    return pc.invert(value)
 
 
 def _cast(type: pa.DataType, value: pa.Array) -> pa.Array:
@@ -41,13 +28,8 @@ def _try_cast(type: pa.DataType, value: pa.Array) -> pa.Array:
 
 FUNCTIONS: dict[str, Function] = {
     **arithmetic.FUNCTIONS,
-    **rounding.FUNCTIONS,
-    **mathematics.FUNCTIONS,
     **comparisons.FUNCTIONS,
     **string_functions.FUNCTIONS,
-    "is_null": _is_null,
-    "is_not_null": _is_not_null,
-    "not": _not,
     "cast": _cast,
     "try_cast": _try_cast,
 }

@@ -1,4 +1,4 @@
-"""Comparisons: NaN equals itself and is greater than any number, as Spark has it; IEEE has neither."""
+"""Comparisons and tests: NaN equals itself and is greater than any number, as Spark has it; IEEE has neither."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 _Compare = Callable[[pa.Array, pa.Array], pa.Array]
+
+
+def plain(compute: Callable[..., pa.Array]) -> Callable[..., pa.Array]:
+    """A function that does not ask for the type of its result."""
+    return lambda type, *values: compute(*values)
 
 
 def _compare(compare: _Compare, type: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -26,16 +31,12 @@ def equal(left: pa.Array, right: pa.Array) -> pa.Array:
     return _compare(pc.equal, pa.bool_(), left, right)
 
 
-def _null_safe_eq(type: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
+def _null_safe_eq(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.or_(pc.and_(left.is_null(), right.is_null()), equal(left, right).fill_null(False))
 
 
-def _is_in(type: pa.DataType, value: pa.Array, *items: pa.Array) -> pa.Array:
+def _is_in(value: pa.Array, *items: pa.Array) -> pa.Array:
     return reduce(pc.or_kleene, [equal(value, item) for item in items])
-
-
-def _is_nan(type: pa.DataType, value: pa.Array) -> pa.Array:
-    return pc.is_nan(value).fill_null(False)
 
 
 def _extreme(better: _Compare, type: pa.DataType, *arguments: pa.Array) -> pa.Array:
@@ -55,9 +56,12 @@ FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "le": partial(_compare, pc.less_equal),
     "gt": partial(_compare, pc.greater),
     "ge": partial(_compare, pc.greater_equal),
-    "null_safe_eq": _null_safe_eq,
-    "in": _is_in,
-    "is_nan": _is_nan,
+    "null_safe_eq": plain(_null_safe_eq),
+    "in": plain(_is_in),
+    "is_nan": plain(lambda value: pc.is_nan(value).fill_null(False)),
+    "is_null": plain(pc.is_null),
+    "is_not_null": plain(pc.is_valid),
+    "not": plain(pc.invert),
     "greatest": partial(_extreme, pc.greater),
     "least": partial(_extreme, pc.less),
 }

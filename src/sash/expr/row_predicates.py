@@ -1,12 +1,7 @@
 """A WHERE over rows at hand: which of them it keeps, as Spark would say.
 
-What is tested is the normal form of the WHERE, all of whose atoms must compare a column with a constant; anything else
-(a function, two columns, a comparison in which a value is rounded) is left to Spark, which has the text.
-
-    (protocol = 'TCP' OR port = 80) AND length > 100
-
-      protocol = 'TCP'  and  length > 100      one vector operation per atom,
-      port = 80         and  length > 100      each atom once
+What is tested is the normal form of the WHERE, all of whose atoms must compare a column with a constant, by one vector
+operation per atom. Anything else (a function, two columns, a comparison in which a value is rounded) is left to Spark.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.expr.comparisons import plain
+
 
 def _cased(
     ascii_case: Callable[[pa.Array], pa.Array], case: Callable[[str], str], type: pa.DataType, value: pa.Array
@@ -16,18 +18,6 @@ def _cased(
     if pc.all(pc.string_is_ascii(value)).as_py() is not False:
         return ascii_case(value)
     return pa.array([None if text is None else case(text) for text in value.to_pylist()], type)
-
-
-def _length(type: pa.DataType, value: pa.Array) -> pa.Array:
-    return pc.utf8_length(value)
-
-
-def _trim(type: pa.DataType, value: pa.Array) -> pa.Array:
-    return pc.utf8_trim(value, " ")
-
-
-def _concat(type: pa.DataType, *parts: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(*parts, "")
 
 
 def _substring(type: pa.DataType, value: pa.Array, start: pa.Array, length: pa.Array | None = None) -> pa.Array:
@@ -69,9 +59,9 @@ def _regex(pattern: str) -> str:
 FUNCTIONS: dict[str, Callable[..., pa.Array]] = {
     "upper": partial(_cased, pc.ascii_upper, str.upper),
     "lower": partial(_cased, pc.ascii_lower, str.lower),
-    "length": _length,
-    "trim": _trim,
-    "concat": _concat,
+    "length": plain(pc.utf8_length),
+    "trim": plain(partial(pc.utf8_trim, characters=" ")),
+    "concat": plain(lambda *parts: pc.binary_join_element_wise(*parts, "")),
     "substring": _substring,
     "like": _like,
 }

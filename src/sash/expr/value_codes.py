@@ -1,12 +1,8 @@
 """Dictionary codes for groups: the key values of a pane table become small integers.
 
-One column is a `ValueDictionary`: code = position in an Arrow array of the values seen. Several columns
-are chained by pairs, so that every look-up is one hash probe of Arrow's, whatever the types are:
-
-    (TCP, 80)   protocol -> 3, port -> 17      pair 3 << 32 | 17   -> code 5
-
-Codes of groups that have vanished from every pane are given back by `KeyDictionary.compacted`.
-NULL is a value like any other here: SQL groups it.
+One column is a `ValueDictionary`: code = position in an Arrow array of the values seen. Several columns are chained by
+pairs, so that every look-up is one hash probe of Arrow's, whatever the types are. Codes of groups that have vanished
+from every pane are given back by `KeyDictionary.compacted`. NULL is a value like any other here: SQL groups it.
 """
 
 from __future__ import annotations
@@ -73,6 +69,11 @@ def canonical(column: pa.Array) -> pa.Array:
     numbers = np.asarray(column.fill_null(0.0)) + column.type.to_pandas_dtype()(0.0)
     numbers[np.isnan(numbers)] = np.nan
     return pa.array(numbers, column.type, mask=np.asarray(column.is_null()))
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A chunked column as one array, without a copy where it has one chunk."""
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def encode_alone(columns: list[pa.Array], rows: int) -> tuple[Codes, list[pa.Array]]:

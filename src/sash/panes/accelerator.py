@@ -19,7 +19,8 @@ import numpy as np
 from sash.core.window import Window
 from sash.expr.value_codes import Codes
 from sash.panes.accumulator import FOLDS, Accumulator, Block, RankedValues
-from sash.panes.intervals import SYNOPSES, SharedSynopsis
+from sash.panes.intervals import SYNOPSES
+from sash.panes.intervals.synopsis import SharedSynopsis
 from sash.panes.pane_ring import PaneRing
 from sash.panes.partials import Combine, Partial
 

@@ -1,9 +1,7 @@
 """One accumulator per group while panes are folded, youngest first, into ever longer windows.
 
-Kernels that fold rows of panes into one accumulator per group.
-
-Each is a plain loop that Numba compiles. Rows are (group code, component), accumulators are indexed by code and hold
-the combine's identity at first.
+Each kernel is a plain loop that Numba compiles. Rows are (group code, component), accumulators are indexed by code and
+hold the combine's identity at first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """From a window's merged partials to the rows of an answer: lower, HAVING, ORDER BY, LIMIT, SELECT list.
 
 A query reads one pane table or several (see `readings`). Each reading yields columns by group; with several, their
-groups are matched by key values.
-
-A query over several windows: its sub-queries' answers, all as of one time, joined, filtered, sorted, projected.
+groups are matched by key values. A composition joins the answers of sub-queries, all as of one time.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.expr.evaluate import evaluate
-from sash.expr.value_codes import Codes, KeyDictionary
+from sash.expr.value_codes import Codes, KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator
 from sash.panes.aggregates import AGGREGATES, HOLISTIC
 from sash.panes.aggregates.item_lists import ITEM_LISTS
@@ -246,8 +244,4 @@ def _join(node: AnswerJoin, left: pa.Table, right: pa.Table) -> pa.Table:
 
 
 def _fields(table: pa.Table) -> dict[str, pa.Array]:
-    return {name: _array(column) for name, column in zip(table.column_names, table.columns, strict=True)}
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return {name: one_array(column) for name, column in zip(table.column_names, table.columns, strict=True)}

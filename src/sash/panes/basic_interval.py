@@ -1,11 +1,5 @@
 """Basic interval synopsis (thesis 2.3.4): partials of disjoint panes, all windows in one scan (rule CS2).
 
-    oldest                                            youngest      open
-    | pane | pane | pane | pane | pane | pane | pane | pane |   ( pane ) ( pane )
-                                 <--- window 3 panes ------|
-                  <------- window 6 panes -----------------|
-                                                           ^ now: the end of the youngest closed pane
-
 Panes are filled while open, by as many micro-batches as touch them, and closed in the order of time.
 A scan goes from the youngest closed pane to the oldest and yields every window's groups along the way.
 
@@ -41,7 +35,7 @@ from sash.panes.covered import Covered
 from sash.panes.filters import FilterIndex, SubstreamFilter
 from sash.panes.pane_ring import Pane, PaneRing
 from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
-from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, needs_of
+from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Component, Partial
 from sash.panes.readers import Found
 from sash.panes.readings import WindowView
@@ -272,11 +266,7 @@ class BasicIntervalSynopsis(PaneStore):
     # -- answering -----------------------------------------------------------------------------------
 
     def frozen(
-        self,
-        needs: Mapping[Window, list[Partial]],
-        now: Micros,
-        build: bool = False,
-        partials: Collection[Partial] | None = None,
+        self, needs: WindowNeeds, now: Micros, build: bool = False, partials: Collection[Partial] | None = None
     ) -> Self:
         """Panes are lent, not copied. What accelerators have, they change in place, so they are asked at once; where
         one has much to catch up with, the windows are left to a scan, unless it is to `build` what it needs.
@@ -291,9 +281,7 @@ class BasicIntervalSynopsis(PaneStore):
     def _columns_of(self, partials: Iterable[Partial]) -> list[Hashable]:
         return [(partial, component) for partial in partials for component in range(len(partial.dtypes))]
 
-    def _found_at_once(
-        self, needs: Mapping[Window, list[Partial]], now: Micros, build: bool
-    ) -> dict[Window, Accumulator]:
+    def _found_at_once(self, needs: WindowNeeds, now: Micros, build: bool) -> dict[Window, Accumulator]:
         found: dict[Window, Accumulator] = {}
         for lag, servers, windows in self._together(needs):
             if not (build or all(each.is_near(self._ring, now, self._version) for each in servers)):
@@ -302,7 +290,7 @@ class BasicIntervalSynopsis(PaneStore):
                 found |= {window: accumulator for (window, _), accumulator in zip(windows, looked_up, strict=True)}
         return found
 
-    def scanned(self, needs: Mapping[Window, list[Partial]]) -> dict[Window, list[Partial]]:
+    def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
         """Of a frozen one, the windows whose panes a scan will fold one after the other, each after an edge."""
         left = {window: partials for window, partials in needs.items() if window not in self._found}
         return {} if self._ring.nested else left
@@ -360,7 +348,7 @@ class BasicIntervalSynopsis(PaneStore):
             yield from self._scan_from(now - lag, windows, servers, now)
 
     def _together(
-        self, needs: Mapping[Window, list[Partial]]
+        self, needs: WindowNeeds
     ) -> Iterator[tuple[int, list[Accelerator], list[tuple[Window, list[Partial]]]]]:
         """Windows with the same lag and accelerators, the shortest first, and no more than are scanned at a time."""
         together: dict[tuple[int, tuple[int, ...]], list[tuple[Window, list[Partial]]]] = {}

@@ -1,30 +1,16 @@
 """ClusterPanes: the files of a pane table whose rows are in the cluster, in place of the panes themselves.
 
-    file                                       start   end    rows
-    epoch-000000007/_pane=6000000/part-0..     0       6 s    81,022
-    epoch-000000008/_pane=6000000/part-0..     0       6 s    40,977      the same pane, from the next micro-batch
-    epoch-000000008/_pane=12000000/part-0..    6 s     12 s   39,411
+ClusterPanes knows which panes have tuples. Its rows are read by inquiries, which somebody with a cluster carries out.
+Who computes has all rows of some groups, so that a group's columns are final there; HAVING and LIMIT are applied there,
+too, and only what may be in an answer travels. COUNT(DISTINCT x) of each k reads a table of (k, x), and must find all x
+of a k in one place (`_divided_by`).
 
-It knows which panes have tuples. Its rows are read by inquiries, which somebody with a cluster carries out (`ask`).
+A row in a file has its span, its key values and the components of its partials. A partial's columns are named by what
+it is, so that files which were written for other queries can be read together: a file lacks the columns of partials
+that came later, and has those of partials that nobody reads any more.
 
 Needs: windows over time. Space: here, a row for each file; in files, groups x panes for each micro-batch that touches
 a pane.
-
-The readings of a joint execution, computed where the groups are, and put together again.
-
-    inquiry ──► some of the groups ──► synopsis ──► scan, all windows ──► columns of each part ──┐
-            ──► others of them     ──► synopsis ──► scan, all windows ──► columns of each part ──┴──► joined, by part
-
-Whoever computes has all rows of its groups, so that a group's columns are final there; HAVING and LIMIT are applied
-there, too, and only what may be in an answer travels. What "its groups" are depends on the reading: COUNT(DISTINCT x)
-of each k reads a table of (k, x), and must find all x of a k in one place (`_divided_by`).
-
-Rows of panes as they lie in files: their span, their key values, the components of their partials.
-
-    start | end | key0 | key1 | v_9f0c.._0 | v_77ab.._0 | v_77ab.._1
-
-A partial's columns are named by what it is, so that files which were written for other queries can be read together: a
-file lacks the columns of partials that came later, and has those of partials that nobody reads any more.
 """
 
 from __future__ import annotations
@@ -48,7 +34,7 @@ from sash.panes.ahead import ReadAhead
 from sash.panes.answers import sorted_and_limited
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_rows import PaneRows
-from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartResult, needs_of
+from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Partial
 from sash.panes.readers import Columns
 from sash.plan.expressions import Field
@@ -365,11 +351,7 @@ class ClusterPanes(PaneStore):
         return bool(((self._starts < edge) & (edge < self._ends)).any())
 
     def frozen(
-        self,
-        needs: Mapping[Window, list[Partial]],
-        now: Micros,
-        build: bool = False,
-        partials: Collection[Partial] | None = None,
+        self, needs: WindowNeeds, now: Micros, build: bool = False, partials: Collection[Partial] | None = None
     ) -> Self:
         """The files of now, to be read once; they stay until then."""
         other = copy.copy(self)

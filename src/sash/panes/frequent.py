@@ -1,22 +1,16 @@
 """Frequent items over a sliding window from short lists (thesis chapter 6, Algorithm 6 "Frequent").
 
-Every sub-window is counted exactly while it is filled; when it closes, only its k most frequent items stay.
-
-    sub-window   1          2          3                      k = 2
-    list         a 3  b 2   a 3  c 2   b 4  a 1
-    k-th count   2       +  2       +  1        =  delta 5    the most that an item on no list can occur
-    counters     a 7, b 6, c 2                                what the lists know of each item
-    reported     a 7, b 6                                     counters > delta
+Every sub-window is counted exactly while it is filled; when it closes, only its k most frequent items stay. The sum of
+the k-th counts is delta; items whose listed counts exceed delta are reported.
 
 Invariants: a reported count is at most the true one, and greater than delta, so there is never a false positive; an
 item on no list occurs at most delta times. There may be false negatives: items that are on too few lists.
 
-Where the text says nothing: the k-th count of a sub-window with fewer than k distinct items is 0, and of equal
-counts the lesser item is the more frequent one. Algorithm 6 as printed is silent about the first full window; here
-`report` may be asked at any time.
+Where the text says nothing: the k-th count of a sub-window with fewer than k distinct items is 0, and of equal counts
+the lesser item is the more frequent one. `report` may be asked before the first full window.
 
-This is the algorithm by itself, with the space of its lists. Queries share the exact counts of the panes with other
-aggregates of the item and make their lists from those (`item_lists.frequent`): the same answers.
+This is the algorithm by itself, with the space of its lists. Queries make their lists from the exact counts of panes
+(`item_lists.Frequent`): the same answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Items: the values of a holistic aggregate's argument, which are keys of a pane table of their own.
 
 COUNT(DISTINCT x), MEDIAN(x), TOP(k, x) need to know how often each value occurs, so they read a pane table that is
-grouped by the query's keys *and* x (thesis 2.3.4: frequency counts per interval). One row per (group, item):
+grouped by the query's keys *and* x (thesis 2.3.4: frequency counts per interval), one code per (group, item):
 
     codes     0          1          2          3          4          in order of arrival
               (b, 80)    (a, 22)    (b, 22)    (a, NULL)  (a, 80)
@@ -10,12 +10,8 @@ grouped by the query's keys *and* x (thesis 2.3.4: frequency counts per interval
     valid     2       5                                              where the NULL item of a group begins
 
 A window's counts, read in this order, are each group's sorted multiset: ranks, modes and distinct values are one
-walk. All windows of a scan are walked by one kernel call.
-
-Kernels over (group, item) pairs in sorted order (see `items`).
-
-`counts` has a row per window and a column per pair; `order` lists the pairs by group and item; group g has the
-places first[g] .. last[g] - 1 of it.
+walk, by one kernel call for all windows of a scan. `counts` has a row per window and a column per pair; group g has the
+places first[g] .. last[g] - 1 of `order`.
 """
 
 from __future__ import annotations

@@ -5,18 +5,12 @@
     columns   | one array per component of a partial                  |     its value in that pane
               ^ head moves right as panes expire; the dead part is cut off when the arrays are full
 
-A pane covers (start, end]. Panes are kept in the order of their ends. They may be of different lengths
-(finer ones came with a finer query) and may even overlap in time: each tuple is in exactly one of them,
-so a window that contains several panes simply combines them all.
-
-A column is an array of int64 or float64, or of objects: the bytes of sketches, None where there is none.
+A pane covers (start, end]. Panes are kept in the order of their ends. They may be of different lengths (finer ones came
+with a finer query) and may even overlap in time: each tuple is in exactly one of them. A column is an array of int64 or
+float64, or of objects: the bytes of sketches, None where there is none.
 
 `frozen` lends the panes of a moment to another thread without a copy. New panes are written behind the rows that were
-lent; who changes rows that are there already (late panes, merged ones, new codes) goes on with fresh arrays:
-
-    lent      | pane 1 | pane 2 | pane 3 |              these rows stay as they are
-    the ring  | pane 1 | pane 2 | pane 3 | pane 4 |     appended: the same arrays
-              | pane 2'| pane 3 | pane 4 |              changed: others
+lent. Who changes rows that are there already (late panes, merged ones, new codes) goes on with fresh arrays.
 """
 
 from __future__ import annotations

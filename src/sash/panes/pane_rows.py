@@ -1,6 +1,4 @@
-"""What a pass over a micro-batch brings to the synopses.
-
-Panes as one Arrow table and back, for checkpoints.
+"""What a pass over a micro-batch brings to the synopses; panes as one Arrow table and back, for checkpoints.
 
 Rows carry their key values and, for ranked extremes, the values themselves: codes and ranks mean something only in
 memory. Everything else is stored as the panes hold it, sketches as their bytes. A pane's rows follow each other and
@@ -17,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
-from sash.expr.value_codes import KeyDictionary
+from sash.expr.value_codes import KeyDictionary, one_array
 from sash.panes.accumulator import RankedValues
 from sash.panes.pane_ring import Pane
 from sash.panes.partials import Combine, Component, Partial
@@ -41,7 +39,7 @@ def panes_to_table(
     for number, partial in enumerate(partials):
         for i in range(len(partial.dtypes)):
             stored = _stored(partial, i, panes)
-            columns[f"value{number}_{i}"] = _values(partial, stored, ranked)
+            columns[f"value{number}_{i}"] = to_column(partial, stored, ranked)
     return pa.table(columns)
 
 
@@ -51,7 +49,8 @@ def _stored(partial: Partial, component: int, panes: list[Pane]) -> Component:
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
-def _values(partial: Partial, stored: Component, ranked: Ranked) -> pa.Array:
+def to_column(partial: Partial, stored: Component, ranked: Ranked) -> pa.Array:
+    """A component as a checkpoint has it: of ranked extremes the values, of sketches the bytes."""
     if partial.combine is Combine.UNION:
         # The sketches of a large synopsis may take more than the 2 GB that a plain binary column holds.
         return pa.array(stored, pa.large_binary())
@@ -66,9 +65,9 @@ def table_to_panes(
 ) -> Iterator[tuple[Pane, bool]]:
     """The panes, oldest first, and whether each is closed; `numbers` says which columns hold a partial."""
     table = table.combine_chunks()
-    codes = keys.encode([_array(table[f"key{i}"]) for i in range(len(keys.types))], len(table))
+    codes = keys.encode([one_array(table[f"key{i}"]) for i in range(len(keys.types))], len(table))
     columns = {
-        (partial, i): _components(partial, _array(table[f"value{number}_{i}"]), ranked)
+        (partial, i): from_column(partial, one_array(table[f"value{number}_{i}"]), ranked)
         for partial, number in numbers.items()
         for i in range(len(partial.dtypes))
     }
@@ -80,14 +79,11 @@ def table_to_panes(
         yield Pane(int(starts[rows[0]]), int(ends[rows[0]]), codes[rows], values), bool(closed[rows[0]])
 
 
-def _components(partial: Partial, column: pa.Array, ranked: Ranked) -> Component:
+def from_column(partial: Partial, column: pa.Array, ranked: Ranked) -> Component:
+    """The inverse of `to_column`: a fresh array."""
     if partial.ranked:
         return ranked[partial].store(column, int(partial.identity()))
-    return column.to_numpy(zero_copy_only=False) if partial.combine is Combine.UNION else np.asarray(column)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return np.array(column.to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True)

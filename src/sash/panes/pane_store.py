@@ -79,6 +79,8 @@ class PartFailure:
 
 # What came of a part.
 PartResult = Columns | PartFailure
+# The partials that are wanted of each window.
+WindowNeeds = Mapping[Window, list[Partial]]
 
 
 def needs_of(parts: Sequence[AnswerPart]) -> dict[Window, list[Partial]]:
@@ -186,11 +188,7 @@ class PaneStore(ABC):
 
     @abstractmethod
     def frozen(
-        self,
-        needs: Mapping[Window, list[Partial]],
-        now: Micros,
-        build: bool = False,
-        partials: Collection[Partial] | None = None,
+        self, needs: WindowNeeds, now: Micros, build: bool = False, partials: Collection[Partial] | None = None
     ) -> Self:
         """The closed panes as they are now: another thread may read these windows as of now, while this one goes on.
 

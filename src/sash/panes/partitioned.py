@@ -4,11 +4,6 @@ A partition's window may begin at any of its tuples, so no two tuples can be put
 keeps the partials of single tuples, in the order of their numbers, and drops those that have n younger ones in their
 partition.
 
-    number      41   42   43   44   45   46
-    partition   x    y    x    x    z    y         as of 46, ROWS 2 LAG 0
-    from the    3    2    2    1    1    1         x: 43 44   y: 42 46   z: 45
-    youngest
-
 Needs: any aggregate. Time: one walk over the tuples kept for all windows together, then one fold per window.
 Space: the greatest n + LAG tuples of each partition.
 """
@@ -16,7 +11,7 @@ Space: the greatest n + LAG tuples of each partition.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 import numba
@@ -30,6 +25,7 @@ from sash.panes.accumulator import Accumulator
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.pane_ring import Pane
 from sash.panes.pane_rows import PaneRows
+from sash.panes.pane_store import WindowNeeds
 from sash.panes.partials import Partial
 from sash.panes.readings import WindowView
 
@@ -150,7 +146,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
     def straddles(self, edge: int) -> bool:
         return False
 
-    def scanned(self, needs: Mapping[Window, list[Partial]]) -> dict[Window, list[Partial]]:
+    def scanned(self, needs: WindowNeeds) -> dict[Window, list[Partial]]:
         """Which rows a window has depends on all of them: nothing is folded before the others are known."""
         return {}
 

@@ -99,7 +99,7 @@ class Lowering:
 
 
 @dataclass(frozen=True)
-class PlainReader:
+class _CallReader:
     query: PeriodicAggregate
     calls: tuple[AggregateCall, ...]
 
@@ -108,6 +108,8 @@ class PlainReader:
         """The number of rows tells which groups are there at all."""
         return Partial("rows", None, self.query.predicate)
 
+
+class PlainReader(_CallReader):
     @cached_property
     def _bound(self) -> list[tuple[AggregateCall, Lowering]]:
         bound = [(call, aggregate_of(call)) for call in self.calls]
@@ -201,16 +203,8 @@ def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, g
     return PredicateGroups(len(places), places, keys.decode(places))
 
 
-@dataclass(frozen=True)
-class ItemReader:
+class ItemReader(_CallReader):
     """`calls` are holistic aggregates of one argument, the item."""
-
-    query: PeriodicAggregate
-    calls: tuple[AggregateCall, ...]
-
-    @cached_property
-    def presence(self) -> Partial:
-        return Partial("rows", None, self.query.predicate)
 
     @cached_property
     def reading(self) -> Reading:

@@ -2,8 +2,6 @@
 
 Plain aggregates read the pane table of the query's own keys. A holistic aggregate of x reads the one that is grouped
 by x as well, and so do TOP, HISTOGRAM and FREQUENT: TOP(k, x, SUM(y)) and SUM(y) GROUP BY x read one table (rule SS1).
-
-One window of a synopsis, as of a time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Partials of rows at hand, folded sub-window by sub-window, and taken back where that is exact.
 
-    rows of a sub-window ──► WHERE ──► groups of the sub-window, their components ──┐ add
-                                                                                    ├──► groups of the window
-    rows that have left  ──► the same ──► inverted ─────────────────────────────────┘ take back
-
 What Spark's pass computes for the panes of a registered query is computed here with the same kernels, and finished by
 the same readers: so both give one answer. Only bare columns are grouped and aggregated here, and only what components
 of machine numbers hold; `why_not_folded` says what stands in the way.

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from sash.panes.intervals import SYNOPSES, Interval, SharedSynopsis, partition_by_spread
-from sash.panes.intervals.synopsis import OPERATIONS, UFUNCS, identity
+from papers.synopses.basic_intervals import BasicIntervals
+from sash.panes import intervals
+from sash.panes.intervals.landmark import partition_by_spread
+from sash.panes.intervals.synopsis import OPERATIONS, UFUNCS, Interval, SharedSynopsis, identity
 from sash.panes.pane_ring import Dtype
 from sash.panes.partials import Combine, Component
 
+SYNOPSES: dict[str, type[SharedSynopsis]] = {**intervals.SYNOPSES, "basic": BasicIntervals}
 DTYPES: tuple[Dtype, ...] = (np.int64, np.float64)
 PAIRS = [(combine, dtype) for combine in OPERATIONS for dtype in DTYPES]
 ACCEPTED = [

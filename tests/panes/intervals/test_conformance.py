@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.intervals import SYNOPSES, SharedSynopsis
+from sash.panes.intervals.synopsis import SharedSynopsis
 from sash.panes.pane_ring import Dtype
 from sash.panes.partials import Combine
-from tests.panes.intervals.cases import ACCEPTED, Stream, numbers, recomputed, rows, streams
+from tests.panes.intervals.cases import ACCEPTED, SYNOPSES, Stream, numbers, recomputed, rows, streams
 from tests.support.examples import examples
 
 

@@ -10,20 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sash.panes.intervals import (
-    SYNOPSES,
-    BasicIntervals,
-    IntervalSynopsis,
-    QuantileIntervals,
-    RunningSynopsis,
-    SharedSynopsis,
-    decompose,
-    landmark_decomposition,
-    quantile_rank,
-    window_interval,
-)
+from papers.synopses.basic_intervals import BasicIntervals, window_interval
+from sash.panes.intervals.interval import IntervalSynopsis
+from sash.panes.intervals.landmark import landmark_decomposition
+from sash.panes.intervals.quantile import QuantileIntervals, quantile_rank
+from sash.panes.intervals.running_sums import RunningSynopsis
+from sash.panes.intervals.synopsis import SharedSynopsis, decompose
 from sash.panes.partials import Combine
 from tests.panes.intervals.cases import (
+    SYNOPSES,
     base_level,
     expiring_base_intervals,
     is_landmark_interval,

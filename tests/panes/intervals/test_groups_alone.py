@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.panes.intervals import SYNOPSES
 from sash.panes.partials import Combine
+from tests.panes.intervals.cases import SYNOPSES
 
 
 @pytest.mark.parametrize("name", list(SYNOPSES))

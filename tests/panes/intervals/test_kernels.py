@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.intervals import basic, interval, landmark, quantile, running_sums, synopsis
+from papers.synopses import basic_intervals as basic
+from sash.panes.intervals import interval, landmark, quantile, running_sums, synopsis
 from sash.panes.intervals.landmark import partition_by_spread
 from sash.panes.intervals.synopsis import Positions, decompose
 from sash.panes.pane_ring import Dtype

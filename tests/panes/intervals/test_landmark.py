@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.intervals import LandmarkSynopsis, landmark_decomposition, partition_by_spread
+from sash.panes.intervals.landmark import LandmarkSynopsis, landmark_decomposition, partition_by_spread
 from sash.panes.partials import Combine
 from tests.panes.intervals.cases import is_landmark_interval, recomputed
 from tests.support.examples import examples

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.intervals import QuantileIntervals, quantile_rank
-from sash.panes.intervals.quantile import _from_keys, _to_keys
+from sash.panes.intervals.quantile import QuantileIntervals, _from_keys, _to_keys, quantile_rank
 from sash.panes.pane_ring import Dtype
 from tests.panes.intervals.cases import DTYPES
 from tests.support.examples import examples

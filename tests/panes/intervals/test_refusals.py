@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sash.panes.intervals import SYNOPSES, QuantileIntervals, RunningSynopsis, SharedSynopsis
-from sash.panes.intervals.synopsis import OPERATIONS, identity
+from sash.panes.intervals.quantile import QuantileIntervals
+from sash.panes.intervals.running_sums import RunningSynopsis
+from sash.panes.intervals.synopsis import OPERATIONS, SharedSynopsis, identity
 from sash.panes.partials import Combine, Partial
 from sash.plan.expressions import RowExpression
-from tests.panes.intervals.cases import DTYPES, PAIRS
+from tests.panes.intervals.cases import DTYPES, PAIRS, SYNOPSES
 
 
 def of_ten(name: str) -> SharedSynopsis:

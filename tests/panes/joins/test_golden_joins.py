@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from papers.synopses.basic_intervals import BasicIntervalJoin
 from sash.panes.intervals.synopsis import identity
-from sash.panes.joins import Band, JoinVectors, RunningTable, WindowPair
-from sash.panes.joins.vectors import REVISED, RunningJoin
+from sash.panes.joins import Band, WindowPair
+from sash.panes.joins.lookups import REVISED, JoinVectors, RevisedSynopsis, RunningJoin
+from sash.panes.joins.sum_table import RunningTable
 from sash.panes.partials import Combine
 from sash.sharing.rules import Kind, QueryDescription, SynopsisDescription, may_share_state
 
@@ -21,6 +23,7 @@ EXAMPLES = {
     for example in json.loads((Path(__file__).parents[2] / "golden" / "synopses.json").read_text())["examples"]
     if example["id"].startswith("synopses.join.")
 }
+KINDS: dict[str, type[RevisedSynopsis]] = {**REVISED, "basic": BasicIntervalJoin}
 COUNTING = ("basic", "interval", "running")
 ONE = np.zeros(1, dtype=np.int64)
 
@@ -55,7 +58,7 @@ def filled(kind: str, name: str, band: Band, of: str = "count") -> JoinVectors:
     """All panes up to t."""
     given = inputs(name)
     combine = Combine.MAX if of == "max" else Combine.ADD
-    synopsis = JoinVectors(kind, band, given["b"], 1, combine, np.int64)
+    synopsis = JoinVectors(KINDS[kind], band, given["b"], 1, combine, np.int64)
     for pane in range(1, given["t"] // given["s"] + 1):
         update(synopsis, name, pane, of)
     return synopsis
@@ -82,7 +85,7 @@ def expiry(intervals: list[tuple[int, int]], b: int, now: int) -> list[list[int]
 
 def bij_update() -> None:
     want, b = expected("bij_update"), inputs("bij_update")["b"]
-    synopsis = JoinVectors("basic", Band(), b, 1, Combine.ADD, np.int64)
+    synopsis = JoinVectors(BasicIntervalJoin, Band(), b, 1, Combine.ADD, np.int64)
     t = synopsis.whole.length
     before = expiry(synopsis.whole.stored(), b, t)
     assert before == want["before"]
@@ -128,7 +131,7 @@ def bij_values() -> None:
                     update(synopsis, "bij_values", pane, of)
                 assert per_interval(synopsis) == want[name][f"{of}_per_interval_oldest_first"]
                 assert equal_windows(synopsis) == want[name][f"{of}_n_n_join"]
-    buffer = JoinVectors("basic", Band(), b, 1, Combine.ADD, np.int64)
+    buffer = JoinVectors(BasicIntervalJoin, Band(), b, 1, Combine.ADD, np.int64)
     update(buffer, "bij_values", t // s + 1, "count")
     assert per_interval(buffer) == want["buffer_count_oldest_first"]
     generated = [(max(r[:2]), min(r[:2]) + b * s) for r in results("bij_values") if min(r[:2]) + b * s > max(r[:2])]
@@ -183,7 +186,7 @@ def generalized_bij_limit() -> None:
     b, g = given["b"], given["g"]
     for name, dataset in given["datasets"].items():
         parts = dataset["one_result"]
-        three, wide = (JoinVectors("basic", Band(-d, d), b, 1, Combine.ADD, np.int64) for d in (1, g))
+        three, wide = (JoinVectors(BasicIntervalJoin, Band(-d, d), b, 1, Combine.ADD, np.int64) for d in (1, g))
         for synopsis in (three, wide):
             # A result comes with its younger tuple, which is a pane old or older by now.
             ages = [np.array([parts[side] - 1]) for side in ("S1_part", "S2_part")]

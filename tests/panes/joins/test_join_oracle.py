@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sash.core.window import TimeWindow
 from sash.panes.answers import Finisher
-from sash.panes.joins import JOIN_KINDS, Band, JoinHistory, WindowPair, join_refusal, join_synopsis, longest_pair
+from sash.panes.joins import JOIN_KINDS, Band, JoinHistory, WindowPair, join_refusal, join_synopsis
+from sash.panes.joins.lookups import longest_pair
 from sash.panes.partials import Partial
 from sash.plan.periodic import PeriodicAggregate
 from tests.panes.joins.cases import Result, joined, lift_results

@@ -10,7 +10,8 @@ import pytest
 
 from sash.core.window import TimeWindow
 from sash.panes.answers import Finisher
-from sash.panes.joins import Band, JoinHistory, JoinPanes, JoinRows, WindowPair, join_refusal, join_synopsis
+from sash.panes.joins import Band, JoinHistory, JoinRows, WindowPair, join_refusal, join_synopsis
+from sash.panes.joins.bands import JoinPanes
 from sash.panes.partials import Partial
 from sash.plan.expressions import Field
 from sash.plan.nodes import AggregateCall, Key, Output

@@ -50,7 +50,6 @@ def of_tuples(substreams: dict[int, list[int]], p: int) -> CollectiveIndex:
 
 def stamp(index: CollectiveIndex, key: int, level: int) -> int | None:
     """The time that a level has of a key: TSTAMP[key, level]."""
-    saved = index.save()
-    if level + 1 >= saved["stamps"].shape[1] or not (number := int(saved["stamps"][key, level + 1])):
+    if level + 1 >= index.stamps.shape[1] or not (number := int(index.stamps[key, level + 1])):
         return None
-    return int(saved["times"][number - 1 - int(saved["forgotten"][0])])
+    return int(index.panes.times[number - 1 - index.panes.forgotten])

@@ -100,38 +100,6 @@ def test_comparisons(steps: list[Update], length: int, v: Fraction) -> None:
         assert exact <= set(index.lookup(tau, length, comparison, v).tolist()) <= set(totals)
 
 
-@given(steps=updates(SUMS), more=updates(SUMS, 5), length=st.integers(1, 30), v=st.integers(0, 500), data=st.data())
-@settings(max_examples=examples(40))
-def test_new_codes_and_checkpoints(
-    steps: list[Update], more: list[Update], length: int, v: int, data: st.DataObject
-) -> None:
-    """An index with other codes, or loaded from a checkpoint, says the same of every key, then and later on."""
-    ours = CollectiveIndex(2)
-    replay(ours, steps, lambda *_: None)
-    tau = sum(later for later, _ in steps)
-    ours.lookup_above(tau, length, v)
-    theirs = CollectiveIndex.load(ours.save())
-    remap = np.array(data.draw(st.permutations([*range(KEYS - 2), -1, -1])))
-    theirs.compact(remap)
-    for later, rows in more:
-        tau += later
-        apply(ours, tau, rows)
-        apply(theirs, tau, [(int(remap[key]), amount) for key, amount in rows if remap[key] >= 0])
-        for lookup in ("lookup_above", "lookup_below"):
-            found = remap[getattr(ours, lookup)(tau, length, v)]
-            assert getattr(theirs, lookup)(tau, length, v).tolist() == sorted(found[found >= 0].tolist())
-
-
-def test_a_saved_index_is_plain_arrays() -> None:
-    index = CollectiveIndex(3)
-    index.update(5, np.array([2]), np.array([4]))
-    index.forget(2)
-    saved = index.save()
-    assert all(isinstance(array, np.ndarray) and array.dtype.kind == "i" for array in saved.values())
-    again = CollectiveIndex.load(saved).save()
-    assert {name: array.tolist() for name, array in again.items()} == {n: a.tolist() for n, a in saved.items()}
-
-
 def test_forgetting_and_starting_the_numbers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collective, "_RENUMBER", 10)
     index, history = CollectiveIndex(2), []

@@ -1,16 +1,12 @@
-"""What aggregates that answer with one row per item have in common: the item by its column's name, then its weight.
+"""Aggregates that answer with one row per item: the item by its column's name, then its weight.
 
 The pane table is grouped by the query's keys and the item, so an item's count or weight is a plain aggregate of its
 pair; what is left is to choose among the pairs of each group.
 
-Items with a weight: their number of tuples, or the SUM of another argument over them.
-
 TOP(k, x), TOP(k, x, SUM(y))   the heaviest items of each group, ties broken by value
 HISTOGRAM(x)                   every item of each group with its count, in the order of the items
-
-FREQUENT(k, x): the items that are frequent for certain (thesis, algorithm 6; see also `synopses.frequent`).
-
-APPROX_TOP(k, x): from one frequent items sketch per pane and group, so the item is no key of the pane table.
+FREQUENT(k, x)                 the items that are frequent for certain (thesis, algorithm 6; see `frequent`)
+APPROX_TOP(k, x)               from one frequent items sketch per pane and group: the item is no key of the table
 """
 
 from __future__ import annotations

@@ -6,44 +6,21 @@ What to precompute is a trade between updates, lookups and space (Arasu and Wido
     running     R-INT          the whole stream so far            1              1         N           ADD of int64
     interval    B-INT          base-intervals that end there      1, amortised   log W     2 N to 4 N  all
     landmark    L-INT          to and from landmarks around it    P, amortised   1         P N         all
-    basic                      itself                             1              W         N           all
     quantile    B-INT-QNT      sorted base-intervals              log N, amort.  log^2 W   N log N     QUANTILE
 
-for N positions (panes), windows of W of them, P partitions of their widths, up to constants. A position is a pane
-of time or of rows, its values are a vector over groups or substreams; see `synopsis` for positions, intervals and
-what is active.
-A combine that a synopsis cannot do is refused when it is made, with the reason.
+for N positions (panes), windows of W of them, P partitions of their widths, up to constants. A combine that a synopsis
+cannot do is refused when it is made, with the reason.
 """
 
 from __future__ import annotations
 
-from sash.panes.intervals.basic import BasicIntervals
 from sash.panes.intervals.interval import IntervalSynopsis
-from sash.panes.intervals.landmark import LandmarkSynopsis, landmark_decomposition, partition_by_spread
-from sash.panes.intervals.quantile import QuantileIntervals, quantile_rank
+from sash.panes.intervals.landmark import LandmarkSynopsis
 from sash.panes.intervals.running_sums import RunningSynopsis
-from sash.panes.intervals.synopsis import Interval, SharedSynopsis, active_base_intervals, decompose, window_interval
+from sash.panes.intervals.synopsis import SharedSynopsis
 
 SYNOPSES: dict[str, type[SharedSynopsis]] = {
     "running": RunningSynopsis,
     "interval": IntervalSynopsis,
-    "basic": BasicIntervals,
     "landmark": LandmarkSynopsis,
 }
-
-__all__ = [
-    "SYNOPSES",
-    "BasicIntervals",
-    "Interval",
-    "IntervalSynopsis",
-    "LandmarkSynopsis",
-    "QuantileIntervals",
-    "RunningSynopsis",
-    "SharedSynopsis",
-    "active_base_intervals",
-    "decompose",
-    "landmark_decomposition",
-    "partition_by_spread",
-    "quantile_rank",
-    "window_interval",
-]

@@ -1,16 +1,9 @@
 """Interval synopsis, B-INT (Arasu and Widom, 3.1.1 and 5; thesis, 2.3.4): values of base-intervals, in a circular tree.
 
-    node  1                               1                        positions 1 .. 8, and later 9 .. 16, ...
-                            /                           \\
-    node  2  3              2                           3
-                     /            \\             /            \\
-    node  4 .. 7     4            5             6            7
-                  /     \\      /     \\      /     \\      /     \\
-    node  8 .. 15   8    9     10   11      12   13      14   15   a leaf is a position: p is at 8 + (p - 1) mod 8
-
-The tree is an array; node x has the children 2x and 2x + 1, and the nodes of one level are a circular buffer of the
-base-intervals of that level: an old one is overwritten by the one that lies a whole turn later. A parent is computed
-once, when its right child is complete, so that an update costs two folds on average although some climb to the root.
+The tree is an array; node x has the children 2x and 2x + 1, position p is the leaf `leaves + (p - 1) mod leaves`. The
+nodes of one level are a circular buffer of the base-intervals of that level: an old one is overwritten by the one that
+lies a whole turn later. A parent is computed once, when its right child is complete, so that an update costs two folds
+on average although some climb to the root.
 
 Invariant: every base-interval inside the last `capacity` positions is in its node. The number of leaves is the
 capacity rounded up to a power of two; nodes that reach further back than the capacity are never read.

@@ -4,29 +4,15 @@
     to the next one    | 1-3 | 2-3 |  3  | 4-7 | 5-7 | 6-7 |  7  |  8  |  9  | 10  |     12 has not come: raw values
     from the latest    | 1-1 | 1-2 | 1-3 |  4  | 4-5 | 4-6 | 4-7 |  8  | 8-9 | 8-10|
     from the one before|     |     |     | 1-4 | 1-5 | 1-6 | 1-7 | 4-8 | 4-9 | 4-10|
-                                                       ^^^                     ^^^^
-                                        lookup (6, 10) = (6, 7) to landmark 8 and (8, 10) from it
 
-The windows' widths are split into partitions with W_max / W_min <= c. Each has its own landmarks and keeps, per
-position, one value to the next landmark and ceil(W_max / W_min) values from the landmarks that a window may contain
-first. Values to a landmark are computed when it is reached, from the youngest position to the oldest; until then
-their places hold what arrived. No lookup reads them earlier: it would end before the landmark.
+The windows' widths are split into partitions with W_max / W_min <= c. Each has its own landmarks, the positions that
+W_min divides, and keeps, per position, one value to the next landmark and ceil(W_max / W_min) values from the landmarks
+that a window may contain first. Values to a landmark are computed when it is reached; until then their places hold what
+arrived, and no lookup reads them. An interval is cut at its first landmark, as in Example 3.2.
 
-Invariant: intervals within the widths of one partition are answered, and also those that the beginning of the
-stream cuts short: they begin at landmark 0, as it were.
-
-Landmark intervals: any interval of a known width is at most two of them (Arasu and Widom, 3.1.2).
-
-    landmarks       3000                4000                5000                6000        W_min = 1000
-    interval             |3257 ............................. 5164|                           W_max = 2000
-    its parts            |3257 ... 3999|4000 ............... 5164|
-                         ends just before, begins at a landmark
-
-Landmarks are the positions that W_min divides. An interval at least W_min wide contains one, so it can be cut there.
-It may contain several; `landmark_decomposition` cuts at the first, as Example 3.2 does. Then the left part is
-shorter than W_min, and a synopsis needs to keep left parts of one landmark only.
-
-Definition 3.2 lets a landmark interval be W_max + 1 wide, the prose says less than W_max; no lookup needs either.
+Invariant: intervals within the widths of one partition are answered, and also those that the beginning of the stream
+cuts short. Definition 3.2 lets a landmark interval be W_max + 1 wide, the prose says less than W_max; no lookup needs
+either.
 """
 
 from __future__ import annotations

@@ -2,27 +2,15 @@
 
     arrived    7   3 | 9   1 | 5   8 | 2   6         one level is one circular array of all elements
     level 1    3   7 | 1   9 | 5   8 | 2   6         in which blocks of two are sorted,
-    level 2    1   3   7   9 | 2   5   6   8         of four,
-    level 3    1   2   3   5   6   7   8   9         of eight, ...
+    level 2    1   3   7   9 | 2   5   6   8         of four, ...
 
-    QUANTILE over (2, 7): (2, 2) of level 0, (3, 4) and (5, 6) of level 1, (7, 7) of level 0
+A block is merged from its halves when its last element arrives. QUANTILE(phi) of N elements is the one at position
+max(1, floor(phi N)) in the order of values, with phi a fraction, so that phi N is exact; the paper's floor(phi N) is 0
+for phi < 1/N. Floats are stored as the integers that have the same order: kernels compare integers only.
 
-A block is merged from its halves when its last element arrives. A lookup selects its rank from the sorted runs
-of the interval's base-intervals. QUANTILE(phi) of N elements is the one at position max(1, floor(phi N)) in the
-order of values, with phi a fraction, so that phi N is exact; the paper's floor(phi N) is 0 for phi < 1/N.
-
-Floats are stored as the integers that have the same order: kernels compare integers only, and NaN is the greatest
-number without a word about it.
-
-The k-th smallest element of several sorted runs, greedily (Arasu and Widom, 3.3).
-
-    run 1   1   4  [7]  9  12 ..       k = 20, p = 4 runs, steps of s = 3: compare the third element of each run.
-    run 2   2   3  [5]  8  30 ..       5 is the smallest of these. Before it there are at most two elements of each
-    run 3   6   6  [6]  7   7 ..       run, so it is the ninth at most, and neither 2, 3 nor 5 is the twentieth:
-    run 4   0  40 [41] 50  60 ..       drop them, and look for the seventeenth of the rest.
-
-A step drops s elements of one run, with s about k / 2p; a heap finds the run. When k has halved so does s: that is
-p steps per halving and O(log p) per step, O(p log p log q) in all for runs of up to q elements.
+A lookup selects the k-th smallest element of p sorted runs greedily. It compares the element at place s, about k / 2p,
+of each run. The smallest of these has at most p (s - 1) elements before it, so the first s elements of its run are
+dropped. When k has halved so does s: O(log p) per step, O(p log p log q) in all for runs of up to q elements.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
 """Running synopsis, R-INT (Arasu and Widom, 3.2; thesis, 2.3.4): sums of the stream so far, taken from each other.
 
-    position            1    2    3    4    5    6    7    8
-    value               3    6    6    6    7    7    7    9
-    stored  f(1, r)     .    .    .   21   28   35   42   51        capacity 4: five running values, r = 4 .. 8
-                                       |              |
-                        sum over (5, 7) = f(1, 7) - f(1, 4) = 42 - 21
-
 N_max + 1 running values answer every window of up to N_max positions; the thesis counts b of them for windows
 shorter than b, and lists b + 1.
 

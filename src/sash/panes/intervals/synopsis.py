@@ -1,40 +1,18 @@
-"""What the shared synopses have in common: the interface that callers see, and the bookkeeping of positions.
+"""What the shared synopses have in common: positions, intervals, and how two rows of partials combine.
 
-              oldest active position                      length m
-                  v                                          v
-    ... 5 | 6 | 7 | 8 | 9 | 10 | 11 | 12 | 13 | 14 | 15 | 16 |            capacity (N_max) = 9
-                  |<------ an interval (8, 14) ---->|                     historical: it ends before m
-                            |<-- an interval (11, 16) ----->|             suffix: it ends at m
+One position is one pane: of time, of one row, or of several rows; its values are one partial per group. Positions are
+1-based, an interval (left, right) includes both ends, and right = left - 1 is the empty interval, whose answer is the
+identity. An interval is *active* while all its positions are among the last `capacity` ones (Arasu and Widom, 3.1.1);
+only active intervals can be looked up. A synopsis that was grown has no more positions than before; it fills with the
+updates that follow (thesis, 8.2).
 
-One position is one pane: of time, of one row, or of several rows; its values are one partial per group. Positions
-are 1-based, an interval (left, right) includes both ends, and right = left - 1 is the empty interval, whose answer
-is the identity. An interval is *active* while all its positions are among the last `capacity` ones
-(Arasu and Widom, 3.1.1); only active intervals can be looked up.
+A synopsis is a 2-D array, slots x groups; its kernels fold one row into another. The three combines are told apart by
+a small number inside the kernel, so that each kernel is compiled once per dtype. They are inlined by force: passing two
+arrays costs more than combining two numbers. Numba's cache watches a kernel's own file only, so a change here takes
+effect after `make clean`. NaN is the greatest number, and the identity of a minimum of floats.
 
-Invariant: what is looked up is exactly the combine of the values in the interval. A synopsis that was grown
-has no more positions than before; it fills with the updates that follow (thesis, 8.2).
-
-How two rows of partials combine: the vectors over groups that every shared synopsis stores per interval.
-
-A synopsis is a 2-D array, slots x groups; its kernels fold one row into another. The three combines are told apart
-by a small number inside the kernel, so that each kernel is compiled once per dtype and not once per combine.
-They are inlined by force: passing two arrays costs more than combining two numbers. Numba's cache watches a kernel's
-own file only, so a change here takes effect after `make clean`.
-
-Conventions, the same as in `sash.panes.accumulator`: NaN is the greatest number; a group without a value holds
-the identity, which for a minimum of floats is NaN as well.
-
-Base-intervals: the dyadic intervals of which every interval is a union of few (Arasu and Widom, 3.1.1).
-
-    level 3   | 1                                           8 |
-    level 2   | 1                   4 | 5                   8 |
-    level 1   | 1       2 | 3       4 | 5       6 | 7       8 |
-    level 0   | 1 |   2   | 3 |   4   | 5 |   6   | 7 |   8   |        (2, 7) = (2, 2) (3, 4) (5, 6) (7, 7)
-
-A level-l base-interval is (2^l i + 1, 2^l (i + 1)). Positions are 1-based and intervals include both ends.
-These functions say which intervals there are; the kernels of `interval` and `quantile` walk them with bits.
-
-The paper cuts (1, 43) into eight base-intervals (Example 3.1), which fits (2, 43); `decompose` returns the fewest.
+A level-l base-interval is (2^l i + 1, 2^l (i + 1)); every interval is a union of few. The paper cuts (1, 43) into eight
+of them (Example 3.1), which fits (2, 43); `decompose` returns the fewest.
 """
 
 from __future__ import annotations
@@ -137,16 +115,6 @@ def active_base_intervals(length: int, oldest: int) -> list[Interval]:
 
 
 Positions = NDArray[np.int64]
-
-
-def window_interval(length: int, n_left: int, n_right: int = 0) -> Interval:
-    """The interval of the tuple-based window S[N_L, N_R] of a stream of some length (section 2).
-
-    >>> window_interval(16, 9, 4), window_interval(3, 5, 0)
-    ((8, 12), (1, 3))
-    """
-    left = max(length - n_left + 1, 1)
-    return left, max(length - n_right, left - 1)
 
 
 def refuse_partial(combine: Combine, dtype: Dtype) -> str | None:

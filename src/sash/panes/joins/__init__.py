@@ -7,8 +7,8 @@
     running    RJ       running sums; leads apart, cumulative         b + leads     2 + |n1-n2|      exact sums
     table               running sums in two dimensions                N1 + N2 + 1   4                exact sums
 
-`basic` is `JoinPanes`, sparse rows of any partial; the others are `JoinLookups`, vectors over groups. What a synopsis
-with some band answers is in `pairs`; which one is kept is decided in `sash.sharing.choose_join`.
+`basic` is `JoinPanes`, sparse rows of any partial; the others are `JoinLookups`, vectors over groups.
+`sash.sharing.choose_join` decides which one is kept.
 """
 
 from __future__ import annotations
@@ -19,28 +19,13 @@ import pyarrow as pa
 
 from sash.panes.joins.bands import JoinPanes
 from sash.panes.joins.join_synopsis import JoinHistory
-from sash.panes.joins.lookups import JoinLookups, join_refusal, longest_pair
+from sash.panes.joins.lookups import JoinLookups, join_refusal
 from sash.panes.joins.pairs import Band, JoinRows, WindowPair
-from sash.panes.joins.sum_table import RunningTable
-from sash.panes.joins.vectors import JoinVectors
 from sash.panes.partials import Partial
 
 JOIN_KINDS = ("basic", "interval", "running", "table")
 
-__all__ = [
-    "JOIN_KINDS",
-    "Band",
-    "JoinHistory",
-    "JoinLookups",
-    "JoinPanes",
-    "JoinRows",
-    "JoinVectors",
-    "RunningTable",
-    "WindowPair",
-    "join_refusal",
-    "join_synopsis",
-    "longest_pair",
-]
+__all__ = ["JOIN_KINDS", "Band", "JoinHistory", "JoinRows", "WindowPair", "join_refusal", "join_synopsis"]
 
 
 def join_synopsis(

@@ -1,116 +1,87 @@
 """BIJ, the basic interval join synopsis (thesis 8.3.2), for any band: plain, generalized, or in two dimensions.
 
-    age of the older tuple         0     1     2     3     4  ..   b - 1
-    whole                       | all | all | all | all | all |   | all |        scanned for all pairs together (CS5)
-    apart, first older by 1     |     |     |     |     |     |   |     |
-                   .. by 2      |     |     |     |     |     |   |     |        a table: two dimensions
-    apart, second older by 1    |     |     |     |     |     |   |     |
-
-    windows (6, 8)    6 intervals whole, then of ages 6 and 7 the results whose second tuple is older by more
-                      than 0 and by more than 1
-
 Rows are sparse, (interval, lead, group), and hold any partial: sums, extremes, moments, sketches. Each update brings
-rows to many intervals; they gather, and are merged when the synopsis is read.
+rows to many intervals; they gather, and are merged when the synopsis is read. Windows (6, 8) read 6 intervals whole,
+then of ages 6 and 7 the results whose second tuple is older by more than 0 and by more than 1.
 
 The thesis keeps values apart in the g oldest intervals only. But an interval gathers results from its first day on, and
 whose lead is what can be told only when a result comes: so they are apart in all of them, and g says no more than which
 pairs a query may ask for.
 
-Needs: any partial. Time: an update b values; all pairs of windows together one pass over the longest, and |n1 - n2|
-intervals' leads for each unequal pair. Space: b x (1 + differences) x groups.
+Needs: any partial. Time: an update b values; all pairs of windows together one pass over the longest (CS5), and
+|n1 - n2| intervals' leads for each unequal pair. Space: b x (1 + differences) x groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.time import Micros
-from sash.expr.value_codes import Codes
-from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, Slot, scan
+from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, scan
 from sash.panes.basic_interval import LEAST_COMPACTED, MOST_SCANNED
-from sash.panes.joins.join_synopsis import JoinHistory, Needs, Saved
+from sash.panes.joins.join_synopsis import JoinHistory, Needs
 from sash.panes.joins.pairs import Band, Cells, PairReading, WindowPair
-from sash.panes.partials import Component, Partial
+from sash.panes.partials import Partial
 
 Numbers = NDArray[np.int64]
 # So many updates gather before they are merged, whether anybody reads or not.
 MOST_UNMERGED = 16
 
 
-@dataclass(frozen=True)
-class JoinPaneRows:
-    """Rows of (interval, lead, group), one for each, the oldest interval first once they are settled."""
-
-    intervals: Numbers
-    leads: Numbers
-    codes: Codes
-    columns: Mapping[Slot, Component]
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def where(self, wanted: NDArray[np.bool_]) -> JoinPaneRows:
-        if wanted.all():
-            return self
-        columns = {slot: column[wanted] for slot, column in self.columns.items()}
-        return JoinPaneRows(self.intervals[wanted], self.leads[wanted], self.codes[wanted], columns)
-
-
 class RowStore:
-    """Rows that gather and are merged: one per interval, lead and group."""
+    """Rows of (interval, lead, group) that gather and are merged: one for each, the oldest interval first."""
 
     def __init__(self, partials: Sequence[Partial], ranked: Mapping[Partial, RankedValues]) -> None:
         self._partials, self._ranked = partials, ranked
         self._merged_rows = self._nothing()
-        self._new: list[JoinPaneRows] = []
+        self._new: list[Cells] = []
 
-    def add(self, rows: JoinPaneRows, oldest: int, groups: int) -> None:
+    def add(self, rows: Cells, oldest: int, groups: int) -> None:
         if len(rows):
             self._new.append(rows)
         if len(self._new) > MOST_UNMERGED:
             self.settled(oldest, groups)
 
-    def settled(self, oldest: int, groups: int) -> JoinPaneRows:
+    def settled(self, oldest: int, groups: int) -> Cells:
         """The rows of intervals from `oldest` on, the oldest first; what is older is dropped."""
-        kept = [part.where(part.intervals >= oldest) for part in (self._merged_rows, *self._new)]
+        kept = [part.where(part.x >= oldest) for part in (self._merged_rows, *self._new)]
         self._merged_rows = self._merged(_together(kept), groups) if self._new else kept[0]
         self._new = []
         return self._merged_rows
 
-    def replace(self, rows: JoinPaneRows) -> None:
+    def replace(self, rows: Cells) -> None:
         """Settled rows in place of those that are there."""
         self._merged_rows = rows
 
-    def _nothing(self) -> JoinPaneRows:
+    def _nothing(self) -> Cells:
         none = np.empty(0, dtype=np.int64)
         columns = {(p, i): np.empty(0, dtype=dtype) for p in self._partials for i, dtype in enumerate(p.dtypes)}
-        return JoinPaneRows(none, none, none.astype(np.int32), columns)
+        return Cells(none, none, none.astype(np.int32), columns)
 
-    def _merged(self, rows: JoinPaneRows, groups: int) -> JoinPaneRows:
+    def _merged(self, rows: Cells, groups: int) -> Cells:
         if not len(rows):
             return rows
-        low, lead = rows.intervals.min(), rows.leads.min()
-        leads = int(rows.leads.max() - lead) + 1
-        keys = ((rows.intervals - low) * leads + (rows.leads - lead)) * groups + rows.codes
+        low, lead = rows.x.min(), rows.y.min()
+        leads = int(rows.y.max() - lead) + 1
+        keys = ((rows.x - low) * leads + (rows.y - lead)) * groups + rows.codes
         unique, places = np.unique(keys, return_inverse=True)
         merged = Accumulator(len(unique), self._partials, self._ranked)
         merged.fold(self._partials, places.astype(np.int32), rows.columns.__getitem__)
         columns = {(p, i): column for p in self._partials for i, column in enumerate(merged.stored(p))}
         above, codes = np.divmod(unique, groups)
         intervals, number = np.divmod(above, leads)
-        return JoinPaneRows(intervals + low, number + lead, codes.astype(np.int32), columns)
+        return Cells(intervals + low, number + lead, codes.astype(np.int32), columns)
 
 
-def _together(parts: list[JoinPaneRows]) -> JoinPaneRows:
+def _together(parts: list[Cells]) -> Cells:
     columns = {slot: np.concatenate([part.columns[slot] for part in parts]) for slot in parts[0].columns}
-    return JoinPaneRows(
-        np.concatenate([part.intervals for part in parts]),
-        np.concatenate([part.leads for part in parts]),
+    return Cells(
+        np.concatenate([part.x for part in parts]),
+        np.concatenate([part.y for part in parts]),
         np.concatenate([part.codes for part in parts]),
         columns,
     )
@@ -138,7 +109,7 @@ class JoinPanes(JoinHistory):
         assert self._now is not None
         return self._now - self.capacity + 1
 
-    def _rows(self, store: RowStore) -> JoinPaneRows:
+    def _rows(self, store: RowStore) -> Cells:
         return store.settled(0 if self._now is None else self._oldest, len(self._keys))
 
     def _begin(self, pane: int) -> None:
@@ -151,9 +122,9 @@ class JoinPanes(JoinHistory):
         assert self._now is not None
         intervals = self._now - ages
         none = np.zeros(len(leads), dtype=np.int64)
-        self._whole.add(JoinPaneRows(intervals, none, cells.codes, cells.columns), self._oldest, len(self._keys))
+        self._whole.add(Cells(intervals, none, cells.codes, cells.columns), self._oldest, len(self._keys))
         if self.band.values > 1:
-            apart = JoinPaneRows(intervals, leads, cells.codes, cells.columns).where(leads != 0)
+            apart = Cells(intervals, leads, cells.codes, cells.columns).where(leads != 0)
             self._apart.add(apart, self._oldest, len(self._keys))
 
     def _live(self) -> NDArray[np.bool_]:
@@ -164,7 +135,7 @@ class JoinPanes(JoinHistory):
     def _recode(self, remap: NDArray[np.int32], groups: int) -> None:
         for store in (self._whole, self._apart):
             rows = self._rows(store)
-            store.replace(JoinPaneRows(rows.intervals, rows.leads, remap[rows.codes], rows.columns))
+            store.replace(Cells(rows.x, rows.y, remap[rows.codes], rows.columns))
 
     def close(self, until: Micros) -> None:
         super().close(until)
@@ -187,14 +158,12 @@ class JoinPanes(JoinHistory):
                 column[known] = remap[column[known]]
         self._most_values[partial] = max(LEAST_COMPACTED, 2 * len(values.dictionary))
 
-    def _saved(self) -> Iterator[Saved]:
+    def _saved(self) -> Iterator[tuple[int, Cells]]:
         for part, store in enumerate((self._whole, self._apart), 1):
-            rows = self._rows(store)
-            yield Saved(part, rows.intervals, rows.leads, rows.codes, rows.columns)
+            yield part, self._rows(store)
 
-    def _load(self, saved: Saved) -> None:
-        store = (self._whole, self._apart)[saved.part - 1]
-        store.replace(JoinPaneRows(saved.x, saved.y, saved.codes, saved.columns))
+    def _load(self, part: int, cells: Cells) -> None:
+        (self._whole, self._apart)[part - 1].replace(cells)
 
     # -- answering -----------------------------------------------------------------------------------
 
@@ -218,15 +187,15 @@ class JoinPanes(JoinHistory):
         rows, now = self._rows(self._whole), self._now or 0
         # Intervals beyond now are those of no pane yet; there are none.
         edges = [now + 1, *(now + 1 - length for length in lengths)]
-        cuts = np.searchsorted(rows.intervals, edges)
+        cuts = np.searchsorted(rows.x, edges)
         return scan(wanted, ScanRows(len(self._keys), cuts, rows.codes, rows.columns.__getitem__, self._ranked))
 
     def _with_leads(self, whole: Accumulator, reading: PairReading, partials: Sequence[Partial]) -> Accumulator:
         """What a scan found, and the results of the next intervals that are in the longer window alone."""
         rows, groups, youngest = self._rows(self._apart), len(self._keys), (self._now or 0) - reading.whole
-        first, last = np.searchsorted(rows.intervals, [youngest - reading.next + 1, youngest + 1])
-        leads = rows.leads[first:last] * reading.side
-        places = first + np.flatnonzero(leads >= reading.least + youngest - rows.intervals[first:last])
+        first, last = np.searchsorted(rows.x, [youngest - reading.next + 1, youngest + 1])
+        leads = rows.y[first:last] * reading.side
+        places = first + np.flatnonzero(leads >= reading.least + youngest - rows.x[first:last])
         found = Accumulator(groups, partials, self._ranked)
         found.fold(partials, np.arange(groups, dtype=np.int32), lambda slot: whole.stored(slot[0])[slot[1]])
         found.fold(partials, rows.codes[places], lambda slot: rows.columns[slot][places])

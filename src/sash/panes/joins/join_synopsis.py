@@ -1,26 +1,20 @@
 """What the join synopses have in common: results wait for their pane to close, then each pane is one update.
 
-    closed                    now   open
-    | pane | pane | pane | pane |  ( pane ) ( pane )        a result is of the younger of its tuples' panes
-
-When a pane closes, the results that were generated in it enter the synopsis: they belong to intervals of all ages,
-because the older tuple of a result may have come long ago. Results that leave every window before their pane closes
-are never in it.
+A result is of the younger of its tuples' panes. When that pane closes, the result enters the synopsis: into an interval
+of any age, because the older tuple may have come long ago. Results that leave every window before their pane closes are
+never in it.
 
 Invariant: after `close(t)` every pair of windows is answered as of t, exactly. What was is gone: an interval takes
 results up after its time, so nothing can be read as of an earlier pane.
 
-A join synopsis as one Arrow table and back, for checkpoints.
-
-Rows carry their key values and, for ranked extremes, the values themselves: codes and ranks mean something only in
-memory. What a row is, `part`, `x` and `y` say: the synopsis that wrote it knows.
+A checkpoint has a synopsis as one Arrow table. Rows carry their key values and, for ranked extremes, the values
+themselves; what a row is, `part`, `x` and `y` say to the synopsis that wrote it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -28,84 +22,48 @@ from numpy.typing import NDArray
 
 from sash.core.time import Micros
 from sash.core.window import TimeWindow
-from sash.expr.value_codes import Codes, KeyDictionary
+from sash.expr.value_codes import KeyDictionary, one_array
 from sash.panes.accumulator import Accumulator, RankedValues, Slot
 from sash.panes.basic_interval import LEAST_COMPACTED
 from sash.panes.joins.pairs import Band, Cells, JoinRows, WindowPair, stored_columns
-from sash.panes.partials import Combine, Component, Partial
+from sash.panes.pane_rows import Ranked, from_column, to_column
+from sash.panes.partials import Component, Partial
 from sash.panes.readings import WindowView
 
-Ranked = Mapping[Partial, RankedValues]
 
-
-@dataclass(frozen=True)
-class Saved:
-    """Rows of one part: two numbers that place each of them, its group, its components."""
-
-    part: int
-    x: NDArray[np.int64]
-    y: NDArray[np.int64]
-    codes: Codes
-    columns: Mapping[Slot, Component]
-
-
-def to_table(parts: Iterable[Saved], keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked) -> pa.Table:
-    every = list(parts)
-    codes = _joined([part.codes for part in every], np.int32)
+def to_table(
+    parts: Iterable[tuple[int, Cells]], keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked
+) -> pa.Table:
+    numbers, every = zip(*parts, strict=True)
+    codes = np.concatenate([cells.codes for cells in every])
     columns: dict[str, pa.Array] = {
-        "part": pa.array(np.repeat([part.part for part in every], [len(part.codes) for part in every]), pa.int64()),
-        "x": pa.array(_joined([part.x for part in every], np.int64)),
-        "y": pa.array(_joined([part.y for part in every], np.int64)),
+        "part": pa.array(np.repeat(numbers, [len(cells) for cells in every]), pa.int64()),
+        "x": pa.array(np.concatenate([cells.x for cells in every])),
+        "y": pa.array(np.concatenate([cells.y for cells in every])),
     }
     columns |= {f"key{i}": column for i, column in enumerate(keys.decode(codes))}
     for number, partial in enumerate(partials):
-        for i, dtype in enumerate(partial.dtypes):
-            stored = _joined([part.columns[partial, i] for part in every], dtype)
-            columns[f"value{number}_{i}"] = _written(partial, stored, ranked)
+        for i in range(len(partial.dtypes)):
+            stored = np.concatenate([cells.columns[partial, i] for cells in every])
+            columns[f"value{number}_{i}"] = to_column(partial, stored, ranked)
     return pa.table(columns)
 
 
-def from_table(table: pa.Table, keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked) -> Iterator[Saved]:
+def from_table(
+    table: pa.Table, keys: KeyDictionary, partials: Sequence[Partial], ranked: Ranked
+) -> Iterator[tuple[int, Cells]]:
     """The inverse of `to_table`, part by part; groups get codes as they come."""
     table = table.combine_chunks()
     part, x, y = (np.array(table[name], dtype=np.int64) for name in ("part", "x", "y"))
-    codes = keys.encode([_array(table[f"key{i}"]) for i in range(len(keys.types))], len(table))
+    codes = keys.encode([one_array(table[f"key{i}"]) for i in range(len(keys.types))], len(table))
     columns: dict[Slot, Component] = {
-        (partial, i): _read(partial, _array(table[f"value{number}_{i}"]), dtype, ranked)
+        (partial, i): from_column(partial, one_array(table[f"value{number}_{i}"]), ranked)
         for number, partial in enumerate(partials)
-        for i, dtype in enumerate(partial.dtypes)
+        for i in range(len(partial.dtypes))
     }
+    every = Cells(x, y, codes, columns)
     for number in np.unique(part).tolist():
-        rows = np.flatnonzero(part == number)
-        yield Saved(number, x[rows], y[rows], codes[rows], {slot: column[rows] for slot, column in columns.items()})
-
-
-def _joined(parts: list[NDArray[np.generic]], dtype: type) -> Component:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-
-
-def _written(partial: Partial, stored: Component, ranked: Ranked) -> pa.Array:
-    if partial.combine is Combine.UNION:
-        # The sketches of a large synopsis may take more than the 2 GB that a plain binary column holds.
-        return pa.array(stored, pa.large_binary())
-    if not partial.ranked:
-        return pa.array(stored)
-    identity = int(partial.identity())
-    return ranked[partial].values(ranked[partial].ranks(stored, identity), identity)
-
-
-def _read(partial: Partial, column: pa.Array, dtype: type, ranked: Ranked) -> Component:
-    if partial.ranked:
-        return ranked[partial].store(column, int(partial.identity()))
-    if partial.combine is Combine.UNION:
-        sketches: Component = np.full(len(column), None, dtype=np.object_)
-        sketches[:] = column.to_pylist()
-        return sketches
-    return np.array(column, dtype=dtype)
+        yield number, every.take(np.flatnonzero(part == number))
 
 
 # The part of a saved table that has the results of panes that have not closed.
@@ -160,13 +118,13 @@ class JoinHistory(ABC):
         codes = self._keys.encode(rows.keys, len(rows))
         columns = stored_columns(rows, self.partials, self._ranked)
         every = Cells(rows.first // self.length, rows.second // self.length, codes, columns)
-        earliest = int(np.maximum(every.first, every.second).min())
+        earliest = int(np.maximum(every.x, every.y).min())
         if self._now is not None and earliest <= self._now:
             raise ValueError(f"results of a pane that has closed: {earliest} by {self._now}")
         self._wait(every)
 
     def _wait(self, every: Cells) -> None:
-        younger = np.maximum(every.first, every.second)
+        younger = np.maximum(every.x, every.y)
         order = np.argsort(younger, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(younger[order])) + 1):
             self._pending.setdefault(int(younger[part[0]]), []).append(every.take(part))
@@ -201,7 +159,7 @@ class JoinHistory(ABC):
     def _enter(self, cells: Cells) -> None:
         """The results of the pane that closes, as far as they are in some window at its end."""
         assert self._now is not None
-        ages, leads = self.band.place(self._now - cells.first, self._now - cells.second)
+        ages, leads = self.band.place(self._now - cells.x, self._now - cells.y)
         inside = np.flatnonzero(ages < self.capacity)
         if len(inside):
             self._insert(ages[inside], leads[inside], cells if len(inside) == len(ages) else cells.take(inside))
@@ -226,9 +184,7 @@ class JoinHistory(ABC):
             self._recode(remap, len(kept))
             self._keys = kept
             for pane, waiting in self._pending.items():
-                self._pending[pane] = [
-                    Cells(cells.first, cells.second, remap[cells.codes], cells.columns) for cells in waiting
-                ]
+                self._pending[pane] = [Cells(cells.x, cells.y, remap[cells.codes], cells.columns) for cells in waiting]
         self._most_groups = max(LEAST_COMPACTED, 2 * len(self._keys))
 
     def _kept_groups(self) -> NDArray[np.bool_]:
@@ -278,29 +234,25 @@ class JoinHistory(ABC):
 
     def to_table(self) -> pa.Table:
         """Everything that it stores, with key values."""
-        waiting = [
-            Saved(_PENDING, cells.first, cells.second, cells.codes, cells.columns)
-            for pane in sorted(self._pending)
-            for cells in self._pending[pane]
-        ]
+        waiting = [(_PENDING, cells) for pane in sorted(self._pending) for cells in self._pending[pane]]
         return to_table([*self._saved(), *waiting], self._keys, self.partials, self._ranked)
 
     def load(self, table: pa.Table, now: int | None) -> None:
         """The inverse of `to_table`, into a synopsis of the same kind, band and partials that has nothing yet."""
         if now is not None:
             self._advance(now)
-        for saved in from_table(table, self._keys, self.partials, self._ranked):
-            if saved.part == _PENDING:
-                self._wait(Cells(saved.x, saved.y, saved.codes, saved.columns))
+        for part, cells in from_table(table, self._keys, self.partials, self._ranked):
+            if part == _PENDING:
+                self._wait(cells)
             else:
-                self._load(saved)
+                self._load(part, cells)
 
     @abstractmethod
-    def _saved(self) -> Iterable[Saved]:
+    def _saved(self) -> Iterable[tuple[int, Cells]]:
         """What is stored, in parts of its own numbering from 1 on."""
 
     @abstractmethod
-    def _load(self, saved: Saved) -> None:
+    def _load(self, part: int, cells: Cells) -> None:
         """The inverse: each part once."""
 
 

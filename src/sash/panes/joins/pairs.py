@@ -1,28 +1,16 @@
 """Pairs of windows over the two inputs of a join, and where a join's results stand for them.
 
 A result of tuples that came a1 and a2 panes ago is in the join of windows of n1 and n2 panes while a1 < n1 and a2 < n2.
-With equal windows only the older tuple counts: the result leaves when max(a1, a2) = n. So results that leave together
-are put together, and one value per interval answers all windows (n, n): the intervals are those of expiry (8.3.2).
+With equal windows only the older tuple counts: results that leave together are put together, and one value per interval
+of expiry answers all windows (n, n) (8.3.2). Windows whose lengths all differ by the same c are no harder: with the
+ages (a1 - c, a2) they are equal (`shift`).
 
-Windows whose lengths differ by c, all of them by the same c, are no harder: with the ages (a1 - c, a2) the windows are
-(n1 - c, n2), which are equal. This `shift` makes the intervals those of expiry from (n2 + c, n2).
+More than one difference needs the `lead`: by how many panes the first tuple is older than the second, after the shift.
+A pair whose windows differ by d from the shift asks whether a lead reaches d, so leads beyond the band's ends are cut
+off there, and a band of k differences has k values per interval.
 
-    difference n1 - n2     -2   -1    0    1    2
-    band (0, 0)                       x                one value per interval: the thesis' BIJ, IJ, RJ
-    band (-1, 1)                 x    x    x           three values: the generalized ones, SS3 in so far as it holds
-    band (-2, 2)            x    x    x    x    x      a table in two dimensions: expiry, and who is older by how much
-    band (1, 1)                            x           one value again, with a shift of 1
-
-What more than one difference needs is the `lead`: by how many panes the first tuple is older than the second, after the
-shift. A pair whose windows differ by d from the shift asks no more of a lead than whether it reaches d, so leads beyond
-the band's ends are cut off there, and a band of k differences has k values per interval.
-
-Join results on their way into a synopsis: put together by the panes of their two tuples, and by group.
-
-    result (ts 121, ts 135, group x, value 41)     panes of 10     ─►     (130, 140), x: count 1, max 41
-
-Which pane each tuple came in is all that windows of whole panes ask. What is inserted per pane is few rows, however
-many results the join has: Spark computes them in the job that joins, as it computes the partials of panes.
+Results are put together by the panes of their two tuples, and by group, before they enter a synopsis: windows of whole
+panes ask for no more.
 """
 
 from __future__ import annotations
@@ -35,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.expr.value_codes import Codes
+from sash.expr.value_codes import Codes, one_array
 from sash.panes.accumulator import RankedValues, Slot
+from sash.panes.pane_rows import from_column
 from sash.panes.partials import Combine, Component, Partial
 
 
@@ -63,7 +52,8 @@ class JoinRows:
         columns |= {f"key{i}": column for i, column in enumerate(self.keys)}
         for number, partial in enumerate(partials):
             for i in range(len(partial.dtypes)):
-                columns[f"value{number}_{i}"] = _written(partial, self.columns[partial, i])
+                type = pa.large_binary() if partial.combine is Combine.UNION else None
+                columns[f"value{number}_{i}"] = pa.array(self.columns[partial, i], type)
         return pa.table(columns)
 
     @classmethod
@@ -72,43 +62,36 @@ class JoinRows:
         table = table.combine_chunks()
         first, second = (np.array(table[name], dtype=np.int64) for name in ("first", "second"))
         columns = {
-            (partial, i): _read(partial, _array(table[f"value{number}_{i}"]), dtype)
+            (partial, i): column if partial.ranked else from_column(partial, column, {})
             for number, partial in enumerate(partials)
-            for i, dtype in enumerate(partial.dtypes)
+            for i in range(len(partial.dtypes))
+            for column in [one_array(table[f"value{number}_{i}"])]
         }
-        return cls(length, first, second, [_array(table[f"key{i}"]) for i in range(keys)], columns)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-
-
-def _written(partial: Partial, column: Component | pa.Array) -> pa.Array:
-    return pa.array(column, pa.large_binary()) if partial.combine is Combine.UNION else pa.array(column)
-
-
-def _read(partial: Partial, column: pa.Array, dtype: type) -> Component | pa.Array:
-    if partial.ranked:
-        return column
-    if partial.combine is Combine.UNION:
-        sketches: Component = np.full(len(column), None, dtype=np.object_)
-        sketches[:] = column.to_pylist()
-        return sketches
-    return np.array(column, dtype=dtype)
+        return cls(length, first, second, [one_array(table[f"key{i}"]) for i in range(keys)], columns)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows with codes for groups and components of partials. Panes are numbered."""
+    """Rows with codes for groups and components of partials, each placed by two numbers.
 
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
+    While results wait for their pane, `x` and `y` are the panes of their two tuples. In `JoinPanes` they are the
+    interval and the lead.
+    """
+
+    x: NDArray[np.int64]
+    y: NDArray[np.int64]
     codes: Codes
     columns: Mapping[Slot, Component]
 
-    def take(self, places: NDArray[np.int64]) -> Cells:
-        columns = {slot: column[places] for slot, column in self.columns.items()}
-        return Cells(self.first[places], self.second[places], self.codes[places], columns)
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Cells:
+        columns = {slot: column[chosen] for slot, column in self.columns.items()}
+        return Cells(self.x[chosen], self.y[chosen], self.codes[chosen], columns)
+
+    def where(self, wanted: NDArray[np.bool_]) -> Cells:
+        return self if wanted.all() else self.take(wanted)
 
 
 def stored_columns(

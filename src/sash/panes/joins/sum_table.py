@@ -1,20 +1,11 @@
 """Running sums in two dimensions: every pair of windows from four values, for sums that can be taken back.
 
-    F(x, y)      all results of a first tuple up to pane x and a second tuple up to pane y
+F(x, y) is the sum of all results of a first tuple up to pane x and a second one up to pane y. The join of windows of n1
+and n2 panes as of k is F(k, k) - F(k - n1, k) - F(k, k - n2) + F(k - n1, k - n2).
 
-                 second tuple
-              k - n2      k
-            ┌────────┬─────────┐          the join of windows of n1 and n2 panes as of k is
-            │        │         │              F(k, k) - F(k - n1, k) - F(k, k - n2) + F(k - n1, k - n2)
-    k - n1  ├────────┼─────────┤
-     first  │        │ in both │
-         k  └────────┴─────────┘
-
-A result is of the pane of its younger tuple. So when pane k closes, what comes lies in the last row and the last
-column, and F changes nowhere else: one border of N1 + N2 + 1 values is added, and the oldest row and column are
-overwritten. RJ, with its running sums by expiry alone, has to change all of them.
-
-A running sum may leave the range of 64 bits and loses nothing: see `running`.
+A result is of the pane of its younger tuple. So when pane k closes, F changes in the last row and the last column only:
+one border of N1 + N2 + 1 values is added, and the oldest row and column are overwritten. RJ, with its running sums by
+expiry alone, has to change all of them. A running sum may leave the range of 64 bits and loses nothing.
 """
 
 from __future__ import annotations

@@ -1,48 +1,9 @@
 """CI-COUNT and CI-SUM (Arasu and Widom 4.1, 4.2): one index for all thresholds and all windows that end now.
 
-COUNT(S_k[T]) > v says that the unit of k at distance v + 1 from the end came within the last T. An index by the
-time of that unit would answer at once, but each v needs one of its own. So distances are grouped into levels
-(`levels`), each level keeps the pane of one of its units (`stamps`) and its keys in the order of it (`recency`):
-
-    > 11, T = 20, tau = 106         distance   19 .. 8   7   6   5   4   3   2   1
-    p = 1: level 2                                     |    level 2    | lev. 1 | 0 |
-                                                         ^ one of these, newer than 86?
-    k1   COUNT 13     99 > 86       found
-    k2   COUNT 10     99 > 86       found, though it should not be: 10 > 11/4 is all that is promised
-    k3   COUNT  3     85 <= 86      not found
-
-A look-up for > v asks a level with no distance beyond v; whoever has more than v units in the window is found.
-A look-up for < v asks a level with no distance before v, and takes the keys seen in the window that are not newer
-there. So both answers are supersets, and how far they reach is known: `epsilon` and `excess`.
-
-Corrections to the paper: its test >= tau - T takes in a unit that has just left the window, so it is > tau - T here;
-its level for v < 2 does not exist, level 0 serves; its bound for ranges (0, v) does not hold (see `Levels.excess`).
-
-The update of CI-COUNT and CI-SUM: which pane each level of a substream stands for, after more units have come.
-
-`stamps[key]` is a row of pane numbers: column 0 is the pane in which the key was last seen, column 1 + l is
-TSTAMP[key, l] of the paper, 0 where nothing is stored. `lengths[key]` is m, the units so far.
-
-The paper's update brings one unit. Here a pane brings `amount` units at once, all with the pane's number, and
-the row goes from m to m + amount in one step. For each class c in which m + p passes a multiple of 2^c, say n of them:
-
-    p = 4, c = 3, m = 70      r    0    1    2    3      positions of the units (the row keeps their panes)
-    before                      | 40 | 32 | 24 | 16 |
-    after 15 more,    n = 2     | 56 | 48 | 40 | 32 |    from r - n where there is one; 56 and 48 are older than this
-                                                         pane as well, and a level of a lower class stood for them
-    after 40 more,    n = 5     | 80 | 72 | 64 | 56 |    80 and 72 are past m: they come with this pane
-
-No class beyond the highest bit in which m + p and m + amount + p differ is touched: p (log2 amount + 2) levels on
-average, never `amount` of them. Classes go from the highest to the lowest, so that what is copied is still old.
-
-Lengths are kept modulo 2^62. Only their lower bits and differences matter, so a sum may grow for ever.
-
-A changed stamp is noted in the log of moves of its column, if the column is listed (see `recency`).
-
-Levels (Arasu and Widom 4.1): how distances from the end of a substream are grouped, and which group answers what.
-
-A substream is a row of units: a tuple is one unit of COUNT, a value a is a units of SUM. The newest has distance 1.
-There are p levels of size 1, then p of size 2, p of size 4, ... A *class* c is the p levels of size 2^c:
+COUNT(S_k[T]) > v says that the unit of k at distance v + 1 from the end came within the last T. A tuple is one unit of
+COUNT, a value a is a units of SUM; the newest unit has distance 1. Distances are grouped into levels; each level keeps
+the pane of one of its units (`stamps`), and its keys in the order of it (`recency`). There are p levels of size 1, then
+p of size 2, p of size 4, ... A *class* c is the p levels of size 2^c:
 
     p = 2      class |   0   |     1     |         2         |               3                |
                level | 0 | 1 |  2  |  3  |    4    |    5    |       6        |       7        |
@@ -50,22 +11,36 @@ There are p levels of size 1, then p of size 2, p of size 4, ... A *class* c is 
                to    | 1 | 2 |  4  |  6  |   10    |   14    |       22       |       30       |
 
 With level = c p + r, the distances are (p + r) 2^c - p + 1 .. (p + r + 1) 2^c - p. So many distances in a row hold one
-multiple of 2^c: the unit at that position stands for the level, and the index knows when it came. After m units
-it is position 2^c ((m + p) div 2^c - p - r): it changes when m + p passes a multiple of 2^c, and then it is
-a position that a lower level stood for. A level whose distances are not all there yet (m < `last`) stores nothing.
+multiple of 2^c: the unit at that position stands for the level. After m units it is position
+2^c ((m + p) div 2^c - p - r). A level whose distances are not all there yet (m < `last`) stores nothing.
 
-A threshold v is turned into a level beside it: that is the whole approximation, and it gets better with p.
-The paper leaves the lower side of a range open. Here it has a level of its own, and a bound of its own (`excess`).
+A look-up for > v asks a level with no distance beyond v, one for < v a level with no distance before v and the keys
+seen in the window. Both answers are supersets; `epsilon` and `excess` say how far they reach.
+
+A pane brings `amount` units at once, and a row of stamps goes from m to m + amount in one step. For each class c in
+which m + p passes a multiple of 2^c, say n of them, place r takes the stamp of place r - n, or the new pane's:
+
+    p = 4, c = 3, m = 70      r    0    1    2    3      positions of the units (the row keeps their panes)
+    before                      | 40 | 32 | 24 | 16 |
+    after 15 more,    n = 2     | 56 | 48 | 40 | 32 |    56 and 48 are older than this pane as well, and a level of a
+                                                         lower class stood for them
+    after 40 more,    n = 5     | 80 | 72 | 64 | 56 |    80 and 72 are past m: they come with this pane
+
+That touches p (log2 amount + 2) levels on average. Classes go from the highest to the lowest, so that what is copied is
+still old. Lengths are kept modulo 2^62: only their lower bits and differences matter.
+
+Corrections to the paper: its test >= tau - T takes in a unit that has just left the window, so it is > tau - T here;
+its level for v < 2 does not exist, level 0 serves; its bound for ranges (0, v) does not hold (see `Levels.excess`). The
+paper leaves the lower side of a range open; here it has a level and a bound of its own.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -257,10 +232,10 @@ class CollectiveIndex:
         self.levels = Levels(p)
         # Levels that updates have looked at so far: what the updates cost.
         self.visited = 0
-        self._panes = PaneTimes()
+        self.panes = PaneTimes()
         self._size = 0
         self._lengths = np.zeros(_LEAST_KEYS, dtype=np.int64)
-        self._stamps = np.zeros((_LEAST_KEYS, 1 + p), dtype=np.int32)
+        self.stamps = np.zeros((_LEAST_KEYS, 1 + p), dtype=np.int32)
         self._listing = empty_listing(1 + p, _LEAST_SLOTS, _LEAST_KEYS)
 
     @classmethod
@@ -303,12 +278,12 @@ class CollectiveIndex:
         An amount of 0 makes a key seen: it has a SUM, and that is less than 1.
         """
         keys, amounts = self._checked(keys, amounts)
-        pane = self._panes.number(time)
+        pane = self.panes.number(time)
         if not len(keys):
             return
         self._reserve(int(keys.max()) + 1)
         self._reserve_levels(int((self._lengths[keys] + amounts).max()))
-        p, lengths, stamps = self.levels.p, self._lengths, self._stamps
+        p, lengths, stamps = self.levels.p, self._lengths, self.stamps
         visited = update_stamps(keys, amounts, pane, p, lengths, stamps, self._listing)
         if visited < 0:
             raise ValueError("a key came more than once in one update")
@@ -334,17 +309,17 @@ class CollectiveIndex:
         if keys > len(self._lengths):
             capacity = max(keys, 2 * len(self._lengths))
             self._lengths = np.concatenate([self._lengths, np.zeros(capacity - len(self._lengths), dtype=np.int64)])
-            more = np.zeros((capacity - len(self._stamps), self._stamps.shape[1]), dtype=np.int32)
-            self._stamps = np.concatenate([self._stamps, more])
+            more = np.zeros((capacity - len(self.stamps), self.stamps.shape[1]), dtype=np.int32)
+            self.stamps = np.concatenate([self.stamps, more])
             self._unlist(len(self._listing.filled))
 
     def _reserve_levels(self, length: int) -> None:
         """Columns for all levels that a substream of some length may fill, by whole classes."""
         p = self.levels.p
         classes = -(-self.levels.full(length) // p)
-        missing = classes * p + 1 - self._stamps.shape[1]
+        missing = classes * p + 1 - self.stamps.shape[1]
         if missing > 0:
-            self._stamps = np.concatenate([self._stamps, np.zeros((len(self._stamps), missing), np.int32)], axis=1)
+            self.stamps = np.concatenate([self.stamps, np.zeros((len(self.stamps), missing), np.int32)], axis=1)
             slots = np.concatenate([self._listing.slots, np.full(missing, -1, dtype=np.int32)])
             self._listing = self._listing._replace(slots=slots)
 
@@ -372,18 +347,18 @@ class CollectiveIndex:
             return _NONE
         seen = self.lookup_above(tau, length, -1)
         column = 1 + self.levels.below(operator.index(v))
-        if column >= self._stamps.shape[1]:
+        if column >= self.stamps.shape[1]:
             return seen
-        return seen[self._stamps[seen, column] <= self._panes.last_outside(tau, length)]
+        return seen[self.stamps[seen, column] <= self.panes.last_outside(tau, length)]
 
     def candidates_above(self, tau: Micros, length: Micros, v: int) -> Candidates:
         """The keys of `lookup_above` in no order, and apart from each other: those that surely have more than v."""
-        outside = self._panes.last_outside(tau, length)
+        outside = self.panes.last_outside(tau, length)
         column = 1 + self.levels.above(operator.index(v)) if v >= 0 else _SEEN
-        if column >= self._stamps.shape[1]:
+        if column >= self.stamps.shape[1]:
             return Candidates(_NONE, _NONE)
         self._list(column)
-        stamps, panes = self._stamps[: self._size], self._panes
+        stamps, panes = self.stamps[: self._size], self.panes
         certain, uncertain = newer(self._listing, stamps, column, outside, panes.forgotten, panes.newest)
         found = self._listing.found
         return Candidates(found[:certain].copy(), found[uncertain:].copy())
@@ -403,51 +378,14 @@ class CollectiveIndex:
 
     def _unlist(self, slots: int) -> None:
         """Give up all lists; they come back as they are asked for."""
-        self._listing = empty_listing(self._stamps.shape[1], slots, len(self._lengths))
+        self._listing = empty_listing(self.stamps.shape[1], slots, len(self._lengths))
 
-    # -- forgetting and recovery ---------------------------------------------------------------------
+    # -- forgetting --------------------------------------------------------------------------------------
 
     def forget(self, before: Micros) -> None:
         """No window will begin before a time."""
-        self._panes.forget(before)
-        if self._panes.forgotten >= _RENUMBER:
-            shift = self._panes.renumber()
-            np.maximum(self._stamps - shift, 0, out=self._stamps)
+        self.panes.forget(before)
+        if self.panes.forgotten >= _RENUMBER:
+            shift = self.panes.renumber()
+            np.maximum(self.stamps - shift, 0, out=self.stamps)
             self._unlist(len(self._listing.filled))
-
-    def compact(self, remap: Integers) -> None:
-        """Every key gets a new code; -1 forgets it. Codes beyond the end of `remap` are forgotten too."""
-        remap = np.asarray(remap)[: self._size]
-        old = np.flatnonzero(remap >= 0)
-        fresh = remap[old]
-        self._size = int(fresh.max(initial=-1)) + 1
-        capacity = max(_LEAST_KEYS, self._size)
-        lengths, stamps = np.zeros(capacity, np.int64), np.zeros((capacity, self._stamps.shape[1]), np.int32)
-        lengths[fresh], stamps[fresh] = self._lengths[old], self._stamps[old]
-        self._lengths, self._stamps = lengths, stamps
-        self._unlist(_LEAST_SLOTS)
-
-    def save(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays, for a checkpoint. Lists are left out: they are made again when asked for."""
-        horizon = [] if self._panes.horizon is None else [self._panes.horizon]
-        return {
-            "p": np.array([self.levels.p]),
-            "times": np.array(self._panes.times, dtype=np.int64),
-            "forgotten": np.array([self._panes.forgotten]),
-            "horizon": np.array(horizon, dtype=np.int64),
-            "lengths": self._lengths[: self._size].copy(),
-            "stamps": self._stamps[: self._size].copy(),
-        }
-
-    @classmethod
-    def load(cls, saved: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `save`."""
-        index = cls(int(saved["p"][0]))
-        horizon = saved["horizon"].tolist()
-        index._panes = PaneTimes(saved["times"].tolist(), int(saved["forgotten"][0]), horizon[0] if horizon else None)
-        index._size = len(saved["lengths"])
-        spare = max(0, _LEAST_KEYS - index._size)
-        index._lengths = np.pad(saved["lengths"], (0, spare))
-        index._stamps = np.pad(saved["stamps"], ((0, spare), (0, 0)))
-        index._unlist(_LEAST_SLOTS)
-        return index

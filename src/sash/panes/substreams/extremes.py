@@ -1,35 +1,25 @@
 """Exact filters for MAX and MIN: keys by their greatest value, for every base-interval of panes.
 
-The paper has these in its full version only; what follows is a design of our own with its costs. MAX(S_k[T]) > v says
-that k reached more than v in some pane of the window. So each base-interval (Definition 3.1: 2^l panes from
-a multiple of 2^l on) keeps its keys sorted by their maximum, and those that reached more than v are the end of a run:
+The paper has these in its full version only; this is a design of our own with its costs. MAX(S_k[T]) > v says that k
+reached more than v in some pane of the window. So each base-interval (Definition 3.1: 2^l panes from a multiple of 2^l
+on) keeps a run of its keys sorted by their maximum, and those that reached more than v are the end of a run. MAX < v
+and MAX <= v are the complement: keys seen in the window that did not reach v. MIN is MAX in reverse order.
 
-    panes     1    2    3    4    5    6    7       open         window (2, now] = 3-4, 5-6, 7, open
-    l = 0   |    |    | 3  | 4  |    |    | 7  |  (    )
-    l = 1   | 1-2     | 3-4     | 5-6     |                       run of 3-4    key     4   0   7   1
-    l = 2   | 1-4               |                                               MAX     3   8  12  40
-                                                                                  > 10:        |-----|
-
-MAX < v and MAX <= v are the complement: keys seen in the window that did not reach v. MIN is MAX in reverse order.
+A run has a key once. Values are int64 whose order is the order of the numbers they stand for (`encode`), so one kernel
+serves whole numbers and fractions. `seen[key] == mark` says that a key was met since `mark` was new: a set that is
+emptied by counting on.
 
 Invariants: a pane is closed when a later one comes, and in no base-interval before; a base-interval is made when its
 last pane closes, of its two halves, unless its first pane has been forgotten by then.
-
-Runs of (key, greatest value), sorted by value: what an extreme index keeps of a stretch of panes.
-
-A run has a key once. Values are int64 whose order is the order of the numbers they stand for (`encode`), so one kernel
-serves whole numbers and fractions, and MIN is MAX with the order turned round.
-
-`seen[key] == mark` says that a key was met since `mark` was new: a set that is emptied by counting on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -213,12 +203,6 @@ class ExtremeIndex:
             found = self._distinct([run.keys[:cut] for run, cut in zip(runs, cuts, strict=True)])
         return np.sort(found)
 
-    def lookup_above(self, tau: Micros, length: Micros, v: float | Decimal | Fraction) -> Codes:
-        return self.lookup(tau, length, ">", v)
-
-    def lookup_below(self, tau: Micros, length: Micros, v: float | Decimal | Fraction) -> Codes:
-        return self.lookup(tau, length, "<", v)
-
     def _threshold(self, v: float | Decimal | Fraction, strict: bool) -> tuple[np.int64, Any]:
         """Where a run is cut: what lies after it has reached v, or more than v if that is strict."""
         reverse = self.kind == "min"
@@ -252,7 +236,7 @@ class ExtremeIndex:
         found: Codes = distinct(np.concatenate([*parts, EMPTY.keys]), self._seen, self._mark)
         return found
 
-    # -- forgetting and recovery ---------------------------------------------------------------------
+    # -- forgetting --------------------------------------------------------------------------------------
 
     def forget(self, before: Micros) -> None:
         """No window will begin before a time."""
@@ -263,43 +247,3 @@ class ExtremeIndex:
         for level, runs in enumerate(self._intervals):
             for place in [place for place in runs if place << level < gone]:
                 del runs[place]
-
-    def compact(self, remap: NDArray[np.integer[Any]]) -> None:
-        """Every key gets a new code; -1 forgets it."""
-        codes: Codes = np.asarray(remap).astype(np.int32)
-
-        def recoded(run: Run) -> Run:
-            keys = codes[run.keys]
-            return Run(keys[keys >= 0], run.values[keys >= 0])
-
-        self._open = recoded(self._open)
-        self._intervals = [{place: recoded(run) for place, run in level.items()} for level in self._intervals]
-        self._seen = np.zeros(max(_LEAST_KEYS, int(codes.max(initial=-1)) + 1), dtype=np.int64)
-
-    def save(self) -> dict[str, NDArray[Any]]:
-        """The panes as arrays, for a checkpoint; greater base-intervals are made again from them."""
-        first = self._panes.forgotten
-        runs = [*(self._intervals[0][place] for place in range(first, self._closed)), self._open]
-        runs = runs[: len(self._panes.times)]
-        return {
-            "kind": np.array([self.kind]),
-            "dtype": np.array([np.dtype(self.dtype).name]),
-            "times": np.array(self._panes.times, dtype=np.int64),
-            "horizon": np.array([] if self._panes.horizon is None else [self._panes.horizon], dtype=np.int64),
-            "ends": np.cumsum([len(run.keys) for run in runs], dtype=np.int64),
-            "keys": np.concatenate([EMPTY.keys, *(run.keys for run in runs)]),
-            "values": np.concatenate([EMPTY.values, *(run.values for run in runs)]),
-        }
-
-    @classmethod
-    def load(cls, saved: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `save`."""
-        index = cls(str(saved["kind"][0]), np.float64 if saved["dtype"][0] == "float64" else np.int64)
-        horizon, ends = saved["horizon"].tolist(), saved["ends"].tolist()
-        index._panes = PaneTimes(saved["times"].tolist(), 0, horizon[0] if horizon else None)
-        index._reserve(int(saved["keys"].max(initial=-1)) + 1)
-        for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-            if number:
-                index._close()
-            index._open = Run(saved["keys"][start:end], saved["values"][start:end])
-        return index

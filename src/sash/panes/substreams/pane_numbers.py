@@ -25,11 +25,11 @@ class PaneTimes:
     2
     """
 
-    def __init__(self, times: Sequence[Micros] = (), forgotten: int = 0, horizon: Micros | None = None) -> None:
+    def __init__(self, times: Sequence[Micros] = ()) -> None:
         self.times = list(times)
         # So many numbers are in use no more: those of panes that ended at or before the horizon.
-        self.forgotten = forgotten
-        self.horizon = horizon
+        self.forgotten = 0
+        self.horizon: Micros | None = None
 
     @property
     def newest(self) -> int:

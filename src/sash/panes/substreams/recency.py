@@ -9,19 +9,14 @@ order as they were when the list was made, and a log of what has moved since.
     moves   (3: 4 -> 8)   (7: 19 -> 20)   (1: 4 -> 5)   (1: 5 -> 6)
              crossed 5     newer before    not yet       crossed 5
 
-    newer than pane 5:  7 2 9 4, and 3 and 1
-
 The moves of one key follow each other (4 -> 5 -> 6), so exactly one of them crosses a threshold between: no key is
-found twice, nothing has to be looked up by key, and both parts are read from the first to the last byte.
+found twice, and nothing has to be looked up by key. A key that is newer in level l + 2 as well is in the answer of
+level l for certain; `surely` is that stamp. It may have grown since, which costs a check and no more.
 
-Level l answers for thresholds below the distances of level l + 2. A key that is newer there as well is in the answer
-for certain, and need not be checked. `surely` is that stamp; it may have grown since, which costs a check and no more.
-
-What keeps it small: a list leaves out keys that are older than its floor, somewhat further back than anybody has asked.
-The log is merged into the run once as much time went into reading it as merging takes. Merging looks at the R keys
-and panes above the floor and at no others, so a look-up costs O(K_o + sqrt(u R)) on average, with u moves between
-two of them. A column is listed when it is first asked for, in O(K), and its log is given up when it grows to a
-quarter of the keys: updates pay for the levels that are looked up, not for all of them.
+A list leaves out keys that are older than its floor, somewhat further back than anybody has asked. The log is merged
+into the run once as much time went into reading it as merging takes; merging looks at the R keys and panes above the
+floor, so a look-up costs O(K_o + sqrt(u R)) on average, with u moves between two of them. A column is listed when it is
+first asked for, in O(K), and its log is given up when it grows to a quarter of the keys.
 
 Invariants: a run has the keys that were newer than its floor, once each; the log has every move since that ends above
 the floor; filled < 0 says that a list must be made before it is read.

@@ -1,15 +1,8 @@
 """Basic interval synopsis (thesis, 2.3.4) over dense panes: the values of the positions themselves, nothing else.
 
-    oldest                                     youngest
-    | 5 | 9 | 6 | 10 | 4 | 3 | 6 | 7 |                           capacity 8
-                         <--- 3 ----|    7
-                <--------- 5 -------|    10                      intervals with the same right end: one scan (CS2)
-
 Half the space of an interval synopsis and the cheapest update, but a lookup reads every position of the interval.
-Intervals that end at the same position are answered by one scan from there to the oldest: the answer of the
-narrower is where the wider begins. So all suffix windows together cost one pass over the widest.
-
-`sash.panes.basic_interval` is the same idea for sparse panes: groups that come and go, panes of many lengths.
+Intervals that end at the same position are answered by one scan from there to the oldest (CS2). The product has the
+same idea for sparse panes, `sash.panes.basic_interval`; this one is compared with the other shared synopses.
 """
 
 from __future__ import annotations
@@ -19,8 +12,19 @@ from typing import Any
 import numba
 import numpy as np
 
-from sash.panes.intervals.synopsis import Interval, Positions, SharedSynopsis, copy_row, fold_row
+from sash.panes.intervals.synopsis import UFUNCS, Interval, Positions, SharedSynopsis, copy_row, fold_row
+from sash.panes.joins.lookups import RevisedSynopsis
 from sash.panes.partials import Component
+
+
+def window_interval(length: int, n_left: int, n_right: int = 0) -> Interval:
+    """The interval of the tuple-based window S[N_L, N_R] of a stream of some length (section 2).
+
+    >>> window_interval(16, 9, 4), window_interval(3, 5, 0)
+    ((8, 12), (1, 3))
+    """
+    left = max(length - n_left + 1, 1)
+    return left, max(length - n_right, left - 1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -96,3 +100,19 @@ class BasicIntervals(SharedSynopsis):
     def probed(self, left: int, right: int) -> list[Interval]:
         """Single positions, from the youngest to the oldest."""
         return [(position, position) for position in range(right, left - 1, -1)]
+
+
+class BasicIntervalJoin(BasicIntervals, RevisedSynopsis):
+    """BIJ (thesis, 8.3.2) over vectors of groups; the product's is `sash.panes.joins.bands`.
+
+    >>> from sash.panes.partials import Combine
+    >>> synopsis = BasicIntervalJoin(3, 1, Combine.MAX, np.int64)
+    >>> synopsis.extend([[4], [2], [5]])
+    >>> synopsis.revise(np.array([[9], [1]]))
+    >>> synopsis.values().ravel().tolist()
+    [4, 9, 5]
+    """
+
+    def revise(self, values: Component) -> None:
+        slots = (self.length - len(values) + np.arange(len(values))) % len(self._rows)
+        self._rows[slots] = UFUNCS[self._operation](self._rows[slots], values)
