@@ -1,10 +1,16 @@
-"""Random histories: a few queries, slides, revisions and insertions in any order, some taken back, aborted or open."""
+"""Random histories: a few queries, slides, revisions and insertions in any order, some taken back, aborted or open.
+
+And the serialization graph of a history by its definition, which the checker's shorter way is compared with.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import strategies as st
 
-from sash.isolation.history import History, Operation
+from sash.isolation.checker import Edge
+from sash.isolation.history import History, Operation, effective
 
 QUERIES = ("Q1", "Q2", "Q3")
 
@@ -39,3 +45,29 @@ def histories(draw: st.DrawFn) -> History:
         if open_writers and draw(st.booleans()):
             done.append(Operation("c", open_writers.pop()))
     return History(slots, slots - 1, tuple(done))
+
+
+def serialization_graph(history: History) -> set[Edge]:
+    """By the definition: every pair of operations in conflict. Quadratic; for histories to look at."""
+    operations = [each for _, each in effective(history)]
+    return {
+        (first.transaction, second.transaction)
+        for place, first in enumerate(operations)
+        for second in operations[place + 1 :]
+        if first.slot == second.slot and "w" in (first.kind, second.kind) and first.transaction != second.transaction
+    }
+
+
+def serialization_orders(history: History) -> Iterator[tuple[str, ...]]:
+    """Every serial order of the committed transactions that is equivalent to the history."""
+    edges = serialization_graph(history)
+
+    def orders(left: frozenset[str]) -> Iterator[tuple[str, ...]]:
+        if not left:
+            yield ()
+        for first in sorted(left):
+            if not any(after == first and before in left for before, after in edges):
+                for rest in orders(left - {first}):
+                    yield (first, *rest)
+
+    return orders(frozenset(history.committed()))

@@ -14,11 +14,9 @@ from sash.isolation.checker import (
     judge_queries,
     nearest_edges,
     preserves_commit_order,
-    serialization_graph,
-    serialization_orders,
 )
 from sash.isolation.history import History, is_slide, parse_operation
-from tests.isolation.histories import histories
+from tests.isolation.histories import histories, serialization_graph, serialization_orders
 
 
 class Judged(NamedTuple):

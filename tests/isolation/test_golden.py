@@ -7,9 +7,10 @@ from itertools import combinations_with_replacement, permutations
 from typing import Any
 
 from papers.isolation.schedule import Scheduler
-from sash.isolation.checker import classify, judge_queries, serialization_graph, serialization_orders
+from sash.isolation.checker import classify, judge_queries
 from sash.isolation.history import History
 from tests.isolation.examples import EXAMPLES, EXERCISED, golden, named, parsed
+from tests.isolation.histories import serialization_graph, serialization_orders
 
 HISTORIES = [f"history.H{letter}" for letter in "abcdefgh"]
 

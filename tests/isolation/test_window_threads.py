@@ -94,7 +94,7 @@ def test_ten_thousand_slides_against_eight_readers(level: str) -> None:
         check_aborts(recorder.history)
     for count, answer in found:
         check_contents(count, answer)
-    assert not window._ring._readings and not window._ring._preferred and window._gate._highest == 0
+    assert not window._readings and not window._preferred and window._gate._highest == 0
 
 
 def check_aborts(history: History) -> None:
@@ -180,7 +180,7 @@ def test_slides_wait_for_who_was_aborted_too_often(level: str) -> None:
 
     def scan(content: Content) -> int:
         future = slider.submit(slide_all)
-        if not window._ring._preferred:
+        if not window._preferred:
             future.result(PATIENCE)
         return content[0]
 

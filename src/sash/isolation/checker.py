@@ -70,17 +70,6 @@ def classify(history: History) -> Verdict:
 # --- the graph ------------------------------------------------------------------------------------------------------
 
 
-def serialization_graph(history: History) -> set[Edge]:
-    """By the definition: every pair of operations in conflict. Quadratic; for histories to look at."""
-    operations = [each for _, each in effective(history)]
-    return {
-        (first.transaction, second.transaction)
-        for place, first in enumerate(operations)
-        for second in operations[place + 1 :]
-        if first.slot == second.slot and "w" in (first.kind, second.kind) and first.transaction != second.transaction
-    }
-
-
 def nearest_edges(history: History) -> set[Edge]:
     """The edges between neighbours in a slot, whose transitive closure has all the others.
 
@@ -114,21 +103,6 @@ def is_acyclic(edges: set[Edge]) -> bool:
 def preserves_commit_order(history: History, edges: set[Edge]) -> bool:
     commit = {each.transaction: place for place, each in enumerate(history.operations) if each.kind == "c"}
     return all(commit[before] < commit[after] for before, after in edges)
-
-
-def serialization_orders(history: History) -> Iterator[tuple[str, ...]]:
-    """Every serial order of the committed transactions that is equivalent to the history."""
-    edges = serialization_graph(history)
-
-    def orders(left: frozenset[str]) -> Iterator[tuple[str, ...]]:
-        if not left:
-            yield ()
-        for first in sorted(left):
-            if not any(after == first and before in left for before, after in edges):
-                for rest in orders(left - {first}):
-                    yield (first, *rest)
-
-    return orders(frozenset(history.committed()))
 
 
 # --- the states -----------------------------------------------------------------------------------------------------

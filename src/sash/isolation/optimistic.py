@@ -8,7 +8,7 @@
 
 The version is odd while a slide is under way. A read that finds it odd waits for the slide's end, or for the place in
 it where it gives way; then it runs without a lock. If the version is the same afterwards, nothing has been changed in
-between. After `RETRIES` failures the read takes the lock as under `serial`, so it ends.
+between. After `retries` failures the read takes the lock as under `serial`, so it ends.
 
 What runs so may see a window that is half slid, and its result (or what it raises) is thrown away then. So it must not
 change anything, must copy what it returns, and must end on whatever it finds: no loop until some value turns up, and
@@ -34,7 +34,7 @@ class Optimistic:
 
     For `reading` all three are the same, since there are no sub-windows to choose from: an answer is as of its end.
     For `taking` that is so with `latest`; without it, which is `ws`, an answer is as of its start.
-    Needs: functions that bear a half-slid window. Blocks: slides wait for neither, up to RETRIES.
+    Needs: functions that bear a half-slid window. Blocks: slides wait for neither, up to `retries`.
 
     >>> level, window = Optimistic(), [1, 2, 3]
     >>> with level.slide():
@@ -43,11 +43,12 @@ class Optimistic:
     9
     """
 
-    def __init__(self, latest: bool = True) -> None:
+    def __init__(self, latest: bool = True, retries: int = RETRIES) -> None:
         self._latest = latest
+        self._retries = retries
         self._serial = Serial()
-        # Changed by the holder of the lock only.
-        self._version = 0
+        # Odd while a slide is under way; changed by the holder of the lock only.
+        self.version = 0
         self._depth = 0
         self._holder: int | None = None
 
@@ -84,33 +85,33 @@ class Optimistic:
         """Between two parts of a slide; to be entered and left by the holder of the lock."""
         depth = self._depth
         self._depth, self._holder = 0, None
-        self._version += 1
+        self.version += 1
         try:
             yield
         finally:
-            self._version += 1
+            self.version += 1
             self._depth, self._holder = depth, threading.get_ident()
 
     def reading(self, function: Callable[[], Result]) -> Result:
         """What the function returns (or raises) when no slide comes between its start and its end."""
         if self._holder == threading.get_ident():
             return function()
-        for _ in range(RETRIES):
+        for _ in range(self._retries):
             version = self._whole_version()
             try:
                 result = function()
             except Exception:
-                if self._version == version:
+                if self.version == version:
                     raise
             else:
-                if self._version == version:
+                if self.version == version:
                     return result
         with self._serial.read():
             return function()
 
     def taking(self, take: Take[Result]) -> Result | None:
         """With the lock for the first step alone; with `latest`, all over when the window has changed meanwhile."""
-        for _ in range(RETRIES):
+        for _ in range(self._retries):
             with self._serial.read():
                 taken = take()
             if taken is None:
@@ -131,20 +132,20 @@ class Optimistic:
         return self._serial.waiting
 
     def _whole_version(self) -> int:
-        version = self._version
+        version = self.version
         if version % 2:
             with self._serial.read():
-                version = self._version
+                version = self.version
         return version
 
     def _enter(self) -> None:
         self._depth += 1
         if self._depth == 1:
             self._holder = threading.get_ident()
-            self._version += 1
+            self.version += 1
 
     def _leave(self) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._holder = None
-            self._version += 1
+            self.version += 1

@@ -18,6 +18,12 @@ The answer of an lws or ttu read is as of its last reference: taking that and th
 algorithms. With at most one slide during a read, ttu aborts nothing. A read that can `undo` parts is never aborted: it
 takes back what has left and reads what is new.
 
+Nothing takes long under the ring's lock: a step of a read takes a reference, a write exchanges some and tells the
+readings that are under way (`reading`).
+
+    slot         0   1   2   3   4
+    number       5   6   2   3   4     youngest 6, oldest 2, the next slide writes 7 into slot 2
+
 A read that was aborted `RESTARTS` times gets precedence: the writers that come then wait until it has its answer, at
 most for one scan of the window. So every read ends, and its answer is as of its end still. Under ws, lws and ttu that
 is the only time that a slide waits for a scan.
@@ -25,16 +31,17 @@ is the only time that a slide waits for a scan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count as count_up
 from typing import Any, Generic, TypeVar
 
 from sash.core.errors import SashError, nearest
-from sash.isolation.history import Recorder
-from sash.isolation.reading import Gate, Version
+from sash.isolation.history import Kind, Recorder
+from sash.isolation.reading import Gate, ReadStep, SlotReading, SlotSubWindow, Version
 from sash.isolation.serial import Serial
-from sash.isolation.sub_window_ring import Ring
 
 LEVELS = ("serial", "ws", "lws", "ttu")
 # Aborts of one read after which writers wait for it.
@@ -82,36 +89,125 @@ class SharedWindow(Generic[Content]):
     ) -> None:
         if level not in LEVELS:
             raise SashError(f"unknown isolation '{level}'{nearest(level, LEVELS)}")
+        self._slots = [SlotSubWindow(Version(number, 0), each) for number, each in enumerate(sub_windows)]
+        if not self._slots:
+            raise SashError("a window has at least one sub-window")
         self.level = level
-        self._ring = Ring(sub_windows, level == "lws", insert, recorder)
+        # The number of the youngest sub-window; the others have the numbers before it.
+        self.youngest = len(self._slots) - 1
+        self._insert = insert
+        self._recorder = recorder
         self._serial = Serial()
         self._gate = Gate()
+        self._names = count_up(1)
+        self._revisions = count_up(1)
+        # Guards slots, readings and preferences; held for a few steps, never over a scan.
+        self._guard = threading.Lock()
+        self._preference_ends = threading.Condition(self._guard)
+        self._readings: set[SlotReading] = set()
+        # Reads that writers wait for, each with its thread.
+        self._preferred: dict[object, int] = {}
+        # One writer prepares a change at a time; readers never wait for it.
+        self._writing = threading.RLock()
+        if recorder is not None:
+            recorder.begin(len(self), self.youngest)
 
     def __len__(self) -> int:
-        return self._ring.size
+        return len(self._slots)
 
-    @property
-    def youngest(self) -> int:
-        """The number of the youngest sub-window; the others have the numbers before it."""
-        return self._ring.youngest
+    def sub_windows(self) -> list[Content]:
+        """All sub-windows at this moment, the oldest first: for the writer, and for readers who check for slides."""
+        with self._guard:
+            return [each.content for each in self._window(len(self))]
+
+    # --- writes -----------------------------------------------------------------------------------------------------
 
     def slide(self, new: Content, inserts: Mapping[int, Any] | None = None) -> Content:
         """A new youngest sub-window takes the place of the oldest, which is returned.
 
         `inserts` are parts that go into sub-windows of these numbers in the same step (section 7.4.3).
         """
-        with self._writer():
-            return self._ring.slide(new, inserts or {})
+        parts = inserts or {}
+        with self._turn():
+            number = self.youngest + 1
+            if number - len(self) in parts:
+                raise SashError(f"sub-window {number - len(self)} leaves with this slide: nothing goes into it")
+            changes = self._changed_by(parts)
+            with self._guard:
+                old, self.youngest = self._slots[number % len(self)], number
+                self._put(str(number), [SlotSubWindow(Version(number, 0), new), *changes])
+                for reading in list(self._readings):
+                    if reading.slid(number):
+                        self._has_conflict(reading, number - reading.count)
+                self._hand_over(changes, parts)
+        content: Content = old.content
+        return content
 
     def revise(self, number: int, new: Content) -> None:
-        """Late tuples: another content for the sub-window of this number. Who has read it is in conflict."""
-        with self._writer():
-            self._ring.revise(number, new)
+        """Late tuples: another content for the sub-window of this number. A read that has read it is in conflict."""
+        with self._turn():
+            revision = self._at(number).version.revision + 1
+            with self._guard:
+                self._put(f"R{next(self._revisions)}", [SlotSubWindow(Version(number, revision), new)])
+                for reading in list(self._readings):
+                    if reading.revised(number):
+                        self._has_conflict(reading, number)
 
     def insert(self, parts: Mapping[int, Any]) -> None:
         """Parts that come into sub-windows of these numbers; running reads are given them, and none is aborted."""
-        with self._writer():
-            self._ring.insert(parts)
+        with self._turn():
+            changes = self._changed_by(parts)
+            with self._guard:
+                self._put(f"R{next(self._revisions)}", changes)
+                self._hand_over(changes, parts)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The right to write. Waits for the reads with precedence now, not for those that get it later."""
+        with self._serial.slide() if self.level == "serial" else nullcontext():
+            with self._guard:
+                awaited = {read for read, thread in self._preferred.items() if thread != threading.get_ident()}
+                if awaited:
+                    self._preference_ends.wait_for(lambda: awaited.isdisjoint(self._preferred))
+            with self._writing:
+                yield
+
+    def _at(self, number: int) -> SlotSubWindow:
+        oldest = self.youngest - len(self) + 1
+        if not oldest <= number <= self.youngest:
+            raise SashError(f"no sub-window {number}: the window has {oldest} to {self.youngest}")
+        return self._slots[number % len(self)]
+
+    def _changed_by(self, parts: Mapping[int, Any]) -> list[SlotSubWindow]:
+        if parts and self._insert is None:
+            raise SashError("this window takes no insertions: it was made without insert=")
+        return [self._with_part(self._at(number), part) for number, part in parts.items()]
+
+    def _with_part(self, old: SlotSubWindow, part: Any) -> SlotSubWindow:
+        assert self._insert is not None
+        return SlotSubWindow(Version(old.version.number, old.version.revision + 1), self._insert(old.content, part))
+
+    def _put(self, transaction: str, new: list[SlotSubWindow]) -> None:
+        slots = [each.version.number % len(self) for each in new]
+        for slot, each in zip(slots, new, strict=True):
+            self._slots[slot] = each
+        if self._recorder is not None:
+            self._recorder.wrote(transaction, slots)
+
+    def _hand_over(self, changes: list[SlotSubWindow], parts: Mapping[int, Any]) -> None:
+        for reading in self._readings:
+            for each in changes:
+                if reading.inserted(each, parts[each.version.number]):
+                    self._record("r", reading, each.version.number)
+
+    def _has_conflict(self, reading: SlotReading, number: int) -> None:
+        if reading.is_aborted:
+            self._readings.discard(reading)
+            self._record("a", reading)
+        else:
+            self._record("u", reading, number)
+
+    # --- reads ------------------------------------------------------------------------------------------------------
 
     def read(
         self,
@@ -139,16 +235,19 @@ class SharedWindow(Generic[Content]):
                 return self._read_snapshot(count, scan, lambda: self._gate.stop(priority))
             return self._read_latest(count, scan, undo, restart or _go_on, priority)
 
-    def _writer(self) -> AbstractContextManager[None]:
-        return self._serial.slide() if self.level == "serial" else nullcontext()
-
     def _read_snapshot(self, count: int, scan: Callable[[Content], Part], stop: Callable[[], None]) -> WindowRead[Part]:
-        reading, taken = self._ring.snapshot(count)
+        """All references at once, the oldest first; writes do not matter to this reading any more."""
+        with self._guard:
+            taken = self._window(count)
+            reading = self._new_reading(taken, undoes=False)
+            for each in taken:
+                self._record("r", reading, each.version.number)
         parts = []
         for each in taken:
             stop()
             parts.append(scan(each.content))
-        self._ring.commit(reading)
+        with self._guard:
+            self._record("c", reading)
         return WindowRead(parts, [each.version for each in taken])
 
     def _read_latest(
@@ -167,10 +266,14 @@ class SharedWindow(Generic[Content]):
                 if attempts > 1:
                     restart()
                 if attempts > RESTARTS:
-                    self._ring.prefer(read)
+                    with self._guard:
+                        # A writer that comes from now on waits for this read.
+                        self._preferred[read] = threading.get_ident()
                 answer = self._attempt(count, scan, undo, lambda: self._stop(read, priority))
         finally:
-            self._ring.prefer_no_more(read)
+            with self._guard:
+                if self._preferred.pop(read, None) is not None:
+                    self._preference_ends.notify_all()
         return replace(answer, attempts=attempts)
 
     def _attempt(
@@ -183,11 +286,13 @@ class SharedWindow(Generic[Content]):
         """The answer, or None if the attempt has been aborted."""
         found: dict[int, list[Part]] = {}
         undone = inserted = 0
-        reading = self._ring.begin(count, undoes=undo is not None)
+        with self._guard:
+            reading = self._new_reading(self._window(count), undoes=undo is not None)
+            self._readings.add(reading)
         try:
             while True:
                 stop()
-                step = self._ring.step(reading)
+                step = self._step(reading)
                 if step is None:
                     return None
                 for number in step.undo:
@@ -203,13 +308,53 @@ class SharedWindow(Generic[Content]):
                     state = [reading.read[number].version for number in sorted(found)]
                     return WindowRead(parts, state, undone=undone, inserted=inserted)
         finally:
-            self._ring.end(reading)
+            self._end(reading)
+
+    def _step(self, reading: SlotReading) -> ReadStep | None:
+        """Take the next sub-window, and commit with the last one; None if the reading has been aborted."""
+        with self._guard:
+            if reading.is_aborted:
+                return None
+            number = reading.next_number()
+            self._record("r", reading, number)
+            step = reading.take(self._slots[number % len(self)])
+            if step.is_last:
+                self._record("c", reading)
+                self._readings.discard(reading)
+            return step
+
+    def _end(self, reading: SlotReading) -> None:
+        """A reading that has neither committed nor been aborted is given up."""
+        with self._guard:
+            if reading in self._readings:
+                self._readings.discard(reading)
+                self._record("a", reading)
 
     def _stop(self, read: object, priority: int) -> None:
-        """For reads of a higher priority; who has precedence does not, since writers wait for it."""
-        if not self._ring.is_preferred(read):
+        """Stop for reads of a higher priority. A read with precedence does not, since writers wait for it."""
+        if read not in self._preferred:
             self._gate.stop(priority)
+
+    def _window(self, count: int) -> list[SlotSubWindow]:
+        size = len(self)
+        return [self._slots[number % size] for number in range(self.youngest - count + 1, self.youngest + 1)]
+
+    def _new_reading(self, window: list[SlotSubWindow], undoes: bool) -> SlotReading:
+        rank = self._slot_of if self.level == "lws" else _youngest_first
+        return SlotReading(f"Q{next(self._names)}", window, rank, undoes)
+
+    def _slot_of(self, number: int) -> int:
+        return number % len(self)
+
+    def _record(self, kind: Kind, reading: SlotReading, number: int | None = None) -> None:
+        if self._recorder is not None:
+            self._recorder.did(kind, reading.name, None if number is None else number % len(self))
+
+
+def _youngest_first(number: int) -> int:
+    """The time-to-update of a sub-window is higher the younger it is."""
+    return -number
 
 
 def _go_on() -> None:
-    """Under serial nobody stops for anybody; and a scan without a state has nothing to throw away."""
+    """Under serial no read stops for another; and a scan without a state has nothing to throw away."""
