@@ -29,7 +29,7 @@ import pyarrow as pa
 
 import sash
 from benchmarks import stored_slides
-from sash.runtime.asking import ask_stored
+from sash.runtime import route
 from sash.runtime.stored import stored_indexes
 from sash.spark.spark_session import acquire_own_session, release_own_session
 
@@ -120,7 +120,7 @@ def folded(session: sash.Session, text: str, here: bool) -> Callable[[], Any]:
     def ask() -> Any:
         if here:
             return session.query(text)
-        with mock.patch.object(ask_stored, "why_not_folded", return_value="as if it took Spark"):
+        with mock.patch.object(route, "_why_spark", return_value="as if it took Spark"):
             return session.query(text)
 
     return ask

@@ -25,8 +25,8 @@ import pyarrow as pa
 from sash.catalog import Catalog, Stream
 from sash.core.time import SECOND
 from sash.panes import row_folds
+from sash.runtime.asking.in_process import answer_folded
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
-from sash.runtime.stored.folded_questions import answer_folded
 from sash.runtime.stored.stored_indexes import TIME
 from sash.runtime.stored.stored_window import KeptWindow
 from sash.sql import bind

@@ -19,6 +19,8 @@ from sash.core.time import SECOND, Micros
 
 # Where tuples may be stored.
 MEMORY, CLUSTER = "memory", "cluster"
+# More sub-windows make answers younger by less than anybody notices, and slides more expensive.
+_MOST_SUB_WINDOWS = 600
 # Sources whose columns are always the same: the one that carries event time need not be said.
 EVENT_TIMES = {"pcap": "ts"}
 
@@ -84,6 +86,12 @@ class Stream:
     def directory(self) -> str:
         """Where its files are kept: a stream that is created again under the same name begins anew."""
         return f"{self.name.lower()}-{self.serial}"
+
+    @property
+    def sub_window(self) -> Micros:
+        """How long the sub-windows of its stored window are: granules, as few as do."""
+        assert self.keep is not None
+        return -(-self.keep // (self.granule * _MOST_SUB_WINDOWS)) * self.granule
 
     def column(self, name: str) -> pa.Field | None:
         """A column by its name in any case, as Spark resolves it."""
@@ -161,12 +169,13 @@ class DeclaredArchive:
 
 
 class Route(StrEnum):
-    """Which runtime answers a query. It is decided once (plan/route.py), and stored with the query."""
+    """Which runtime answers a query (runtime/route.py decides). The catalog stores the route of a registered query."""
 
     PANES = "panes"
     JOINED_PANES = "joined panes"
     SETS = "sets"
     CHANGES = "changes"
+    ROWS = "rows"
 
 
 @dataclass(frozen=True)

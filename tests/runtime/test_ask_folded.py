@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from sash.catalog import CLUSTER, Catalog, Stream
 from sash.core.time import SECOND
-from sash.isolation import Recorder, classify
+from sash.isolation import Recorder, SharedWindow, classify
 from sash.panes.row_folds import RowFold
+from sash.runtime.asking.in_process import answer_folded
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.explaining import explain as explaining
+from sash.runtime.route import route_question
 from sash.runtime.settings import Settings
-from sash.runtime.stored.folded_questions import answer_folded, why_not_folded
 from sash.runtime.stored.stored_indexes import TIME
 from sash.runtime.stored.stored_window import KeptWindow
 from sash.sql import bind
@@ -65,7 +66,7 @@ def test_equals_duckdb(parts: list[pa.Table], text: str, level: str, left: bool,
     """Over what is stored, which a scan of the rows tells."""
     declared = stream(closed_left=left, late_revise=revise, keep=9 * SECOND)
     query, kept = compiled(text.format(w=f"[WINDOW {length} sec]"), declared), KeptWindow(declared, level)
-    assert why_not_folded(query, declared) is None
+    assert route_question(query, declared).why_spark is None
     latest = START
     for part in parts:
         latest = max([latest, *part["_us"].to_pylist()])
@@ -91,19 +92,19 @@ def test_equals_duckdb(parts: list[pa.Table], text: str, level: str, left: bool,
 )  # fmt: skip
 def test_what_is_left_to_spark(text: str, why: str) -> None:
     declared = stream(keep=9 * SECOND)
-    found = why_not_folded(compiled(text, declared), declared)
+    found = route_question(compiled(text, declared), declared).why_spark
     assert found is not None and why in found
 
 
 def test_windows_are_made_of_whole_sub_windows() -> None:
     declared = stream(keep=1_200 * SECOND)
-    why = why_not_folded(compiled("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec]", declared), declared)
+    asked = [compiled(f"SELECT COUNT(*) AS n FROM s [WINDOW {length} sec]", declared) for length in (5, 6)]
+    why, none = (route_question(query, declared).why_spark for query in asked)
     assert why == "its window is no multiple of the sub-windows of 2 sec"
-    assert why_not_folded(compiled("SELECT COUNT(*) AS n FROM s [WINDOW 6 sec]", declared), declared) is None
+    assert none is None
     far = Stream("s", declared.schema, "ts", keep=9 * SECOND, keep_in=CLUSTER)
-    assert why_not_folded(compiled("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec]", far), far) == (
-        "its rows are in the cluster"
-    )
+    asked_far = compiled("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec]", far)
+    assert route_question(asked_far, far).why_spark == "its rows are in the cluster"
 
 
 # -- while the window slides -----------------------------------------------------------------------
@@ -271,6 +272,29 @@ def test_late_tuples_of_what_has_left_are_taken_back_with_it(level: str, after_a
     assert window.ask(EXACT) == START + window.youngest * SECOND
     restarts, undone, _ = window.counts
     assert restarts == 0 and undone == 7 and classify(window.recorder.history).lws
+
+
+@pytest.mark.parametrize("text", [EXACT, SHORT, EXTREMES])
+def test_a_jump_leaves_nothing_of_before_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time goes on by more than the window, which slides sub-window by sub-window: each state is asked."""
+    window, found, slide = Sliding("ttu"), list[tuple[pa.Table, int]](), SharedWindow.slide
+    window.youngest += 3 * WINDOW
+    window.tuples += [second(window.youngest - age) for age in range(WINDOW)]
+
+    def asked(shared: SharedWindow[Any], new: Any, inserts: Any = None) -> Any:
+        left = slide(shared, new, inserts)
+        found.append(answer_folded(compiled(text, window.declared), window.kept))
+        return left
+
+    monkeypatch.setattr(SharedWindow, "slide", asked)
+    for tuples in window.tuples[-WINDOW:]:
+        window.kept.take(window.kept.accepted(stored(tuples)), None)
+    window.kept.take(window.kept.empty(), START + window.youngest * SECOND + 1)
+    assert [as_of for _, as_of in found] == [
+        START + (window.youngest - age) * SECOND for age in reversed(range(WINDOW))
+    ]
+    for table, as_of in found:
+        assert same_rows(table.to_pylist(), window.expected(text, as_of), "ORDER BY" in text)
 
 
 @pytest.mark.parametrize("level", LATEST)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sash.catalog import StoredIndex, Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND
-from sash.rows import SlidingWindow
-from sash.runtime.stored.stored_indexes import TIME, IndexGoneError
+from sash.rows import Slides
+from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, KeptIndexes
 from sash.runtime.stored.stored_window import KeptWindow
 from sash.sql import ROW_KINDS, SET_KINDS, Sought
 
@@ -39,6 +39,17 @@ def table(rows: list[Row]) -> pa.Table:
     return pa.table([pa.array(column, type) for column, type in zip(columns, WHOLE.types, strict=True)], schema=WHOLE)
 
 
+def find(indexes: KeptIndexes, index: StoredIndex, values: pa.Array) -> tuple[pa.Table, int]:
+    """The rows that have one of the values, and as of when."""
+    return indexes.read([index], lambda: (indexes.find(index, values), indexes.now))
+
+
+def counts(indexes: KeptIndexes, index: StoredIndex) -> tuple[dict[Any, int], int]:
+    """How often each value occurs, and as of when."""
+    (values, numbers), as_of = indexes.read([index], lambda: (indexes.counts(index), indexes.now))
+    return dict(zip(values.to_pylist(), numbers.tolist(), strict=True)), as_of
+
+
 def fed(kept: KeptWindow, rows: list[Row], latest: int) -> int:
     kept.take(kept.accepted(table(rows)), max([latest, *(time for time, _, _ in rows)]))
     return max([latest, *(time for time, _, _ in rows)])
@@ -59,11 +70,11 @@ def test_finds_what_a_scan_finds(kind: str, column: str, batches: list[list[Row]
             continue
         values = stored.rows[column].to_pylist()
         if kind in SET_KINDS:
-            found, counts, as_of = kept.indexes.counts(index)
-            assert dict(zip(found.to_pylist(), counts.to_pylist(), strict=True)) == Counter(values)
+            found, as_of = counts(kept.indexes, index)
+            assert found == Counter(values)
         else:
             wanted = pa.array([1, 4, 1] if column == "v" else ["b", "", "z"], SCHEMA.field(column).type)
-            given_rows, as_of = kept.indexes.find(index, wanted)
+            given_rows, as_of = find(kept.indexes, index, wanted)
             mask = pa.array([value in wanted.to_pylist() for value in values], pa.bool_())
             assert given_rows.equals(stored.rows.filter(mask))
         assert as_of == stored.as_of
@@ -105,10 +116,9 @@ def test_threads_read_while_the_window_slides(kind: str) -> None:
         while not done.is_set():
             assert kept.indexes is not None
             if kind == "tree":
-                values, counts, as_of = kept.indexes.counts(index)
-                found = dict(zip(values.to_pylist(), counts.to_pylist(), strict=True))
+                found, as_of = counts(kept.indexes, index)
             else:
-                rows, as_of = kept.indexes.find(index, pa.array(range(10)))
+                rows, as_of = find(kept.indexes, index, pa.array(range(10)))
                 found = dict(Counter(rows["v"].to_pylist()))
             last = as_of // SECOND
             if found != {second % 10: 10 for second in range(last - 6, last)}:
@@ -131,18 +141,18 @@ def test_an_index_may_be_dropped_while_it_is_asked(monkeypatch: pytest.MonkeyPat
     indexes = kept.indexes
     assert indexes is not None
     with pytest.raises(IndexGoneError):
-        indexes.find(index, pa.array([5]))  # there is nothing yet
+        find(indexes, index, pa.array([5]))  # there is nothing yet
     fed(kept, [(SECOND // 2, 5, None)], 3 * SECOND)
-    read = SlidingWindow.read
+    read = Slides.read
 
-    def dropped_before(window: SlidingWindow, reading: Any) -> Any:
+    def dropped_before(slides: Slides, reading: Any) -> Any:
         if kept.indexes is not None:
             kept.drop_index(index)
-        return read(window, reading)
+        return read(slides, reading)
 
-    monkeypatch.setattr(SlidingWindow, "read", dropped_before)
+    monkeypatch.setattr(Slides, "read", dropped_before)
     with pytest.raises(IndexGoneError):
-        indexes.find(index, pa.array([5]))
+        find(indexes, index, pa.array([5]))
     assert indexes.values(index) == 0
 
 

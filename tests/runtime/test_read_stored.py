@@ -20,14 +20,24 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, StoredIndex, Stream
 from sash.core.time import SECOND
-from sash.rows import SlidingWindow
-from sash.runtime.asking.read_stored import common_time, having, read_question
+from sash.rows import Slides
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.stored import stored_indexes
-from sash.runtime.stored.stored_access import ByOrder, ByPlace, ByProbe, ByValue, IndexesOf, choose_access
+from sash.runtime.stored.stored_access import (
+    ByOrder,
+    ByPlace,
+    ByProbe,
+    ByValue,
+    IndexesOf,
+    choose_access,
+    common_time,
+    having,
+    in_places,
+    read_question,
+    window_rows,
+)
 from sash.runtime.stored.stored_indexes import TIME
 from sash.runtime.stored.stored_window import KeptWindow
-from sash.runtime.stored.stored_windows import in_places, window_rows
 from sash.sql import ROW_KINDS, SelectStatement, StoredQuestion, bind_stored, parse
 from tests.support.examples import examples
 from tests.support.stored_questions import joins, nested, orders, sorts
@@ -80,7 +90,7 @@ def bound(text: str) -> StoredQuestion:
 
 def rows_by(question: StoredQuestion, streams: Mapping[str, Running]) -> Any:
     """The rows of each window that may matter, as of when, and whether the windows are all there."""
-    stored = read_question(question, {view: streams[each.stream.name] for view, each in question.windows.items()})  # type: ignore[misc]
+    stored = read_question(question, {view: streams[each.stream.name].kept for view, each in question.windows.items()})
     as_of = common_time(stored.values())
     assert as_of is not None
     cut = {view: window_rows(reading, stored[view], as_of) for view, reading in question.windows.items()}
@@ -356,14 +366,14 @@ def test_explain_shows_what_spark_is_given(streams: dict[str, Running]) -> None:
 def test_an_index_that_is_dropped_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = many_values()
     text = "SELECT a.id FROM s [WINDOW 6 sec] a JOIN s [WINDOW 6 sec] b ON a.k = b.k WHERE a.k = 7"
-    read = SlidingWindow.read
+    read = Slides.read
 
-    def dropped_before(window: SlidingWindow, reading: Any) -> Any:
-        monkeypatch.setattr(SlidingWindow, "read", read)
+    def dropped_before(slides: Slides, reading: Any) -> Any:
+        monkeypatch.setattr(Slides, "read", read)
         streams["s"].kept.drop_index(StoredIndex("s", "k", "db"))
-        return read(window, reading)
+        return read(slides, reading)
 
-    monkeypatch.setattr(SlidingWindow, "read", dropped_before)
+    monkeypatch.setattr(Slides, "read", dropped_before)
     assert sizes(text, streams) == [5, 5001]
 
 
@@ -372,7 +382,7 @@ def test_a_sort_falls_back_to_spark_where_its_index_is_gone(monkeypatch: pytest.
     question = bound("SELECT id FROM s [WINDOW 6 sec] ORDER BY k")
     assert question.sorting is not None
     with_places, *_ = rows_by(question, streams)
-    monkeypatch.setattr(stored_indexes.IndexedWindow, "_there", mock.Mock(side_effect=stored_indexes.IndexGoneError))
+    monkeypatch.setattr(stored_indexes.KeptIndexes, "_there", mock.Mock(side_effect=stored_indexes.IndexGoneError))
     without, *_ = rows_by(question, streams)
     assert without["_window_0"].equals(with_places["_window_0"].drop_columns([question.sorting.place]))
 

@@ -1,14 +1,23 @@
-"""Which runtime answers a query is decided once, from its plan and the strategy that its user sets."""
+"""Which runtime answers a query is decided once, from its plan and the strategy that its user sets.
+
+Who answers a question is decided once, too: from the question, its stream and the indexes over the stored window.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from sash.catalog import RegisteredQuery, Route
+from sash.catalog import CLUSTER, Catalog, RegisteredQuery, Route, StoredIndex
+from sash.core.time import SECOND
 from sash.plan.continuous import AUTO, NT, UPA
+from sash.runtime.compiler import as_select, compile_panes
 from sash.runtime.records.catalog_history import CatalogHistory, query_change
-from sash.runtime.route import route
+from sash.runtime.route import QuestionRoute, route, route_question
+from sash.sql import bind
 from tests.runtime.test_join_group import plan_of
+from tests.support.streams import stream
 
 JOIN = "FROM s [RANGE 4 sec SLIDE 2 sec], t [RANGE 4 sec SLIDE 2 sec] WHERE s.a = t.a"
 COLUMN = "SELECT a FROM s [RANGE 4 sec SLIDE 2 sec] {} SELECT a FROM t [RANGE 4 sec SLIDE 2 sec]"
@@ -44,3 +53,68 @@ def test_the_catalog_stores_the_route(state: str, expected: Route, tmp_path_fact
         path = tmp_path_factory.mktemp("catalog") / "catalog.log"
         CatalogHistory(path).append(change)
         assert CatalogHistory(path).queries() == {"q": query}
+
+
+PANES_THEN_ROWS = (Route.PANES, Route.ROWS)
+TREE, DB = StoredIndex("s", "k", "tree"), StoredIndex("s", "k", "db")
+
+
+def route_of(text: str, *indexes: StoredIndex, keep: int | None = 9, keep_in: str = "memory") -> QuestionRoute:
+    declared = replace(stream(keep=None if keep is None else keep * SECOND), keep_in=keep_in)
+    catalog = Catalog()
+    catalog.add_stream(declared)
+    return route_question(compile_panes(bind(as_select(text), catalog), one_time=True), declared, indexes)
+
+
+@pytest.mark.parametrize(
+    ("text", "irreversible"),
+    [
+        ("SELECT SUM(v) AS t FROM s [WINDOW 9 sec] WHERE k = 3", None),
+        ("SELECT g, MAX(v) AS m FROM s [WINDOW 4 sec] GROUP BY g", "MAX(v)"),
+    ],
+)
+def test_the_process_answers_what_machine_numbers_hold(text: str, irreversible: str | None) -> None:
+    assert route_of(text, TREE) == QuestionRoute(PANES_THEN_ROWS, irreversible=irreversible)
+
+
+@pytest.mark.parametrize(
+    ("text", "keep_in", "why"),
+    [
+        ("SELECT SUM(v + 1) AS t FROM s [WINDOW 9 sec]", "memory", "v + 1 is no column"),
+        ("SELECT COUNT(*) AS n FROM s [ROWS 5]", "memory", "a window of rows is counted by Spark"),
+        ("SELECT SUM(v) AS t FROM s [WINDOW 9 sec]", CLUSTER, "its rows are in the cluster"),
+    ],
+)
+def test_spark_answers_the_rest(text: str, keep_in: str, why: str) -> None:
+    assert route_of(text, keep_in=keep_in) == QuestionRoute(PANES_THEN_ROWS, why_spark=why)
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes", "expected"),
+    [
+        ("SELECT COUNT(DISTINCT k) AS d FROM s [WINDOW 9 sec]", [DB, TREE], TREE),
+        ("SELECT COUNT(DISTINCT k) AS d FROM s [WINDOW 9 sec]", [DB], None),
+        ("SELECT COUNT(DISTINCT v) AS d FROM s [WINDOW 9 sec]", [TREE], None),
+        ("SELECT COUNT(DISTINCT k) AS d FROM s [WINDOW 8 sec]", [TREE], None),
+        ("SELECT COUNT(DISTINCT k) AS d FROM s [WINDOW 9 sec] WHERE v > 1", [TREE], None),
+        ("SELECT g, COUNT(DISTINCT k) AS d FROM s [WINDOW 9 sec] GROUP BY g", [TREE], None),
+    ],
+)  # fmt: skip
+def test_an_index_has_the_counts_of_the_whole_window(
+    text: str, indexes: list[StoredIndex], expected: StoredIndex | None
+) -> None:
+    found = route_of(text, *indexes)
+    assert found.index == expected and found.why_spark is None
+
+
+@pytest.mark.parametrize(
+    ("text", "keep", "way_out"),
+    [
+        ("SELECT SUM(v) AS t FROM s [WINDOW 9 sec]", None, "KEEP 9 sec would make it possible"),
+        ("SELECT SUM(v) AS t FROM s [WINDOW 10 sec]", 9, "KEEP 10 sec would make it possible"),
+        ("SELECT SUM(v) AS t FROM s [UNBOUNDED]", 9, "give a WINDOW"),
+    ],
+)
+def test_only_panes_can_answer_what_is_not_stored(text: str, keep: int | None, way_out: str) -> None:
+    found = route_of(text, keep=keep)
+    assert found.routes == (Route.PANES,) and found.refusal is not None and found.refusal.endswith(way_out)

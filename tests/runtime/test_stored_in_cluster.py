@@ -211,19 +211,19 @@ def test_a_slow_question_keeps_its_files(
     spark: Any, twenty_seconds: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The window slides between the moment at which a question takes its files and that at which Spark reads them."""
-    import sash.runtime.asking.ask_stored as asking
+    from sash.runtime.asking.on_spark import FramesOfFiles
 
     with sash.connect(spark=spark, isolation="ws", clock=ManualClock()) as session:
         create(session, twenty_seconds, f"KEEP 6 sec {CLUSTER}")
         session.run()
-        frames = asking.window_frame
+        frames = FramesOfFiles.window
 
         def slowly(*args: Any) -> Any:
             session.advance("s", START + 60 * SECOND)
             assert len(panes(scratch)) == 6
             return frames(*args)
 
-        monkeypatch.setattr(asking, "window_frame", slowly)
+        monkeypatch.setattr(FramesOfFiles, "window", slowly)
         answer = session.query("SELECT v FROM s [WINDOW 6 sec]")
         assert sorted(answer["v"].to_pylist()) == list(range(70, 100))
         assert panes(scratch) == []

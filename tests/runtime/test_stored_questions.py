@@ -17,7 +17,7 @@ import sash
 import sash.storage.epochs
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND, to_datetime, to_micros
-from sash.runtime.asking.ask_stored import _frame
+from sash.runtime.asking.on_spark import frame
 from sash.runtime.stored.stored_indexes import TIME
 from tests.runtime.test_session import create, write
 from tests.support.streams import START
@@ -415,4 +415,4 @@ def test_timestamps_without_a_zone_stay_so(spark: Any) -> None:
 def test_rows_behind_an_empty_piece_get_to_spark(spark: Any) -> None:
     some = pa.table({"v": [1, 2, 3], TIME: [0, 0, 0]})
     pieces = pa.concat_tables([some.slice(0, 0), some, some.slice(0, 0), some])
-    assert _frame(spark, pieces).toArrow()["v"].to_pylist() == [1, 2, 3, 1, 2, 3]
+    assert frame(spark, pieces).toArrow()["v"].to_pylist() == [1, 2, 3, 1, 2, 3]

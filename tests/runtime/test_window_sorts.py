@@ -15,7 +15,7 @@ import pytest
 import sash
 from sash.core.clock import ManualClock
 from sash.core.time import SECOND
-from sash.runtime.asking import ask_stored
+from sash.runtime.asking import on_spark
 from tests.rows.test_types import TYPES
 from tests.support.streams import START
 
@@ -97,7 +97,7 @@ def test_what_is_too_large_to_be_put_in_order_here_spark_sorts_by_place(
 ) -> None:
     text = "SELECT *, id + 1 AS n FROM s [WINDOW 5 sec] ORDER BY text DESC, id"
     expected = sessions[0].query(text)
-    monkeypatch.setattr(ask_stored, "MOST_TEXT", 0)
+    monkeypatch.setattr(on_spark, "MOST_TEXT", 0)
     found = sessions[1].query(text)
     assert found.schema == expected.schema and found["n"].to_pylist() == expected["n"].to_pylist()
 

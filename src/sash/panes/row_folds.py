@@ -104,6 +104,11 @@ class RowFold:
     def add(self, rows: pa.Table) -> None:
         self._wait(self._groups(rows))
 
+    def add_counts(self, values: pa.Array, counts: Component) -> None:
+        """The groups of a reading that counts the rows of each value, from someone who has counted them."""
+        (partial,) = self._reading.partials
+        self._wait(_Groups([values], {(partial, 0): counts}, len(values)))
+
     def take_back(self, rows: pa.Table) -> None:
         """Rows that were added before; ValueError where that is not exact."""
         groups = self._groups(rows)

@@ -31,6 +31,7 @@ from sash.plan.estimates import Statistics
 from sash.runtime.answers.answer import Explanation
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import AnswerMemory, Query
+from sash.runtime.asking.on_spark import QuestionsOnSpark
 from sash.runtime.asking.one_time import Questions, asked
 from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import checked_execution, shedding
@@ -177,9 +178,10 @@ class Session:
         self._table_commands = TableCommands(
             self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
         )
+        on_spark = QuestionsOnSpark(lambda: self.spark, self._tables, self._archive_commands.feed_now)
         self._questions = Questions(
             self._shared, self._query_commands, self.continuous, self.queries, lambda: self._settings, self._isolation,
-            self._tables, self._archive_commands.feed_now, lambda: self.spark,
+            on_spark,
         )  # fmt: skip
         try:
             self._home.record_borrowed()

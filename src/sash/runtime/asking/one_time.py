@@ -1,8 +1,10 @@
 """What a session answers about itself and its windows: one-time SELECTs and EXPLAIN.
 
-How a one-time question is asked: how much it matters, for how long it may take, how much of its answer is wanted.
+    SELECT ── compiler ──► question ── route ──► panes (periodic/onetime.py), if they have all of the window
+                                                 stored rows: in_process.py or on_spark.py
 
-Those who answer look these things up where they matter; the layers between do not pass them on.
+`asked` holds how much a question matters, for how long it may take, how much of its answer is wanted. The executors
+look these things up where they matter; the layers between do not pass them on.
 """
 
 from __future__ import annotations
@@ -22,28 +24,21 @@ from sash.core.errors import CqlError, QueryFailedError, QuestionStoppedError, S
 from sash.core.stopping import QUESTION, Cancellation, check_question
 from sash.isolation import Isolation
 from sash.panes.readings import TableName
-from sash.runtime.answers.answer import Explanation
+from sash.runtime.answers.answer import Answer, Explanation
 from sash.runtime.answers.registered_query import Query
-from sash.runtime.asking.ask_counts import counting_index
-from sash.runtime.asking.ask_stored import MOST_ROWS, answer_by_spark, answer_from_rows, is_whole
+from sash.runtime.asking.in_process import answer_in_process
+from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import Shared
-from sash.runtime.compiler import (
-    CompiledQuery,
-    compile_any_question,
-    compile_bound_question,
-    compile_panes,
-    why_not_stored,
-)
+from sash.runtime.compiler import CompiledQuery, compile_any_question, compile_bound_question, compile_panes
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
 from sash.runtime.periodic.stream_runtime import StreamRuntime
-from sash.runtime.records.session_tables import Tables
+from sash.runtime.route import QuestionRoute, route_question
 from sash.runtime.settings import Settings
-from sash.runtime.stored.archive_feed import ArchiveFeed
 from sash.runtime.stored.stored_indexes import KeptIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
@@ -62,7 +57,7 @@ from sash.sql import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 def asked(
@@ -72,7 +67,7 @@ def asked(
     cancellation: Cancellation | None,
     max_rows: int | None,
 ) -> pa.Table:
-    """The answer; an error that comes of being told to stop is told as that."""
+    """The answer. A cancelled question reports that it was cancelled, not the error that the cancellation caused."""
     if timeout is not None and not timeout > 0:
         raise SashError(f"a timeout is a number of seconds above 0, not {timeout}")
     if max_rows is not None and max_rows < 0:
@@ -112,7 +107,7 @@ _AGAIN = 0.001
 
 
 class Questions:
-    """Nothing here changes anything."""
+    """Answers and explains; nothing here changes anything."""
 
     def __init__(
         self,
@@ -122,9 +117,7 @@ class Questions:
         handles: dict[str, Query],
         settings: Callable[[], Settings],
         isolation: Isolation,
-        tables: Tables,
-        feed_of: Callable[[str], ArchiveFeed],
-        spark: Callable[[], SparkSession],
+        on_spark: QuestionsOnSpark,
     ) -> None:
         self._shared = shared
         self._queries = queries
@@ -132,47 +125,53 @@ class Questions:
         self._handles = handles
         self._settings = settings
         self._isolation = isolation
-        self._tables = tables
-        self._feed_of = feed_of
-        self._spark = spark
+        self._on_spark = on_spark
 
     def ask(self, select: Select) -> pa.Table:
-        """A one-time query: from a synopsis that covers it, else from the stored rows, else refused."""
+        """A one-time query: from panes that cover it, else from the stored rows, else refused."""
         with self._shared.lock:
             question = compile_any_question(select, self._shared.catalog, uuid.uuid4().hex)
             if isinstance(question, StoredQuestion):
                 streams = {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
-                ask = partial(answer_by_spark, question, streams, self._tables.rows_at, self._feed_of)
             else:
-                ask = partial(self._ask_of_window, question, self._shared.running(question.stream))
-        return ask(self._spark())
+                running, way = self._shared.running(question.stream), self._route(question)
+        if isinstance(question, StoredQuestion):
+            return self._on_spark.answer_select(question, streams)
+        return self._ask_of_window(question, running, way)
 
-    def _ask_of_window(self, compiled: CompiledQuery, running: RunningStream, spark: SparkSession) -> pa.Table:
-        why = _why_not_rows(compiled, running)
+    def _route(self, question: CompiledQuery) -> QuestionRoute:
+        stream = self._shared.catalog.stream(question.stream)
+        indexes = [index for index in self._shared.catalog.indexes if index.stream == stream.name]
+        return route_question(question, stream, indexes)
+
+    def _ask_of_window(self, question: CompiledQuery, running: RunningStream, way: QuestionRoute) -> pa.Table:
         try:
-            answer = self._from_synopsis(compiled, running)
-            if why is not None or is_whole(answer):
-                return answer
+            answer = self._from_synopsis(question, running)
+            if way.refusal is not None or answer.complete:
+                return stamped(answer)
         except (QueryFailedError, QuestionStoppedError):
             raise
         except SashError as error:
-            if why is not None:
-                raise SashError(f"{error}; or {why}") from None
+            if way.refusal is not None:
+                raise SashError(f"{error}; or {way.refusal}") from None
         # No synopsis has it, or one that came later than the rows that are stored.
-        return answer_from_rows(compiled, running, self._settings(), spark)
+        if way.why_spark is not None:
+            return self._on_spark.answer_aggregate(question, running, self._settings())
+        assert running.kept is not None
+        return answer_in_process(question, running.kept, way.index)
 
-    def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> pa.Table:
-        """What it reads is taken between two executions, when it is as of one time."""
+    def _from_synopsis(self, compiled: CompiledQuery, running: RunningStream) -> Answer:
+        """The answer from panes, which are taken between two executions, when all of them are as of one time."""
         runtime = running.runtime
 
         def take() -> PaneLookup | None:
             return None if runtime.is_between(compiled) else look_up(compiled, runtime)
 
         while (answer := self._isolation.taking(take)) is None:
-            # Whoever moves the groups on may be waiting for workers, which need the processor.
+            # The thread that moves the groups on may be waiting for workers, which need the processor.
             time.sleep(_AGAIN)
             check_question()
-        return stamped(answer)
+        return answer
 
     def explain(self, statement: Statement) -> Explanation:
         """Without SLIDE a SELECT is a question when it is asked, and a continuous query when it is registered."""
@@ -214,13 +213,8 @@ class Questions:
 
     def _explain_question(self, question: CompiledQuery | StoredQuestion) -> str:
         if isinstance(question, StoredQuestion):
-            return explain_rows(question, self._indexes_of, lambda name: self._feed_of(name).archive.facts())
-        explanation = self._explain_answers(question)
-        kept = self._shared.running(question.stream).kept
-        index = None if kept is None else counting_index(question, kept)
-        if index is None:
-            return explanation
-        return f"{explanation}\nRather than over the rows: from the {index.kind} index on {index.column}"
+            return explain_rows(question, self._indexes_of, lambda name: self._on_spark.feed_of(name).archive.facts())
+        return self._explain_answers(question)
 
     def _indexes_of(self, stream: Stream) -> KeptIndexes | None:
         kept = self._shared.running(stream.name).kept
@@ -234,21 +228,15 @@ class Questions:
         with self._shared.lock:
             stream = self._shared.catalog.stream(compiled.stream)
             runtime = self._shared.streams[compiled.stream.lower()].runtime
+            way = self._route(compiled) if compiled.slide is None else None
         # Without that lock: micro-batches slide under this one, and may then want the other.
         loads = self._isolation.reading(partial(_loads, compiled, runtime))
         handles, registered = dict(self._handles), self._queries.at(compiled.stream)
         neighbours = [query for query in registered if query.name in handles and handles[query.name].failure is None]
-        return explaining.explain(compiled, neighbours, stream, self._settings(), runtime.unreduced, loads)
+        return explaining.explain(compiled, neighbours, stream, self._settings(), runtime.unreduced, loads, way)
 
 
 def _loads(compiled: CompiledQuery, runtime: StreamRuntime) -> dict[TableName, Load]:
     """Of the pane tables that a query would read and that are there already."""
     names = {reading.table for reading in compiled.readings}
     return {name: runtime.groups[name].choices.load for name in names if name in runtime.groups}
-
-
-def _why_not_rows(compiled: CompiledQuery, running: RunningStream) -> str | None:
-    windows = compiled.windows
-    by_rows = compiled.readings[0].table.by_rows
-    reach = None if by_rows else max(window.reach for window in windows)
-    return why_not_stored(running.stream, reach, any(window.unbounded for window in windows))

@@ -13,12 +13,12 @@ from sash.core.window import pane_length
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.plan.nodes import tree
-from sash.runtime.compiler import CompiledQuery, why_not_stored
+from sash.runtime.compiler import CompiledQuery
 from sash.runtime.explaining.explain_schedule import names, schedule_lines
 from sash.runtime.explaining.rulings import Synopses, computation_ruling, output_ruling, state_rulings
 from sash.runtime.periodic.group_filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
+from sash.runtime.route import QuestionRoute, route_question
 from sash.runtime.settings import Settings
-from sash.runtime.stored.folded_questions import irreversible, why_not_folded
 from sash.runtime.stored.stored_indexes import COLLECTED
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
 from sash.sharing.choose import Load, SynopsisChoice, choose
@@ -34,8 +34,6 @@ _SYNOPSES = {
     "cluster": "basic interval, {panes} panes{history}, in the cluster: one job reads all windows that are due",
 }
 
-_OVER_ROWS = "over the stored rows"
-
 
 def explain(
     query: CompiledQuery,
@@ -44,15 +42,18 @@ def explain(
     settings: Settings,
     unreduced: Mapping[str, float],
     loads: Mapping[TableName, Load],
+    way: QuestionRoute | None = None,
 ) -> str:
-    """`loads` tells how many groups the running pane tables have; without it a table is judged by its windows."""
+    """`loads` tells how many groups the running pane tables have; without it a table is judged by its windows.
+
+    `way` is the route of a one-time question; without it the stream is taken to have no index.
+    """
     lines = ["Plan", *(f"  {'  ' * depth}{node.describe()}" for depth, node in tree(query.plan))]
     if stream.shed is not None:
         lines.append(_shed_line(stream))
     sites = [_Site(query, name, registered, settings, loads) for name in dict.fromkeys(r.table for r in query.readings)]
     if query.slide is None:
-        told = [_one_time_line(site, stream) for site in sites]
-        return "\n".join([*lines, *told, *(_sliding_lines(query, stream) if any(map(_is_of_rows, told)) else ())])
+        return "\n".join([*lines, *_one_time_lines(sites, stream, way or route_question(query, stream))])
     for site in sites:
         lines += _table_lines(site, stream)
         if site.name.label in unreduced:
@@ -152,44 +153,57 @@ class _Site:
         return f"{length} row{'s' * (length != 1)}" if self.name.by_rows else format_duration(length)
 
 
-def _one_time_line(site: _Site, stream: Stream) -> str:
-    """A question changes nothing: it reads the panes that registered queries have, or is refused."""
+def _one_time_lines(sites: list[_Site], stream: Stream, way: QuestionRoute) -> list[str]:
+    """A question changes nothing: it reads the panes that registered queries have, or stored rows, or is refused."""
+    lacks = [_what_panes_lack(site, stream) for site in sites]
+    lines = [
+        _from_panes(site, stream) if lack is None else _without_panes(stream, way, lack)
+        for site, lack in zip(sites, lacks, strict=True)
+    ]
+    if way.refusal is not None or not any(lacks):
+        return lines
+    lines += _sliding_lines(way)
+    if way.index is not None:
+        lines.append(f"Rather than over the rows: from the {way.index.kind} index on {way.index.column}")
+    return lines
+
+
+def _what_panes_lack(site: _Site, stream: Stream) -> str | None:
     where = f"{stream.name} by {site.name.label}"
     lacking = [reading for reading in site.own if site.relevant[reading].covered is None]
     if missing := [p for reading in lacking for p in reading.partials if p not in site.kept]:
         what = ", ".join(map(_partial_text, dict.fromkeys(missing)))
-        return _without_panes(site, stream, f"no registered query over {where} keeps {what}")
+        return f"no registered query over {where} keeps {what}"
     unbounded = any(other.window.unbounded for _, other in site.others)
     reach = max((other.window.reach for _, other in site.others if not other.window.unbounded), default=0)
     for window in (reading.window for reading in site.own):
         beyond = not unbounded if window.unbounded else window.reach > reach
         if beyond or window.resolution % site.pane:
-            kept = f"{site.extent(reach)} in panes of {site.extent(site.pane)}"
-            return _without_panes(site, stream, f"pane table {where} keeps {kept}")
-    return f"One-time: answered from pane table {where}, panes of {site.extent(site.pane)}, as of the newest closed one"
+            return f"pane table {where} keeps {site.extent(reach)} in panes of {site.extent(site.pane)}"
+    return None
 
 
-def _without_panes(site: _Site, stream: Stream, reason: str) -> str:
-    windows = [reading.window for reading in site.own]
-    reach = None if site.name.by_rows else max(window.reach for window in windows)
-    if why_not_stored(stream, reach, any(window.unbounded for window in windows)) is not None:
+def _from_panes(site: _Site, stream: Stream) -> str:
+    table = f"pane table {stream.name} by {site.name.label}, panes of {site.extent(site.pane)}"
+    return f"One-time: answered from {table}, as of the newest closed one"
+
+
+def _without_panes(stream: Stream, way: QuestionRoute, reason: str) -> str:
+    if way.refusal is not None:
         return f"One-time: refused, {reason}"
     assert stream.keep is not None
     kept = f"KEEP {format_duration(stream.keep)}{' STORED IN CLUSTER' if stream.keep_in == CLUSTER else ''}"
-    way = "by a pass on Spark" if why_not_folded(site.query, stream) is not None else "sub-window by sub-window"
-    return f"One-time: {way} {_OVER_ROWS} ({kept}), as {reason}"
+    how = "sub-window by sub-window" if way.why_spark is None else "by a pass on Spark"
+    return f"One-time: {how} over the stored rows ({kept}), as {reason}"
 
 
-def _is_of_rows(line: str) -> bool:
-    return _OVER_ROWS in line
-
-
-def _sliding_lines(query: CompiledQuery, stream: Stream) -> list[str]:
+def _sliding_lines(way: QuestionRoute) -> list[str]:
     """What becomes of a question over stored rows while the window slides; under serial and ws nothing does."""
-    if (why := why_not_folded(query, stream)) is not None:
-        return [f"  not sub-window by sub-window: {why}", f"  {COLLECTED}"]
-    if (word := irreversible(query)) is not None:
-        return [f"  if something that was read leaves the window: begun again, for {word} cannot be taken back"]
+    if way.why_spark is not None:
+        return [f"  not sub-window by sub-window: {way.why_spark}", f"  {COLLECTED}"]
+    if way.irreversible is not None:
+        again = f"begun again, for {way.irreversible} cannot be taken back"
+        return [f"  if something that was read leaves the window: {again}"]
     return ["  if something that was read leaves the window: taken back"]
 
 

@@ -17,7 +17,7 @@ from sash.runtime.stored.stored_access import (
     choose_access,
     sorting_column,
 )
-from sash.runtime.stored.stored_indexes import COLLECTED, KeptIndexes, sub_window_length
+from sash.runtime.stored.stored_indexes import COLLECTED, KeptIndexes
 from sash.sql import ArchiveReading, Link, Sorting, StoredQuestion, StoredReading
 
 
@@ -116,6 +116,6 @@ def _window(reading: StoredReading) -> str:
     assert stream.keep is not None
     partition = f"PARTITION BY {', '.join(reading.partition)} " if reading.partition else ""
     window = "[NOW]" if reading.now else str(reading.window).replace("[", f"[{partition}", 1)
-    lengths = f"{format_duration(stream.keep)} in sub-windows of {format_duration(sub_window_length(stream))}"
+    lengths = f"{format_duration(stream.keep)} in sub-windows of {format_duration(stream.sub_window)}"
     place = ", in the cluster" if stream.keep_in == CLUSTER else ""
     return f"{stream.name} {window}, of the stored {lengths}{place}"

@@ -26,10 +26,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -43,12 +44,13 @@ from sash.core.events import report
 from sash.core.stopping import check_question
 from sash.core.time import Micros, multiple_after, multiple_at_or_after
 from sash.isolation import Recorder, SharedWindow
+from sash.rows import SubWindow
 from sash.runtime.limits import too_much_stored
 from sash.runtime.records.journal import SavedWindow
 from sash.runtime.settings import DEFAULT_MAX_ROWS
 from sash.runtime.spark_pass import SparkPass
 from sash.runtime.statistics import ReadStatistics
-from sash.runtime.stored.stored_indexes import TIME, KeptIndexes, RowSubWindow, sub_window_length
+from sash.runtime.stored.stored_indexes import NEVER, TIME, KeptIndexes, end_of, row_sub_window
 from sash.spark.stored_rows import write_rows
 from sash.storage.window_files import SEAL, WindowFiles
 
@@ -59,10 +61,6 @@ logger = logging.getLogger("sash.runtime")
 
 # How much more a question matters than others; who asks says it, and no layer between has to know.
 PRIORITY: ContextVar[int] = ContextVar("sash_priority", default=0)
-# The writer stops for no question.
-_WRITER = 1 << 40
-# Before every event time.
-_NEVER: Micros = -(2**62)
 # What is known of a file of rows.
 _FILES = pa.schema([("file", pa.string()), ("rows", pa.int64()), (TIME, pa.int64()), *SEAL])
 
@@ -78,6 +76,10 @@ class StoredRows:
     as_of: Micros
     since: Micros
     has_ended: bool = False
+
+
+def nothing_to_ask(stream: Stream) -> SashError:
+    return SashError(f"no pane of stream '{stream.name}' is closed yet: there is nothing to ask")
 
 
 def _asked() -> int:
@@ -119,11 +121,12 @@ class KeptWindow:
         assert stream.keep is not None
         self.stream = stream
         self.files = files
-        self.length = sub_window_length(stream)
+        self.length = stream.sub_window
         self._most = -(-stream.keep // self.length)
-        nothing = RowSubWindow(_NEVER, self.empty())
-        self._window = SharedWindow([nothing] * self._most, level, self._with_late, recorder)
-        self._oldest_before: Micros = _NEVER
+        nothing = [row_sub_window(number, NEVER, self.empty()) for number in range(self._most)]
+        self._window = SharedWindow(nothing, level, self._with_late, recorder)
+        self._indexes = KeptIndexes(self._window, self.length)
+        self._oldest_before: Micros = NEVER
         self.reads = ReadStatistics()
         # The end of the youngest sub-window, attached or passed over, and since when everything is here.
         self.now: Micros | None = None
@@ -131,10 +134,9 @@ class KeptWindow:
         self._buffer: list[pa.Table] = []
         # Nothing more is expected for now: whoever asks about several streams does not wait for this one.
         self.has_ended = False
-        self.indexes: KeptIndexes | None = None
         # It had so many rows that it gave up; what is in sub-windows that end by `_lost` may be a part of them only.
         self.gave_up_at: int | None = None
-        self._lost: Micros = _NEVER
+        self._lost: Micros = NEVER
         self._most_rows = most_rows
         # Not less than there are: rows that have left are found to have when it seems too many.
         self._rows_about = 0
@@ -165,7 +167,7 @@ class KeptWindow:
             self._take(rows, watermark)
 
     def _take(self, rows: pa.Table, watermark: Micros | None) -> None:
-        if len(rows) and (self.gave_up_at is not None or self._lost > _NEVER):
+        if len(rows) and (self.gave_up_at is not None or self._lost > NEVER):
             whole = self._ends(rows) > self._lost if self.gave_up_at is None else np.zeros(len(rows), dtype=np.bool_)
             rows = rows.filter(pa.array(whole))
         self._rows_about += len(rows)
@@ -188,7 +190,7 @@ class KeptWindow:
     def _check_rows(self) -> None:
         if self.files is not None or self._rows_about <= self._most_rows:
             return
-        self._rows_about = sum(len(sub.rows) for sub in self._stored()) + sum(map(len, self._buffer))
+        self._rows_about = sum(sub.size for sub in self._window.sub_windows()) + sum(map(len, self._buffer))
         if self._rows_about > self._most_rows:
             self._give_up(self._rows_about)
 
@@ -196,11 +198,15 @@ class KeptWindow:
         """Time goes on, with empty sub-windows."""
         self.gave_up_at, self._rows_about = rows, 0
         self._buffer, self._since = [], None
-        for place, sub in enumerate(reversed(self._stored())):
-            if len(sub.rows):
-                self._window.revise(self._window.youngest - place, RowSubWindow(sub.end, self.empty()))
-        if self.indexes is not None:
-            self.indexes.fill(self._stored())
+        stored = self._window.sub_windows()
+        emptied = [replace(sub, size=0, rows=self.empty()) for sub in stored]
+
+        def empty() -> None:
+            for old, new in zip(stored, emptied, strict=True):
+                if old.size:
+                    self._window.revise(new.number, new)
+
+        self._indexes.change(emptied, empty)
         name, why = self.stream.name, self.why_not
         report(logger, logging.ERROR, "window.overfull", "%(why)s", stream=name, rows=rows, why=why)
 
@@ -217,7 +223,7 @@ class KeptWindow:
             self._most_rows = most_rows
             if self.gave_up_at is not None and self.gave_up_at <= most_rows:
                 self.gave_up_at = None
-                self._lost = _NEVER if latest is None else self._end_of(latest)
+                self._lost = NEVER if latest is None else self._end_of(latest)
 
     def finish(self, latest: Micros) -> None:
         """The stream has ended, or is idle: what is in the buffer is all there is."""
@@ -244,65 +250,67 @@ class KeptWindow:
         ends = self._ends(waiting)
         gone = until - self._most * self.length
         # Only what stays: a sub-window holds on to the memory of everything that it is cut out of.
-        due = {sub.end: sub for sub in self._cut(waiting.filter(pa.array((gone < ends) & (ends <= until))))}
+        due = dict(self._cut(waiting.filter(pa.array((gone < ends) & (ends <= until)))))
         self._buffer = [waiting.filter(pa.array(ends > until))]
-        next_end = None if self.now is None else self.now + self.length
-        oldest = until - (self._most - 1) * self.length
-        is_next = next_end is not None and next_end >= oldest
-        for end in range(next_end if next_end is not None and is_next else oldest, until + 1, self.length):
-            new = due.get(end) or RowSubWindow(end, self.empty())
-            self._window.slide(new)
-            if self.indexes is not None and is_next:
-                self.indexes.slide(new)
-            self.now = end
-        if self.indexes is not None and not is_next:
-            self.indexes.fill(self._stored())
+        oldest = gone + self.length
+        first = oldest if self.now is None else max(oldest, self.now + self.length)
+        self._slide(range(first, until + 1, self.length), due)
 
-    def _cut(self, rows: pa.Table) -> Iterator[RowSubWindow]:
+    def _slide(self, ends: Sequence[Micros], rows: Mapping[Micros, pa.Table]) -> None:
+        """By the sub-windows of these ends; readers of an index do not see the middle of a jump."""
+        first, empty = self._window.youngest + 1, self.empty()
+        new = [row_sub_window(first + place, end, rows.get(end, empty)) for place, end in enumerate(ends)]
+        if len(new) == len(self._window):
+            self._indexes.change(new, partial(self._slide_to, new, self._window.slide))
+        else:
+            self._slide_to(new, self._indexes.slide)
+
+    def _slide_to(self, new: Iterable[SubWindow], slide: Callable[[SubWindow], object]) -> None:
+        for each in new:
+            slide(each)
+            self.now = end_of(each)
+
+    def _cut(self, rows: pa.Table) -> Iterator[tuple[Micros, pa.Table]]:
+        """Rows by sub-window: the ends of the sub-windows, and their rows in order of event time."""
         order = np.argsort(np.asarray(rows[TIME]), kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()
         ends, starts = np.unique(self._ends(rows), return_index=True)
         stops = [*starts.tolist(), len(rows)][1:]
         for end, start, stop in zip(ends.tolist(), starts.tolist(), stops, strict=True):
-            yield RowSubWindow(end, rows.slice(start, stop - start))
+            yield end, rows.slice(start, stop - start)
 
     def _revise(self, rows: pa.Table) -> None:
         """Late tuples come into all their sub-windows in one step, and abort no question."""
         assert self.now is not None
-        inside = [late for late in self._cut(rows) if late.end > self.oldest]
-        youngest = self._window.youngest
-        if inside:
-            self._window.insert({youngest - (self.now - late.end) // self.length: late for late in inside})
-        if self.indexes is not None:
-            self.indexes.fill(self._stored())
+        sub_windows = self._window.sub_windows()
+        late: dict[int, SubWindow] = {}
+        for end, part in self._cut(rows):
+            if end > self.oldest:
+                place = len(sub_windows) - 1 - (self.now - end) // self.length
+                number = sub_windows[place].number
+                late[number] = row_sub_window(number, end, part)
+                sub_windows[place] = self._with_late(sub_windows[place], late[number])
+        if late:
+            self._indexes.change(sub_windows, partial(self._window.insert, late))
 
-    def _with_late(self, sub: RowSubWindow, late: RowSubWindow) -> RowSubWindow:
+    def _with_late(self, sub: SubWindow, late: SubWindow) -> SubWindow:
         """A sub-window when late tuples have come into it."""
-        (merged,) = self._cut(pa.concat_tables([sub.rows, late.rows]))
-        return merged
-
-    def _stored(self) -> list[RowSubWindow]:
-        """All sub-windows that are attached, the oldest first. For the writer, who stops for no question."""
-        parts = self._window.read(self._most, lambda sub: sub, priority=_WRITER).parts
-        return [sub for sub in parts if sub.end != _NEVER]
+        ((end, rows),) = self._cut(pa.concat_tables([sub.rows, late.rows]))
+        return row_sub_window(sub.number, end, rows)
 
     # -- indexes -------------------------------------------------------------------------------------
 
     def create_index(self, index: StoredIndex) -> None:
         with self._writing:
-            made = self.indexes
-            if made is None:
-                made = KeptIndexes(self._most, self.empty().schema, self.length)
-                made.fill(self._stored())
-            made.create(index)
-            self.indexes = made
+            self._indexes.create(index, self.stream.schema.field(index.column).type)
 
     def drop_index(self, index: StoredIndex) -> None:
         with self._writing:
-            assert self.indexes is not None
-            self.indexes.drop(index)
-            if not len(self.indexes):
-                self.indexes = None
+            self._indexes.drop(index)
+
+    @property
+    def indexes(self) -> KeptIndexes | None:
+        return self._indexes if len(self._indexes) else None
 
     @property
     def has_begun(self) -> bool:
@@ -317,10 +325,16 @@ class KeptWindow:
         return nullcontext() if self.files is None else self.files.reading()
 
     def check(self) -> None:
-        """Whoever is about to ask is told if there is nothing to ask any more."""
+        """Refuse a question if the window has given up."""
         why = self.why_not
         if why is not None:
             raise SashError(why)
+
+    def check_begun(self) -> None:
+        """Refuse a question if there is nothing to ask: not yet, or not any more."""
+        self.check()
+        if not self.has_begun:
+            raise nothing_to_ask(self.stream)
 
     def read(self, reach: int | None, wanted: Callable[[pa.Table], pa.Table] | None = None) -> StoredRows | None:
         """The rows of the last `reach` microseconds (None: all that is stored); None where nothing is stored yet.
@@ -332,9 +346,9 @@ class KeptWindow:
             return None
         count = self._most if reach is None else self._sub_windows(reach)
 
-        def scan(sub: RowSubWindow) -> RowSubWindow:
+        def scan(sub: SubWindow) -> SubWindow:
             check_question()
-            return sub if wanted is None else RowSubWindow(sub.end, wanted(sub.rows))
+            return sub if wanted is None else replace(sub, rows=wanted(sub.rows))
 
         answer = self._window.read(count, scan, undo=_forget, priority=_asked())
         self.reads.count(answer)
@@ -342,18 +356,18 @@ class KeptWindow:
         if len(answer.parts) > count:
             # Late tuples came while it was read, and stand behind their sub-windows.
             rows = rows.take(pa.array(np.argsort(np.asarray(rows[TIME]), kind="stable")))
-        return self.stored(rows, answer.parts[-1].end, reach)
+        return self.stored(rows, end_of(answer.parts[-1]), reach)
 
     def fold(self, reach: int, folding: Folding) -> Micros:
-        """Sub-window by sub-window, what the last `reach` microseconds hold; as of when. Something must be stored."""
-        self.check()
+        """Sub-window by sub-window, what the last `reach` microseconds hold; as of when."""
+        self.check_begun()
 
-        def scan(sub: RowSubWindow) -> RowSubWindow:
+        def scan(sub: SubWindow) -> SubWindow:
             check_question()
             folding.add(sub.rows)
             return sub
 
-        def undo(sub: RowSubWindow) -> None:
+        def undo(sub: SubWindow) -> None:
             folding.take_back(sub.rows)
 
         answer = self._window.read(
@@ -365,7 +379,14 @@ class KeptWindow:
         )
         self.check()
         self.reads.count(answer)
-        return answer.parts[-1].end
+        as_of = end_of(answer.parts[-1])
+        inside = [sub for sub in answer.parts if end_of(sub) > as_of - reach]
+        if sum(sub.size for sub in inside) < sum(sub.size for sub in answer.parts):
+            # Time jumps by more than the window, and some sub-windows of before the jump are in the ring still.
+            folding.restart()
+            for sub in inside:
+                folding.add(sub.rows)
+        return as_of
 
     def _sub_windows(self, reach: int) -> int:
         return min(self._most, -(-reach // self.length))
@@ -381,6 +402,10 @@ class KeptWindow:
         since = max(begun, as_of - self.extent)
         return StoredRows(rows.filter(low(rows[TIME], oldest)), as_of, since, self.has_ended)
 
+    def is_complete(self, reach: int, as_of: Micros) -> bool:
+        """Whether a window as of then begins after what is stored does."""
+        return as_of - reach >= self.stored(self.empty(), as_of, reach).since
+
     def empty(self) -> pa.Table:
         if self.files is not None:
             return _FILES.empty_table()
@@ -388,7 +413,7 @@ class KeptWindow:
 
     def last_end(self, rows: pa.Table) -> Micros:
         """The end of the last sub-window that rows belong to."""
-        return int(self._ends(rows).max(initial=_NEVER))
+        return int(self._ends(rows).max(initial=NEVER))
 
     @property
     def extent(self) -> Micros:
@@ -397,12 +422,12 @@ class KeptWindow:
 
     def oldest_by(self, watermark: Micros | None) -> Micros:
         """What happened before this will have left when a watermark has come, whatever it is now."""
-        return _NEVER if watermark is None else watermark - self.extent - self.length
+        return NEVER if watermark is None else watermark - self.extent - self.length
 
     @property
     def oldest(self) -> Micros:
         """What happened before this is not stored any more."""
-        return _NEVER if self.now is None else self.now - self._most * self.length
+        return NEVER if self.now is None else self.now - self._most * self.length
 
     # -- files ---------------------------------------------------------------------------------------
 
@@ -418,7 +443,8 @@ class KeptWindow:
     def keep_only_files(self) -> None:
         """After a restart: what is here is all there is."""
         if self.files is not None:
-            everything = pa.concat_tables([self.empty(), *(sub.rows for sub in self._stored()), *self._buffer])
+            stored = (sub.rows for sub in self._window.sub_windows())
+            everything = pa.concat_tables([self.empty(), *stored, *self._buffer])
             self.files.check_sizes(everything)
             self.files.keep_only(everything["file"].to_pylist())
 
@@ -435,16 +461,15 @@ class KeptWindow:
         every = every.filter(pa.array(self._ends(every) > self._lost))
         ends = self._ends(every)
         self._rows_about = len(every)
-        edge = _NEVER if self.now is None else self.now
+        edge = NEVER if self.now is None else self.now
         self._buffer = [every.filter(pa.array(ends > edge))]
         if self.now is None:
             return
-        stored = {sub.end: sub for sub in self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest))))}
-        for end in range(self.oldest + self.length, self.now + 1, self.length):
-            self._window.slide(stored.get(end) or RowSubWindow(end, self.empty()))
+        stored = dict(self._cut(every.filter(pa.array((ends <= edge) & (ends > self.oldest)))))
+        self._slide(range(self.oldest + self.length, self.now + 1, self.length), stored)
 
 
-def _forget(sub: RowSubWindow) -> None:
+def _forget(sub: SubWindow) -> None:
     """Rows that were collected are not there any more when their sub-window is not."""
 
 
