@@ -23,6 +23,7 @@ from sash.panes.row_folds import RowFold
 from sash.runtime.asking.in_process import answer_folded
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.explaining import explain as explaining
+from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.route import route_question
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_indexes import TIME
@@ -364,6 +365,6 @@ def test_threads_ask_while_the_window_slides(level: str, revise: bool, texts: li
 )
 def test_explain_says_which_way_it_goes(text: str, way: str, sliding: str) -> None:
     declared = stream(keep=WINDOW * SECOND)
-    shown = explaining.explain(compiled(text, declared), [], declared, Settings(), {}, {})
+    shown = explaining.explain(compiled(text, declared), StreamRuntime(declared, Settings()))
     assert f"One-time: {way} (KEEP 8 sec)" in shown
     assert f"if something that was read leaves the window: {sliding}" in shown

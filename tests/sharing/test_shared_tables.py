@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from sash.cli import app
 from sash.core.time import SECOND
-from sash.runtime.explaining.explain import explain
-from sash.runtime.settings import Settings
-from sash.sharing.choose import Load
+from sash.runtime.compiler import CompiledQuery
+from sash.runtime.explaining.explain import explain, tried
+from sash.runtime.settings import DEFAULT_POLICY, Settings
 from sash.sharing.groups import PaneTable
 from tests.support.feed import Feed, answers_of, compiled
 from tests.support.oracle import same_rows
@@ -308,6 +308,15 @@ def test_explain_says_which_rules_decided_and_why(tmp_path: Path) -> None:
     assert line(found["slower"], "Schedule") == f"Schedule: policy hybrid-late-pending, {schedule}"
 
 
+def explained_beside(query: CompiledQuery, others: list[CompiledQuery], policy: str, groups: int = 0) -> str:
+    """EXPLAIN of a query that would come to others, whose panes have so many groups, all of them in each pane."""
+    feed = Feed(stream(), Settings(policy))
+    feed.runtime.synchronise(others)
+    for second in range(3 if groups else 0):
+        feed.push(to_table([(START + (second + 1) * SECOND, i, "a", i, None, 1.0) for i in range(groups)]))
+    return explain(query, tried(feed.runtime, others, query))
+
+
 def test_explain_says_who_is_moved_and_what_that_saves() -> None:
     """Hybrid, as in the papers: SLIDE 3 is executed with SLIDE 2, SLIDE 5 with its much longer window is not."""
     texts = {
@@ -316,9 +325,8 @@ def test_explain_says_who_is_moved_and_what_that_saves() -> None:
         "five": "SELECT k, v, MAX(x) AS m FROM s [WINDOW 200 min SLIDE 5 sec] GROUP BY k, v",
     }
     two, three, five = compiled(texts, stream(), synopsis="basic")
-    load = {three.readings[0].table: Load(SECOND, 10_000, 10_000.0)}
     hybrid, conservative = (
-        explain(three, [two, five], stream(), Settings(policy), {}, load) for policy in ("hybrid", "conservative")
+        explained_beside(three, [two, five], policy, 10_000) for policy in ("hybrid", "conservative")
     )
     assert "  executed every 2 sec; moved: SLIDE 3 sec every 2 sec; cost " in hybrid
     assert "  3 sub-groups, each at its own SLIDE" in conservative
@@ -333,5 +341,5 @@ def test_explain_of_identical_queries_without_aggregates(tmp_path: Path) -> None
 def test_explain_without_sharing_speaks_of_nobodys_output() -> None:
     texts = {f"q{slide}": f"SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE {slide} sec]" for slide in (5, 9)}
     often, seldom = compiled(texts, stream())
-    text = explain(seldom, [often], stream(), Settings("no-sharing"), {}, {})
-    assert "CS8" not in text and "CS8" in explain(seldom, [often], stream(), Settings(), {}, {})
+    assert "CS8" not in explained_beside(seldom, [often], "no-sharing")
+    assert "CS8" in explained_beside(seldom, [often], DEFAULT_POLICY)

@@ -9,8 +9,8 @@ from sash.core.window import TimeWindow
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.plan.expressions import RowExpression
-from sash.sharing.groups import families, similar
-from sash.sharing.rules import Kind, together_key
+from sash.sharing.groups import families, same_data, similar, synopsis_kind
+from sash.sharing.rules import together_key
 
 LENGTH = RowExpression("length", pa.int32())
 
@@ -38,13 +38,13 @@ def test_predicates_that_are_read_together_are_one_family_also_by_way_of_others(
 @pytest.mark.parametrize("kind", ["basic", "running", "interval", "landmark"])
 def test_groups_agree_with_the_rules_about_windows(kind: str) -> None:
     """CS1 and CS2: whether another window is another group."""
-    known = Kind.BASIC_INTERVAL if kind == "basic" else Kind(kind)
-    short, long = (similar("(src)", reading(window=window), kind, {}) for window in (10, 20))
+    known = synopsis_kind(kind)
+    short, long = (similar("(src)", reading(window=window), kind) for window in (10, 20))
     assert (short == long) == (together_key(known, (10,)) == together_key(known, (20,)))
 
 
 def test_other_data_are_another_group() -> None:
-    plain = similar("(src)", reading(), "basic", {})
-    assert plain == "(src) of length"
-    assert similar("(src)", reading("a"), "basic", {}) == "(src) of length where a"
-    assert similar("(src)", reading("b"), "basic", {"b": "a"}) == "(src) of length where a"
+    plain = same_data("(src)", reading(), {})
+    assert plain == similar(plain, reading(), "basic") == "(src) of length"
+    assert same_data("(src)", reading("a"), {}) == "(src) of length where a"
+    assert same_data("(src)", reading("b"), {"b": "a"}) == "(src) of length where a"

@@ -18,9 +18,10 @@ from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.session_state import Shared
 from sash.runtime.compiler import as_select, compile_any_question, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.runtime.explaining.explain import explain
+from sash.runtime.explaining.explain import explain, tried
 from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
+from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_window import KeptWindow
@@ -179,7 +180,7 @@ def _explained_question(select: Select, catalog: Catalog) -> str:
 
 def _explained(select: Select, catalog: Catalog) -> str:
     query = compile_panes(bind(select, catalog), one_time=not has_slide(select))
-    return explain(query, [], catalog.stream(query.stream), Settings(), {}, {})
+    return explain(query, tried(StreamRuntime(catalog.stream(query.stream), Settings()), [], query))
 
 
 def _index(statement: CreateIndex | DropIndex, catalog: Catalog) -> None:

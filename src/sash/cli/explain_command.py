@@ -10,11 +10,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from sash.catalog import Stream
 from sash.cli.console import logging_to, reporting_errors, stderr_console, stdout_console
 from sash.cli.opening import Policy, SharePredicates, open_session
 from sash.cli.rehearsal import Rehearsal, declared_columns, declares_all_columns, one_line, place, read_script, title
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.explaining.explain import explain as explain_query
+from sash.runtime.explaining.explain import schedule_all, tried
+from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.settings import DEFAULT_POLICY, Settings
 from sash.sql import CreateStream, Statement
 
@@ -53,30 +56,32 @@ def _rehearsed(statements: Sequence[Statement], messages: Console) -> Rehearsal:
 
 
 def _print(rehearsal: Rehearsal, settings: Settings, console: Console) -> None:
+    by_stream = {stream.name: _registered(stream, rehearsal, settings) for stream in rehearsal.catalog.streams}
     for query in rehearsal.queries.values():
-        text = rehearsal.catalog.query(query.name).text
-        others = [other for other in rehearsal.queries.values() if other is not query]
-        _print_one(query.name, text, query, others, rehearsal, settings, console)
+        heading = f"{query.name}: {one_line(rehearsal.catalog.query(query.name).text, 1_000)}"
+        _print_one(heading, explain_query(query, by_stream[query.stream]), console)
     for name, explanation in rehearsal.explained.items():
-        console.print(Text(name, "bold cyan"), soft_wrap=True)
-        console.print(f"{explanation}\n", soft_wrap=True)
+        _print_one(name, explanation, console)
     for statement, query in rehearsal.questions:
-        _print_one(title(statement), None, query, list(rehearsal.queries.values()), rehearsal, settings, console)
+        # A SELECT with SLIDE is explained as if it were registered.
+        runtime = tried(by_stream[query.stream], _of_stream(query.stream, rehearsal), query)
+        _print_one(title(statement), explain_query(query, runtime), console)
     if not rehearsal.queries and not rehearsal.questions and not rehearsal.explained:
         console.print("The script has no queries.")
 
 
-def _print_one(
-    name: str,
-    text: str | None,
-    query: CompiledQuery,
-    others: list[CompiledQuery],
-    rehearsal: Rehearsal,
-    settings: Settings,
-    console: Console,
-) -> None:
-    neighbours = [other for other in others if other.stream.lower() == query.stream.lower()]
-    console.print(Text(name if text is None else f"{name}: {one_line(text, 1_000)}", "bold cyan"), soft_wrap=True)
-    stream = rehearsal.catalog.stream(query.stream)
-    console.print(explain_query(query, neighbours, stream, settings, {}, {}), soft_wrap=True)
-    console.print()
+def _registered(stream: Stream, rehearsal: Rehearsal, settings: Settings) -> StreamRuntime:
+    """A runtime with the queries of a stream, which has not begun."""
+    runtime = StreamRuntime(stream, settings)
+    runtime.change([], _of_stream(stream.name, rehearsal))
+    schedule_all(runtime)
+    return runtime
+
+
+def _of_stream(name: str, rehearsal: Rehearsal) -> list[CompiledQuery]:
+    return [query for query in rehearsal.queries.values() if query.stream == name]
+
+
+def _print_one(heading: str, explanation: str, console: Console) -> None:
+    console.print(Text(heading, "bold cyan"), soft_wrap=True)
+    console.print(f"{explanation}\n", soft_wrap=True)

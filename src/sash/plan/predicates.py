@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property, lru_cache
 from typing import Any
 
 Constant = bool | int | float | Decimal | str | bytes | date | datetime | None
@@ -64,6 +65,10 @@ class Disjunction:
     terms: tuple[Conjunction, ...]
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return " OR ".join(map(term_text, self.terms)) or "FALSE"
 
 
@@ -126,6 +131,7 @@ def disjoint(left: Conjunction, right: Conjunction) -> bool:
     return not is_satisfiable(left | right)
 
 
+@lru_cache(maxsize=4_096)
 def is_disjoint(predicate: Disjunction) -> bool:
     """Every row satisfies at most one term."""
     return all(disjoint(left, right) for left, right in itertools.combinations(predicate.terms, 2))

@@ -17,6 +17,7 @@ from sash.panes.readings import Reading
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
 from sash.sharing.choose import check_synopsis
+from sash.sharing.groups import Need, needs_of
 from sash.sql import (
     BoundQuery,
     Select,
@@ -59,6 +60,11 @@ class CompiledQuery:
     def readings(self) -> tuple[Reading, ...]:
         """The readings of all leaves, one leaf after the other."""
         return tuple(reading for finisher in self.finishers for reading in finisher.readings)
+
+    @cached_property
+    def needs(self) -> tuple[tuple[Need, ...], ...]:
+        """Of each reading, the aggregates that it is for: what the sharing rules are asked about."""
+        return tuple(needs for finisher in self.finishers for needs in needs_of(self.name, finisher))
 
     @cached_property
     def is_simple(self) -> bool:

@@ -32,6 +32,7 @@ from dataclasses import replace
 from typing import Any
 
 from sash.core.time import Micros, multiple_at_or_after
+from sash.schedule.cost import SubGroupCost
 from sash.schedule.policies import Policy
 from sash.schedule.subgroup import Member, ScheduleGroup, SubGroup
 from sash.schedule.task import DeadlineQueue, Due, ScheduledTask, Task, TaskKey
@@ -209,6 +210,16 @@ class LocalScheduler:
         """The earliest deadline before a time that some EXACTLY task still has to be answered as of."""
         deadlines = [each.deadline for each in self._exactly.values()]
         return min((deadline for deadline in deadlines if deadline < now), default=None)
+
+    def queries_of(self, group: str) -> Iterator[str]:
+        """The queries of a group, sub-group by sub-group."""
+        found = self._groups.get(group)
+        return (query for each in (() if found is None else found.subgroups.values()) for query in each.members)
+
+    def plan_of(self, group: str) -> list[tuple[SubGroupCost, Micros]]:
+        """What executions of a group's sub-groups cost, and the periods that the policy has given them."""
+        self._plan()
+        return [(each.cost, each.period) for _, each in sorted(self._groups[group].subgroups.items())]
 
     def task_of(self, query: str) -> Task:
         self._plan()

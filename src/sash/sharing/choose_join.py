@@ -27,6 +27,8 @@ from itertools import pairwise
 from sash.panes.joins import JOIN_KINDS, Band, WindowPair, join_refusal
 from sash.panes.joins.pairs import PairReading
 from sash.panes.partials import Partial
+from sash.sharing.descriptions import Decision, Kind, QueryDescription, SynopsisDescription
+from sash.sharing.state_rules import share_join_synopsis
 
 # Deadlines that are looked ahead at.
 _HORIZON = 2_000
@@ -41,6 +43,7 @@ _LOOKUP = 0.2
 _INSERTED = 30.0
 _MERGED = 60.0
 
+_KINDS = {"basic": Kind.BIJ, "interval": Kind.IJ, "running": Kind.RJ, "table": Kind.RJ}
 _WORDS = {"basic": "BIJ", "interval": "IJ", "running": "RJ", "table": "table of running sums"}
 
 
@@ -74,6 +77,23 @@ class JoinPart:
     band: Band
     capacity: int
     pairs: tuple[WindowPair, ...]
+
+    @property
+    def synopsis_kind(self) -> Kind:
+        """As the rules name it; a table of running sums is looked up as an RJ synopsis is."""
+        return _KINDS[self.kind]
+
+    def decide(self, windows: WindowPair, results: str) -> Decision:
+        """What SS3 says about a join of two windows, in panes, and this synopsis of some results."""
+        data, streams = "RESULTS", ("first", "second")
+        # Windows of which the first is always longer are stored without that difference.
+        longest = self.capacity + max(0, self.band.shift)
+        kept = SynopsisDescription(
+            results, self.synopsis_kind, data, "", streams, 1, longest, differences=(self.band.low, self.band.high)
+        )
+        decision = share_join_synopsis(QueryDescription("", data, "", streams, tuple(windows), 1), [kept])
+        assert decision is not None
+        return decision
 
 
 @dataclass(frozen=True)

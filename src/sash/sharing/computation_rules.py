@@ -30,14 +30,17 @@ from sash.sharing.descriptions import (
 )
 from sash.sharing.state_rules import combine_predicates
 
+# A query without a name, which is only explained.
+THIS = "this query"
+
 
 def shares_output(registered: QueryDescription, new: QueryDescription) -> Decision:
     """CS8: a query that is identical but for a period that is not shorter has the output of the registered one."""
     if replace(new, id=registered.id, slide=registered.slide) != registered:
-        return Decision("CS8", False, f"{new.id} asks something else than {registered.id}")
+        return Decision("CS8", False, f"{new.id or THIS} asks something else than {registered.id}")
     own, other = (length_text(query.slide, query.by_rows) for query in (new, registered))
     if new.slide < registered.slide:
-        return Decision("CS8", False, f"{registered.id} is computed every {other}, {new.id} is due every {own}")
+        return Decision("CS8", False, f"{registered.id} is computed every {other}, {new.id or THIS} is due every {own}")
     return Decision("CS8", True, f"{registered.id} is the same query and computed every {other}")
 
 
@@ -63,15 +66,16 @@ def look_up_equal_windows(queries: Queries, synopses: Synopses) -> Decision | No
 
 
 def scan_all_windows(queries: Queries, synopses: Synopses) -> Decision | None:
-    """CS2: one basic interval synopsis, any windows."""
-    return _scan("CS2", synopses) if _only_kind(synopses) is Kind.BASIC_INTERVAL else None
+    """CS2: one basic interval synopsis, any windows; the sums and the counts of an AVG may be one."""
+    divided = any(query.aggregate == "AVG" for query in queries) and _are_sums_and_counts(synopses)
+    scanned = {synopsis.kind for synopsis in synopses} == {Kind.BASIC_INTERVAL}
+    return _scan("CS2", synopses) if scanned and (len(synopses) == 1 or divided) else None
 
 
 def divide_answers(queries: Queries, synopses: Synopses) -> Decision | None:
     """CS3: AVG divides the answers of SUM and COUNT over the same window."""
-    of_both = sorted(synopsis.data for synopsis in synopses) == ["COUNT", "SUM"]
     aggregates = {query.aggregate for query in queries}
-    if not of_both or "AVG" not in aggregates or not aggregates <= {"SUM", "COUNT", "AVG"}:
+    if not _are_sums_and_counts(synopses) or "AVG" not in aggregates or not aggregates <= {"SUM", "COUNT", "AVG"}:
         return None
     if (differing := _differing(queries)) is not None:
         return Decision("CS3", False, f"AVG divides answers over its own window, but {differing}")
@@ -102,7 +106,11 @@ def reuse_in_one_scan(queries: Queries, synopses: Synopses) -> Decision | None:
     *candidates, new = queries
     names = list(dict.fromkeys(query.id for query in candidates))
     computed = f"{listed(names)} {'are' if len(names) > 1 else 'is'} computed"
-    return Decision("CS7", True, f"while {computed}, what {new.id} needs over {windows_text(new)} is saved")
+    return Decision("CS7", True, f"while {computed}, what {new.id or THIS} needs over {windows_text(new)} is saved")
+
+
+def _are_sums_and_counts(synopses: Synopses) -> bool:
+    return sorted(synopsis.data for synopsis in synopses) == ["COUNT", "SUM"]
 
 
 def _only_kind(synopses: Synopses) -> Kind | None:
@@ -116,7 +124,8 @@ def _combines(queries: Queries, synopses: Synopses) -> bool:
 
 
 def _scan(rule: str, synopses: Synopses) -> Decision:
-    return Decision(rule, True, f"one scan of {synopses[0].id} answers all windows on its way to the oldest pane")
+    names = listed(synopsis.id for synopsis in synopses)
+    return Decision(rule, True, f"one scan of {names} answers all windows on its way to the oldest pane")
 
 
 def _look_up(rule: str, queries: Queries, synopses: Synopses) -> Decision:

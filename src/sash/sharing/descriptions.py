@@ -8,21 +8,27 @@ The conditions that rules have in common, each as the reason why it fails, or No
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from sash.core.time import format_duration
 from sash.plan.predicates import EVERYTHING, Disjunction
+from sash.sharing.covers import Cover
 
 
 class Kind(StrEnum):
-    """The synopses of Figure 2.5, the landmark window's, and the join synopses of 8.3.2 in their generalized form."""
+    """The synopses of Figure 2.5, the landmark window's, and the join synopses of 8.3.2 in their generalized form.
+
+    Panes in the cluster are files: a window's are looked up, and read by a job.
+    """
 
     RUNNING = "running"
     INTERVAL = "interval"
     LANDMARK = "landmark"
     BASIC_INTERVAL = "basic_interval"
+    CLUSTER = "cluster"
     RJ = "RJ"
     IJ = "IJ"
     BIJ = "BIJ"
@@ -37,14 +43,19 @@ JOINS = frozenset({Kind.RJ, Kind.IJ, Kind.BIJ})
 SCANNED = frozenset({Kind.BASIC_INTERVAL, Kind.BIJ})
 
 _COUNTED = frozenset({"QUANTILE", "MEDIAN", "TOP K", "COUNT DISTINCT"})
-DUPLICATE_INSENSITIVE = frozenset({"MIN", "MAX"})
-SUBTRACTABLE = frozenset({"SUM", "COUNT"})
+_DUPLICATE_INSENSITIVE = frozenset({"MIN", "MAX"})
+_SUBTRACTABLE = frozenset({"SUM", "COUNT"})
 # Nobody reads a sentence with more names than that.
 _LISTED = 5
 
 
 @dataclass(frozen=True)
 class QueryDescription:
+    """One aggregate of a query. `sensitive`: a row must not count twice. `subtractable`: a part can be taken back.
+
+    Where the two are None, the data of the aggregate decide.
+    """
+
     id: str
     aggregate: str
     argument: str
@@ -53,8 +64,18 @@ class QueryDescription:
     slide: int
     where: Disjunction = EVERYTHING
     by_rows: bool = False
+    sensitive: bool | None = None
+    subtractable: bool | None = None
 
     @property
+    def is_sensitive(self) -> bool:
+        return self.data not in _DUPLICATE_INSENSITIVE if self.sensitive is None else self.sensitive
+
+    @property
+    def is_subtractable(self) -> bool:
+        return self.data in _SUBTRACTABLE if self.subtractable is None else self.subtractable
+
+    @cached_property
     def data(self) -> str:
         """What it needs per interval."""
         if self.aggregate == "AVG":
@@ -90,11 +111,19 @@ Synopses = Sequence[SynopsisDescription]
 
 @dataclass(frozen=True)
 class Decision:
-    """The rule that decided, what it says, and why, in a sentence for EXPLAIN."""
+    """The rule that decided, what it says, and why, in a sentence for EXPLAIN.
+
+    `cover` belongs to SS4: the places of the synopses that make up the answer, among the relevant ones.
+    """
 
     rule: str
     allowed: bool
     reason: str
+    cover: Cover | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        rule = f" ({self.rule})" if self.rule else ""
+        return f"{'shared' if self.allowed else 'not shared'}{rule}: {self.reason}"
 
 
 Asked = TypeVar("Asked")

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from sash.sharing.covers import Cover, find_cover
 from sash.sharing.descriptions import (
-    DUPLICATE_INSENSITIVE,
     JOINS,
-    SUBTRACTABLE,
     Decision,
     QueryDescription,
     Rule,
@@ -46,7 +44,7 @@ def combine_predicates(query: QueryDescription, synopses: Synopses) -> Decision:
     used = [relevant[place] for place in (*cover.added, *cover.subtracted)]
     reasons = (why_too_short(query, synopsis) for synopsis in used)
     why = why_not_aligned(used) or next((reason for reason in reasons if reason is not None), None)
-    return Decision("SS4", why is None, why or f"the answer is {combination(query, relevant)}")
+    return Decision("SS4", why is None, why or f"the answer is {_combined(query, relevant, cover)}", cover)
 
 
 def relevant_synopses(query: QueryDescription, synopses: Synopses) -> Synopses:
@@ -57,8 +55,10 @@ def relevant_synopses(query: QueryDescription, synopses: Synopses) -> Synopses:
 def combination(query: QueryDescription, synopses: Synopses) -> str | None:
     """How relevant synopses give the query's answer: `Q1 + Q2`, `Q3 - Q2`, `max(Q4, Q5)`; None if they do not."""
     cover = _cover(query, synopses)
-    if cover is None:
-        return None
+    return None if cover is None else _combined(query, synopses, cover)
+
+
+def _combined(query: QueryDescription, synopses: Synopses, cover: Cover) -> str:
     if cover.combine == "extreme":
         return f"{query.aggregate.lower()}({', '.join(synopses[place].id for place in cover.added)})"
     added = " + ".join(synopses[place].id for place in cover.added)
@@ -69,15 +69,15 @@ def _cover(query: QueryDescription, synopses: Synopses) -> Cover | None:
     return find_cover(
         query.where,
         [synopsis.where for synopsis in synopses],
-        sensitive=query.data not in DUPLICATE_INSENSITIVE,
-        subtractable=query.data in SUBTRACTABLE,
+        sensitive=query.is_sensitive,
+        subtractable=query.is_subtractable,
     )
 
 
 def _why_not_covered(query: QueryDescription, relevant: Synopses) -> str:
     if not relevant:
         return f"no synopsis has {query.data} of {query.argument} over {listed(query.streams)}"
-    apart = "" if query.data in DUPLICATE_INSENSITIVE else " without counting a row twice"
+    apart = " without counting a row twice" if query.is_sensitive else ""
     return f"the predicates of {listed(each.id for each in relevant)} do not make up {query.where}{apart}"
 
 

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +22,6 @@ from sash.catalog import Stream
 from sash.core.errors import CqlError, QueryFailedError, QuestionStoppedError, SashError
 from sash.core.stopping import QUESTION, Cancellation, check_question
 from sash.isolation import Isolation
-from sash.panes.readings import TableName
 from sash.runtime.answers.answer import Answer, Explanation
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.asking.in_process import answer_in_process
@@ -36,13 +34,11 @@ from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
-from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.route import QuestionRoute, route_question
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_indexes import KeptIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
-from sash.sharing.choose import Load
 from sash.sql import (
     BoundQuery,
     Explain,
@@ -179,11 +175,11 @@ class Questions:
 
     def _explained(self, statement: Statement) -> str:
         match statement:
-            case RegisterQuery(select=select, synopsis=synopsis):
+            case RegisterQuery(name=name, select=select, synopsis=synopsis):
                 bound = self._bound(select)
                 if is_continuous(bound):
                     return self._explain_continuous(bound)
-                return self._explain_answers(compile_panes(bound, synopsis=synopsis))
+                return self._explain_registered(bound, name, synopsis)
             case Explain(select=select) | SelectStatement(select=select):
                 return self.explain_select(select)
         raise SashError("EXPLAIN takes a SELECT")
@@ -224,19 +220,23 @@ class Questions:
         with self._shared.lock:
             return explain_continuous(self._continuous.decide(bound, self._queries.execution))
 
-    def _explain_answers(self, compiled: CompiledQuery) -> str:
+    def _explain_registered(self, bound: BoundQuery, name: str, synopsis: str | None) -> str:
+        """A query that is registered by a name and a text as it is, any other one as it would be."""
         with self._shared.lock:
-            stream = self._shared.catalog.stream(compiled.stream)
+            catalog = self._shared.catalog
+            known = catalog.query(name) if catalog.has_query(name) else None
+        compiled = compile_panes(bound, "" if known else name, synopsis=synopsis)
+        serial = known.serial if known is not None and known.text == bound.select.text else None
+        return self._explain_answers(compiled, serial)
+
+    def _explain_answers(self, compiled: CompiledQuery, serial: int | None = None) -> str:
+        """`serial` is that of the registered query that this is."""
+        with self._shared.lock:
             runtime = self._shared.streams[compiled.stream.lower()].runtime
             way = self._route(compiled) if compiled.slide is None else None
-        # Without that lock: micro-batches slide under this one, and may then want the other.
-        loads = self._isolation.reading(partial(_loads, compiled, runtime))
         handles, registered = dict(self._handles), self._queries.at(compiled.stream)
         neighbours = [query for query in registered if query.name in handles and handles[query.name].failure is None]
-        return explaining.explain(compiled, neighbours, stream, self._settings(), runtime.unreduced, loads, way)
-
-
-def _loads(compiled: CompiledQuery, runtime: StreamRuntime) -> dict[TableName, Load]:
-    """Of the pane tables that a query would read and that are there already."""
-    names = {reading.table for reading in compiled.readings}
-    return {name: runtime.groups[name].choices.load for name in names if name in runtime.groups}
+        compiled = next((query for query in neighbours if query.serial == serial), compiled)
+        # Without the session's lock: micro-batches slide under the one of the windows, and may then want the other.
+        trial = explaining.tried(runtime, neighbours, compiled, self._isolation.read())
+        return explaining.explain(compiled, trial, way)

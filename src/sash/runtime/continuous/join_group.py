@@ -42,7 +42,6 @@ from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask,
 from sash.schedule.policies import Conservative
 from sash.sharing.choose import Load, post_cost
 from sash.sharing.choose_join import JoinChoice, JoinLoad, read_cost
-from sash.sharing.rules import Kind, together_key
 
 
 @dataclass(frozen=True)
@@ -262,13 +261,10 @@ class JoinGroup:
         return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
 
     def _job(self, each: _Asked) -> PredictedQuery:
-        """With whom it is executed, the rules say: all of a scan (CS5), or equal windows (CS4)."""
         place, load = each.place, self.layout.load
-        part = self.layout.tables[place.table].choice.parts[place.part]
-        together = together_key(Kind.BIJ if part.kind == "basic" else Kind.RJ, place.pair)
         post = post_cost([each.query.query], Load(self.cut.length, load.groups))
-        group = " ".join(map(str, (place.table.label, place.part, *together)))
-        return PredictedQuery(group, each.query.slide, each.query.exactly, read_cost(part, place.pair, load), post)
+        access = read_cost(place.part, place.pair, load)
+        return PredictedQuery(place.group, each.query.slide, each.query.exactly, access, post)
 
     def _answers(self, end: Micros) -> Iterator[JoinAnswer]:
         executions = list[ScheduledTask]()
@@ -286,7 +282,7 @@ class JoinGroup:
         asked = [each for each in self._asked.values() if each.name in due - self.failed.keys()]
         for name, synopses in self._synopses.items():
             for number, synopsis in enumerate(synopses):
-                readers = [each for each in asked if (each.place.table, each.place.part) == (name, number)]
+                readers = [each for each in asked if (each.place.table, each.place.number) == (name, number)]
                 needs: dict[WindowPair, list[Partial]] = {}
                 for each in readers:
                     pair = each.place.pair

@@ -23,6 +23,7 @@ from sash.panes.readings import TableName
 from sash.plan.rewrites import optimise
 from sash.plan.shared_joins import JoinedAggregate, shared_rows
 from sash.sharing.choose_join import AskedPair, JoinChoice, JoinLoad, JoinPart, choose_join
+from sash.sharing.rules import Decision, together_key
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,19 @@ class JoinTable:
 
 @dataclass(frozen=True)
 class JoinPlace:
-    """Where a query is answered: the windows in panes, the table, and which of its synopses."""
+    """Where a query is answered: the windows in panes, the table, and which of its synopses, as SS3 has decided."""
 
     pair: WindowPair
     table: TableName
-    part: int
+    number: int
+    part: JoinPart
+    decision: Decision
+
+    @property
+    def group(self) -> str:
+        """With whom the query is executed: with all that one scan answers (CS5), or with equal windows (CS4)."""
+        together = together_key(self.part.synopsis_kind, self.pair)
+        return " ".join(map(str, (self.table.label, self.number, *together)))
 
 
 class JoinLayout:
@@ -93,15 +102,20 @@ class JoinLayout:
 
     def place_of(self, query: JoinedAggregate) -> JoinPlace | None:
         """Where a query would be answered; None if it does not belong to the group, or wants what is not kept."""
-        if self.why_not(query) is not None:
+        if (self._why_not_join(query) or self._why_not_kept(query)) is not None:
             return None
         name, pair = _table_of(query), self._pair(query)
-        parts = self.tables[name].choice.parts
-        return JoinPlace(pair, name, next(number for number, part in enumerate(parts) if _answers(part, pair)))
+        decided = [(part, part.decide(pair, _keys(name))) for part in self.tables[name].choice.parts]
+        found = (JoinPlace(pair, name, number, *each) for number, each in enumerate(decided) if each[1].allowed)
+        return next(found, None)
 
     def why_not(self, query: JoinedAggregate) -> str | None:
         """What of a query the group does not keep, or None if it answers it."""
-        return self._why_not_join(query) or self._why_not_results(query)
+        why = self._why_not_join(query) or self._why_not_kept(query)
+        if why is None and self.place_of(query) is None:
+            pair = self._pair(query)
+            return f"no synopsis {_keys(_table_of(query))} answers windows of {pair.first} and {pair.second} panes"
+        return why
 
     def _why_not_join(self, query: JoinedAggregate) -> str | None:
         """What the rows of the join that runs lack."""
@@ -115,20 +129,21 @@ class JoinLayout:
         missing = [name for name, made in (*query.columns, *query.window_columns) if (name, made) not in self._columns]
         return f"column {missing[0]} is not kept" if missing else None
 
-    def _why_not_results(self, query: JoinedAggregate) -> str | None:
-        """What the synopses lack."""
-        name, pair = _table_of(query), self._pair(query)
-        table = self.tables.get(name)
-        keys = f"by {', '.join(key.sql for key in name.keys)}" if name.keys else "without groups"
+    def _why_not_kept(self, query: JoinedAggregate) -> str | None:
+        """What the synopses lack, whatever the windows."""
+        name = _table_of(query)
+        table, keys = self.tables.get(name), _keys(name)
         if table is None:
             return f"nothing is kept {keys}"
         lacking = [partial for partial in Finisher(query.query).partials if partial not in table.partials]
         if lacking:
             kind, argument, _ = lacking[0].signature
             return f"no {kind} of {argument} is kept {keys}" if argument else f"no number of {kind} is kept {keys}"
-        if not any(_answers(part, pair) for part in table.choice.parts):
-            return f"no synopsis {keys} answers windows of {pair.first} and {pair.second} panes"
         return None
+
+
+def _keys(name: TableName) -> str:
+    return f"by {', '.join(key.sql for key in name.keys)}" if name.keys else "without groups"
 
 
 def _both(windows: tuple[int, int]) -> str:
@@ -137,7 +152,3 @@ def _both(windows: tuple[int, int]) -> str:
 
 def _table_of(query: JoinedAggregate) -> TableName:
     return Finisher(query.query).readings[0].table
-
-
-def _answers(part: JoinPart, pair: WindowPair) -> bool:
-    return pair in part.pairs or part.band.why_not(pair, part.capacity) is None

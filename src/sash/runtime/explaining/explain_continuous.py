@@ -20,6 +20,7 @@ from sash.rows.set_index import DEFAULT_DIRECTORY
 from sash.runtime.continuous.continuous_queries import PlanDecision
 from sash.runtime.continuous.join_layout import JoinLayout
 from sash.runtime.explaining.explain_joins import explain_joins
+from sash.sharing.descriptions import SCANNED
 
 _NAMES = {"list": "L-INDEX", "tree": "T-INDEX", "hash": "H-INDEX", "unsorted": "UH-INDEX"}
 
@@ -129,6 +130,11 @@ def _from_synopses(decision: PlanDecision, layout: JoinLayout) -> Iterator[str]:
     groups = f", by {', '.join(table.keys)}" if table.keys else ""
     yield f"Answered from a join synopsis over {place.pair.first} and {place.pair.second} {panes}{groups}"
     yield f"  {table.choice.reason}"
+    scanned = place.part.synopsis_kind in SCANNED
+    together = (
+        "one scan answers all windows that are due (CS5)" if scanned else "looked up once for equal windows (CS4)"
+    )
+    yield f"  {place.decision.reason} ({place.decision.rule}); {together}"
     windows = f"windows of {format_duration(first)} and {format_duration(second)}"
     alone = "nobody shares it yet" if decision.apart is None else f"not shared with {decision.apart}"
     shared = f"shared with {', '.join(decision.mates)}" if decision.mates else alone

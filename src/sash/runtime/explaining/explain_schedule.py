@@ -1,132 +1,76 @@
-"""The scheduling part of EXPLAIN: group, sub-group, the period that the policy would assign, and what it saves."""
+"""The scheduling part of EXPLAIN: group, sub-group, the period that the policy has assigned, and what it saves."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
+from sash.core.time import format_duration
 from sash.core.window import Window
-from sash.panes.readings import Reading, TableName
-from sash.runtime.compiler import CompiledQuery
-from sash.runtime.periodic.group_schedule import identity_of
-from sash.runtime.settings import Settings
-from sash.schedule import SubGroupCost, cost_per_time, joint_cost, separate_cost
-from sash.sharing.choose import Load, SynopsisChoice, access_cost, lookup_cost, post_cost
-from sash.sharing.groups import similar
+from sash.runtime.periodic.active import ActiveQuery
+from sash.runtime.periodic.pane_group import PaneGroup
+from sash.schedule import cost_per_time, joint_cost, separate_cost
+from sash.sharing.choose import lookup_cost
 
 
-class Site(Protocol):
-    """A pane table as a query would find it (see `explain`)."""
-
-    query: CompiledQuery
-    name: TableName
-    load: Load
-    related: dict[str, str]
-
-    @property
-    def mates(self) -> list[CompiledQuery]: ...
-
-    @property
-    def pane(self) -> int: ...
-
-    @property
-    def choice(self) -> SynopsisChoice: ...
-
-    def extent(self, length: int) -> str: ...
-
-    def stored(self, query: CompiledQuery, reading: Reading) -> Reading: ...
+def extent(group: PaneGroup, length: int) -> str:
+    """A length of time, or a number of rows."""
+    return f"{length} row{'s' * (length != 1)}" if group.by_rows else format_duration(length)
 
 
-def schedule_lines(site: Site, settings: Settings) -> list[str]:
-    query, group = site.query, _group(site, site.query)
+def schedule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
+    """`home` is the group in which the query is scheduled, or a trial of it."""
+    query = active.compiled
+    policy, leader = f"policy {home.settings.policy}", home.schedule.leader(active)
     assert query.slide is not None
-    leaders = _leaders([*site.mates, query]) if settings.shares else {}
-    similar_ones = [mate for mate in site.mates if _group(site, mate) == group and not _follows(mate, leaders)]
-    same = [mate for mate in similar_ones if (mate.slide, mate.exactly) == (query.slide, query.exactly)]
-    company = f"with {names([mate.name for mate in same])}" if same else "alone in it"
-    period = f"{'EXACTLY ' if query.exactly else ''}{site.extent(query.slide)}"
-    if (leader := _follows(query, leaders)) is not None:
-        assert leader.slide is not None
-        answered = f"answered with {leader.name}, every {site.extent(leader.slide)} (CS8)"
-        return [f"Schedule: policy {settings.policy}, {answered}; should that end, every {period}"]
+    period = f"{'EXACTLY ' if query.exactly else ''}{extent(home, query.slide)}"
+    if leader is not active:
+        assert leader.compiled.slide is not None
+        answered = f"answered with {leader.name}, every {extent(home, leader.compiled.slide)} (CS8)"
+        return [f"Schedule: {policy}, {answered}; should that end, every {period}"]
+    task = home.schedule.local.task_of(active.name)
+    same = [name for name in task.members if name != active.name]
+    company = f"with {names(same)}" if same else "alone in it"
     lines = [
-        f"Schedule: policy {settings.policy}, group {group}, sub-group SLIDE {period}, {company}",
-        *_plan_lines(site, settings, [*similar_ones, query]),
-        f"Expected cost per execution: {_cost_text(site, same)}",
+        f"Schedule: {policy}, group {task.group}, sub-group SLIDE {period}, {company}",
+        *_plan_lines(home, task.group, task.period),
+        f"Expected cost per execution: {_cost_text(active, home, [home.schedule.queries[name] for name in same])}",
     ]
     longest = max(window.length for window in query.windows)
-    if query.slide > longest and not site.name.partition:
-        gap = site.extent(query.slide - longest)
-        lines.append(f"Note: SLIDE is longer than WINDOW: {gap} of every {site.extent(query.slide)} are in no answer")
+    if query.slide > longest and not home.name.partition:
+        gap = extent(home, query.slide - longest)
+        lines.append(f"Note: SLIDE is longer than WINDOW: {gap} of every {extent(home, query.slide)} are in no answer")
     return lines
 
 
-def _leaders(queries: Iterable[CompiledQuery]) -> dict[Hashable, CompiledQuery]:
-    """Of identical queries the fastest."""
-    found: dict[Hashable, CompiledQuery] = {}
-    for query in sorted(queries, key=lambda each: (each.slide or 0, each.serial or math.inf)):
-        found.setdefault(identity_of(query), query)
-    return found
-
-
-def _follows(query: CompiledQuery, leaders: Mapping[Hashable, CompiledQuery]) -> CompiledQuery | None:
-    """The identical query that is faster, if there is one."""
-    leader = leaders.get(identity_of(query), query)
-    return None if leader is query else leader
-
-
-def _group(site: Site, query: CompiledQuery) -> str:
-    reading = next(reading for reading in query.readings if reading.table == site.name)
-    return similar(site.name.label, site.stored(query, reading), query.synopsis or site.choice.kind, site.related)
-
-
-def _plan_lines(site: Site, settings: Settings, members: Sequence[CompiledQuery]) -> list[str]:
-    """How often the sub-groups of its group are executed, and what that costs against each at its own SLIDE."""
-    subgroups = _subgroups(site, members)
-    periods = settings.make_policy().periods(subgroups)
-    own = cost_per_time(subgroups, [each.slide for each in subgroups])
-    planned = cost_per_time(subgroups, periods)
-    mine = next(i for i, each in enumerate(subgroups) if _is_of(each, site.query))
-    if periods == [each.slide for each in subgroups]:
-        alone = "the only sub-group of its group" if len(subgroups) == 1 else f"{len(subgroups)} sub-groups"
-        return [f"  {alone}, {'' if len(subgroups) == 1 else 'each '}at its own SLIDE"]
+def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:
+    """How often the sub-groups of a group are executed, and what that costs against each at its own SLIDE."""
+    plan = home.schedule.local.plan_of(group)
+    subgroups, periods = [cost for cost, _ in plan], [period for _, period in plan]
+    slides = [each.slide for each in subgroups]
+    if periods == slides:
+        alone = "the only sub-group of its group" if len(plan) == 1 else f"{len(plan)} sub-groups"
+        return [f"  {alone}, {'' if len(plan) == 1 else 'each '}at its own SLIDE"]
     moved = ", ".join(
-        f"SLIDE {site.extent(each.slide)} every {site.extent(period)}"
-        for each, period in zip(subgroups, periods, strict=True)
-        if each.slide != period
+        f"SLIDE {extent(home, cost.slide)} every {extent(home, period)}"
+        for cost, period in plan
+        if cost.slide != period
     )
-    saved = f"{float(planned * site.pane):.3g} per pane, against {float(own * site.pane):.3g} with each at its SLIDE"
-    return [f"  executed every {site.extent(periods[mine])}; moved: {moved}; cost {saved}"]
+    own, planned = (float(cost_per_time(subgroups, each) * home.clock.length) for each in (slides, periods))
+    saved = f"{planned:.3g} per pane, against {own:.3g} with each at its SLIDE"
+    return [f"  executed every {extent(home, mine)}; moved: {moved}; cost {saved}"]
 
 
-def _is_of(subgroup: SubGroupCost, query: CompiledQuery) -> bool:
-    return (subgroup.slide, subgroup.exactly) == (query.slide, query.exactly)
-
-
-def _subgroups(site: Site, members: Sequence[CompiledQuery]) -> list[SubGroupCost]:
-    load = Load(site.pane, site.load.groups, site.load.rows_per_pane)
-    parts: dict[tuple[int, bool], list[tuple[float, float]]] = {}
-    for query in members:
-        readings = [reading for reading in query.readings if reading.table == site.name]
-        cost = (access_cost(readings, query.synopsis or site.choice.kind, load), post_cost(query.leaves, load))
-        parts.setdefault((query.slide or 0, query.exactly), []).append(cost)
-    return [
-        SubGroupCost(slide, max(access for access, _ in costs), sum(post for _, post in costs), exactly)
-        for (slide, exactly), costs in sorted(parts.items())
-    ]
-
-
-def _cost_text(site: Site, same: list[CompiledQuery]) -> str:
-    own = [_cost_length(window) for window in site.query.windows]
-    if site.choice.kind != "basic":
-        probes = sum(lookup_cost(site.choice.kind, length // site.pane) for length in own)
+def _cost_text(active: ActiveQuery, home: PaneGroup, same: Sequence[ActiveQuery]) -> str:
+    own = [_cost_length(window) for window in active.compiled.windows]
+    kind, pane = home.choices.kind_for(active.readings[0].stored, home.panes), home.clock.length
+    if kind != "basic":
+        probes = sum(lookup_cost(kind, length // pane) for length in own)
         return f"about {probes:.0f} pane values per group"
-    combined = joint_cost(own, site.pane)
+    combined = joint_cost(own, pane)
     cost = f"{combined} combination{'s' * (combined != 1)} of pane values per group"
     if same:
-        together = [_cost_length(window) for mate in [*same, site.query] for window in mate.windows]
-        joint, separate = joint_cost(together, site.pane), separate_cost(together, site.pane)
+        together = [_cost_length(window) for mate in [*same, active] for window in mate.compiled.windows]
+        joint, separate = joint_cost(together, pane), separate_cost(together, pane)
         cost += f"; with its sub-group {joint} in all, {separate} one by one"
     return cost
 

@@ -8,6 +8,7 @@ partials are stored as long as some reading needs them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,8 +19,8 @@ from sash.panes.pane_store import PaneStore
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.runtime.compiler import CompiledQuery
-from sash.sharing.covers import StoredPartials
-from sash.sharing.groups import PaneTable, pane_table
+from sash.sharing.groups import UNSHARED, Need, PaneTable, StateSharing, StoredPartials, pane_table
+from sash.sharing.rules import Decision
 
 if TYPE_CHECKING:
     from sash.runtime.periodic.pane_group import PaneGroup
@@ -31,18 +32,33 @@ class BoundReading:
 
     `synopsis` is the kind that the query's user insists on. `valid_from` is since when all the tuples it needs are in
     panes that it can use. `covered`: its partials are put together from those of other predicates (SS4).
+
+    `needs` are the aggregates that it is for, and `sharing` is what the rules decided about them when the reading came.
     """
 
     reading: Reading
     group: PaneGroup
     synopsis: str | None = None
     valid_from: int | None = None
-    covered: Covered | None = None
+    needs: tuple[Need, ...] = ()
+    sharing: StateSharing = UNSHARED
+    covered: Covered | None = field(init=False, default=None)
+    # The reading of what is stored: its own partials, or those that cover them.
+    stored: Reading = field(init=False)
 
-    @property
-    def stored(self) -> Reading:
-        """The reading of what is stored: its own partials, or those that cover them."""
-        return self.reading if self.covered is None else self.covered.reading(self.reading)
+    def __post_init__(self) -> None:
+        self.share(self.sharing)
+
+    def share(self, sharing: StateSharing) -> None:
+        """Be answered as the rules have decided."""
+        self.sharing, self.covered = sharing, sharing.covered
+        self.stored = self.reading if self.covered is None else self.covered.reading(self.reading)
+
+    def become_covered(self, covered: Covered | None, why: str) -> None:
+        """Be answered by a cover, or without one, whatever was decided before."""
+        if covered != self.covered:
+            decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)
+            self.share(StateSharing(covered, why, covered is not None, decisions))
 
     def is_complete(self, now: int) -> bool:
         return self.group.is_complete(self, now)
@@ -117,6 +133,12 @@ class Membership:
         self.reach = 0
         self.keeps_history = False
 
+    def trial(self) -> Membership:
+        """A copy with the same readings."""
+        other = copy.copy(self)
+        other.readers, other.partials = dict(self.readers), self.partials.copy()
+        return other
+
     def add(self, query: str, number: int, bound: BoundReading) -> None:
         self.readers[query, number] = bound
         self._keep(bound.stored.partials)
@@ -142,7 +164,7 @@ class Membership:
             alone = [partial for partial in bound.stored.partials if self.partials.readings(partial) == 1]
             if len(alone) > len(bound.reading.partials) and panes.adopt(bound.reading.partials, bound.covered):
                 self._forget(bound)
-                bound.covered = None
+                bound.become_covered(None, "no other query reads the parts of its cover")
                 self._keep(bound.reading.partials)
 
     def restore(self) -> None:

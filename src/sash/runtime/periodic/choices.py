@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sash.panes.accelerator import Accelerator
 from sash.panes.basic_interval import BasicIntervalSynopsis
@@ -12,7 +14,7 @@ from sash.panes.readings import Reading, TableName
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import Filters
 from sash.sharing.choose import CLUSTER, Load, SynopsisChoice, access_cost, choose
-from sash.sharing.groups import families, similar
+from sash.sharing.groups import families, same_data
 
 
 def synopsis_for(name: TableName) -> BasicIntervalSynopsis:
@@ -37,10 +39,18 @@ class Choices:
         # What was known about the closed panes, and how many rows they had.
         self.load = Load(length)
         self._judged = 0
+        # Of a trial, which has no panes: what was known about them.
+        self._known: Load | None = None
+
+    def trial(self, panes: PaneStore) -> Choices:
+        """A copy that goes by what is known about some panes now."""
+        other = copy.copy(self)
+        other.filters, other._known = Filters(self.filters.p), _load(panes)
+        return other
 
     def judge(self, panes: PaneStore, length: int, readings: Iterable[BoundReading]) -> None:
         """Look at the closed panes and the readings as they are now: choices are based on that."""
-        self.load = Load(length, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
+        self.load = replace(self._known or _load(panes), pane=length)
         self._judged = panes.closed_rows
         self._families = families(bound.stored for bound in readings if bound.covered is not None)
 
@@ -88,15 +98,15 @@ class Choices:
     def kind_for(self, reading: Reading, panes: PaneStore) -> str:
         """The synopsis that answers a reading."""
         serving = (each for each in panes.accelerators if each.serves(reading.spans[0], reading.partials))
-        return next((each.kind for each in serving), panes.kind)
+        return next((each.kind for each in serving), CLUSTER if self.load.in_cluster else panes.kind)
 
     def access(self, reading: Reading, panes: PaneStore) -> float:
         """What reading it costs."""
         return access_cost((reading,), self.kind_for(reading, panes), self.load)
 
-    def similar(self, reading: Reading, panes: PaneStore) -> str:
-        """With whom its queries share computation (rules CS1 to CS7)."""
-        return similar(self._name.label, reading, self.kind_for(reading, panes), self._families)
+    def same_data(self, reading: Reading) -> str:
+        """What it reads, in words: only readings of the same data share computation."""
+        return same_data(self._name.label, reading, self._families)
 
     # -- recovery --------------------------------------------------------------------------------------
 
@@ -108,6 +118,10 @@ class Choices:
         judged, pane, groups, rows_per_pane = saved
         self._judged = int(judged)
         self.load = Load(int(pane), int(groups), rows_per_pane, panes.kind == CLUSTER)
+
+
+def _load(panes: PaneStore) -> Load:
+    return Load(1, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
 
 
 def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sash.plan.nodes import Node, Windowed
@@ -23,6 +24,10 @@ from sash.runtime.periodic.active import ActiveQuery
 from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
 from sash.schedule.policies import Conservative
 from sash.sharing.choose import Prices
+from sash.sharing.rules import Decision, shares_output
+
+# So many of the queries that a query is executed with are described to the rules: EXPLAIN names no more.
+_DESCRIBED = 6
 
 
 class Outputs:
@@ -32,6 +37,13 @@ class Outputs:
         # Identical queries are one object, found by what they ask and, on the path of every execution, by name.
         self._by_identity: dict[Hashable, _Identical] = {}
         self._by_name: dict[str, _Identical] = {}
+
+    def trial(self) -> Outputs:
+        """A copy with the same queries."""
+        other = Outputs()
+        other._by_identity = {identity: same.trial() for identity, same in self._by_identity.items()}
+        other._by_name = {name: same for same in other._by_identity.values() for name in same.queries}
+        return other
 
     def add(self, active: ActiveQuery) -> None:
         identity = identity_of(active.compiled)
@@ -50,6 +62,13 @@ class Outputs:
         """The query whose output a query reads: often itself."""
         return self._by_name[active.name].leader
 
+    def decision(self, active: ActiveQuery) -> Decision | None:
+        """What CS8 says about a query and the fastest of the others that ask the same; None: it has the same speed."""
+        other = self._by_name[active.name].fastest_but(active)
+        if other is None or (self.leader(active) is active and other.compiled.slide == active.compiled.slide):
+            return None
+        return shares_output(*(each.compiled.needs[0][0].query for each in (other, active)))
+
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
         same = self._by_name[leader.name].queries
@@ -57,12 +76,17 @@ class Outputs:
 
 
 class _Identical:
-    """Queries that ask the same, and their order by speed: whoever looks for a leader must not compare them all."""
+    """Queries that ask the same, and their order by speed: a search for a leader does not compare them all."""
 
     def __init__(self, identity: Hashable) -> None:
         self.identity = identity
         self.queries: dict[str, ActiveQuery] = {}
         self._by_speed: list[tuple[int, int, str]] = []
+
+    def trial(self) -> _Identical:
+        other = _Identical(self.identity)
+        other.queries, other._by_speed = dict(self.queries), list(self._by_speed)
+        return other
 
     def add(self, active: ActiveQuery) -> None:
         self.queries[active.name] = active
@@ -75,6 +99,10 @@ class _Identical:
     @property
     def leader(self) -> ActiveQuery:
         return self.queries[self._by_speed[0][2]]
+
+    def fastest_but(self, active: ActiveQuery) -> ActiveQuery | None:
+        names = (name for _, _, name in self._by_speed if name != active.name)
+        return next((self.queries[name] for name in names), None)
 
 
 def _speed(active: ActiveQuery) -> tuple[int, int, str]:
@@ -103,36 +131,70 @@ def _without_slide(node: Node) -> Node:
 
 
 class SchedulePlace(NamedTuple):
-    """Where a query is scheduled: with whom it shares computation (rules CS1 to CS7), and what it costs."""
+    """Where a query is scheduled: with whom it shares computation (rules CS1 to CS7), and what it costs.
+
+    It reads some `data` from a synopsis of a `kind`.
+    """
 
     group: str
     access: float
     post: float
+    data: str
+    kind: str
+
+
+Place = Callable[[ActiveQuery], SchedulePlace]
+DecideTogether = Callable[[ActiveQuery, SchedulePlace, Iterable[ActiveQuery]], Decision]
 
 
 class Schedule:
-    """`place` tells a query's place as its group's synopses are now; `offset` is where the multiples count from."""
+    """`place` tells a query's place as its group's synopses are now; `offset` is where the multiples count from.
 
-    def __init__(self, policy: Policy, offset: int, place: Callable[[ActiveQuery], SchedulePlace]) -> None:
+    `together` tells what the rules say about executing a query with some others.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        offset: int,
+        place: Place,
+        together: DecideTogether,
+    ) -> None:
         self._policy = policy
+        # Without sharing, identical queries have nothing to do with each other either.
+        self.shares = policy.joint_until(0, 0) is not None
         # Plain: everybody at its own SLIDE, nobody reads another's output.
         self.is_plain = False
         self.local = LocalScheduler(policy)
         self._offset = offset
         self._place = place
+        self._together = together
         self._outputs = Outputs()
         self._mortal: dict[str, ActiveQuery] = {}
         self._places: dict[str, SchedulePlace] = {}
+        # Those that are scheduled, by the data that they read; with whom each was put together, or from whom apart.
+        self._by_data: dict[str, dict[str, None]] = {}
+        self._mates: dict[str, list[str]] = {}
         self.prices = Prices()
         self.queries: dict[str, ActiveQuery] = {}
         # What the queries weigh together; None when some have come or gone.
         self._weight: float | None = None
         self.leaders: set[str] = set()
 
-    @property
-    def shares(self) -> bool:
-        """Without sharing, identical queries have nothing to do with each other either."""
-        return self._policy.joint_until(0, 0) is not None
+    def trial(self, place: Place, together: DecideTogether) -> Schedule:
+        """A copy with the same queries, by the policy even where this one is plain for a while."""
+        other = Schedule(self._policy, self._offset, place, together)
+        other.prices = self.prices
+        if self.is_plain:
+            for active in self.queries.values():
+                other.add(active, 0)
+            return other
+        other.local = LocalScheduler.restore(self.local.snapshot(), self._policy)
+        other.queries, other.leaders, other._mortal = dict(self.queries), set(self.leaders), dict(self._mortal)
+        other._places, other._mates = dict(self._places), dict(self._mates)
+        other._by_data = {data: dict(names) for data, names in self._by_data.items()}
+        other._outputs = self._outputs.trial()
+        return other
 
     @property
     def _follows(self) -> bool:
@@ -143,7 +205,8 @@ class Schedule:
     def add(self, active: ActiveQuery, now: int) -> None:
         """Schedule a query, or let it follow an identical one that is faster."""
         self._know(active)
-        if self.leader(active) is not active:
+        output = self.output(active)
+        if output is not None and output.allowed:
             self._raise_priority(self.leader(active), now)
             return
         slower = [each for each in self.followers(active) if each.name in self.leaders]
@@ -181,13 +244,17 @@ class Schedule:
         """The query whose output a query reads: itself, unless an identical one is faster."""
         return self._outputs.leader(active) if self._follows and active.name in self.queries else active
 
+    def output(self, active: ActiveQuery) -> Decision | None:
+        """Whether a query reads the output of an identical one, as CS8 decides; None: no other one asks the same."""
+        return self._outputs.decision(active) if self._follows and active.name in self.queries else None
+
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         return self._outputs.followers(leader) if self._follows else []
 
     def _schedule(self, active: ActiveQuery, now: int, promised: int | None) -> None:
         compiled, place = active.compiled, self._place(active)
         assert compiled.slide is not None
-        self._places[active.name] = place
+        self._put(active, place)
         access, post = self._priced(place)
         self.local.add(
             active.name,
@@ -203,6 +270,25 @@ class Schedule:
         )
         self.leaders.add(active.name)
 
+    def _put(self, active: ActiveQuery, place: SchedulePlace) -> None:
+        """A query is at a place from now on: with the queries of its group, if there are some, as the rules say."""
+        others = list(islice(self.local.queries_of(place.group), _DESCRIBED))
+        self._mates[active.name] = others or list(islice(self._by_data.get(place.data, ()), 1))
+        self._places[active.name] = place
+        self._by_data.setdefault(place.data, {})[active.name] = None
+
+    def together(self, active: ActiveQuery) -> Decision | None:
+        """What the rules say of a query and of those that it was put together with, or apart from; None: of nobody."""
+        names = [name for name in self._mates.get(active.name, ()) if name in self.queries and name != active.name]
+        mates = [self.queries[name] for name in names]
+        return self._together(active, self._places[active.name], mates) if mates else None
+
+    def _take_away(self, name: str) -> None:
+        data = self._places.pop(name).data
+        del self._mates[name], self._by_data[data][name]
+        if not self._by_data[data]:
+            del self._by_data[data]
+
     def _priority(self, leader: ActiveQuery) -> int:
         return max(each.compiled.priority for each in (leader, *self.followers(leader)))
 
@@ -214,7 +300,7 @@ class Schedule:
 
     def _unschedule(self, active: ActiveQuery, now: int | None) -> None:
         self.leaders.discard(active.name)
-        del self._places[active.name]
+        self._take_away(active.name)
         self.local.remove(active.name, now)
 
     def _priced(self, place: SchedulePlace) -> tuple[float, float]:
@@ -253,9 +339,12 @@ class Schedule:
         """The synopses, or what is known about them, have changed: so have groups and costs."""
         for name in sorted(self.leaders):
             before, place = self._places[name], self._place(self.queries[name])
-            self._places[name] = place
-            if before.group != place.group:
-                self.local.regroup(name, place.group, now)
+            if before.group == place.group:
+                self._places[name] = place
+                continue
+            self._take_away(name)
+            self._put(self.queries[name], place)
+            self.local.regroup(name, place.group, now)
         self.local.reprice({name: self._priced(place) for name, place in self._places.items()}, now)
 
     @property
@@ -291,12 +380,13 @@ class Schedule:
         self.leaders = set(leaders)
         for active in queries:
             self._know(active)
-        self._places = {name: self._place(self.queries[name]) for name in self.leaders}
+        for name in sorted(self.leaders, key=lambda name: self.queries[name].compiled.serial):
+            self._put(self.queries[name], self._place(self.queries[name]))
         self._let_leaders_lead(now)
 
     def use(self, policy: Policy, now: int) -> None:
         """Another policy from now on; deadlines that were promised stay."""
-        self._policy = policy
+        self._policy, self.shares = policy, policy.joint_until(0, 0) is not None
         self._begin_anew(now)
 
     def stay_plain(self, plain: bool, now: int) -> None:

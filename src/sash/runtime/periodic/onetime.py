@@ -23,6 +23,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
+from sash.sharing.groups import Need
 
 
 class PaneLookup:
@@ -121,7 +122,8 @@ def _too_early(query: CompiledQuery) -> str:
 
 def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
     labels = ", ".join(group.label for group in runtime.groups.values()) or "none"
-    missing = [reading for reading in query.readings if not _is_stored(reading, runtime)]
+    pairs = zip(query.readings, query.needs, strict=True)
+    missing = [reading for reading, needs in pairs if not _is_stored(reading, needs, runtime)]
     leaf = next(f.query for f in query.finishers if any(reading in missing for reading in f.readings))
     wanted = ", ".join(str(call) for call in leaf.calls)
     by = ", ".join(key.expression.sql for key in leaf.keys)
@@ -132,6 +134,6 @@ def _why_not(query: CompiledQuery, runtime: StreamRuntime) -> str:
     )
 
 
-def _is_stored(reading: Reading, runtime: StreamRuntime) -> bool:
+def _is_stored(reading: Reading, needs: tuple[Need, ...], runtime: StreamRuntime) -> bool:
     group = runtime.groups.get(reading.table)
-    return group is not None and group.offer(reading, None) is not None
+    return group is not None and group.offer(reading, None, needs) is not None

@@ -8,6 +8,7 @@ Which kind of store has the panes, and whether time is counted in microseconds o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -29,8 +30,8 @@ from sash.runtime.settings import Settings
 from sash.runtime.statistics import GroupStatistics, Timeline
 from sash.schedule import ScheduledTask
 from sash.sharing.choose import CLUSTER, Prices, post_cost
-from sash.sharing.covers import Relevant, relevant_set
-from sash.sharing.groups import PaneTable, pane_table
+from sash.sharing.groups import Need, PaneTable, compute_together, pane_table, share_state, similar
+from sash.sharing.rules import Decision
 
 
 class PaneGroup:
@@ -45,7 +46,7 @@ class PaneGroup:
         self.cluster_panes: ClusterPanes | None = None
         # A stream that sheds load scales the partials that come here, and no others.
         self._can_move = bool(name.keys) and not name.by_rows and stream.shed is None
-        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place)
+        self.schedule = Schedule(settings.make_policy(), self.clock.offset, self._place, self._together)
         self.members = Membership(name)
         # The queries that are scheduled here, also those that wait for the data to begin.
         self.queries: dict[str, ActiveQuery] = {}
@@ -60,6 +61,20 @@ class PaneGroup:
         self.calibration = Calibration()
         # How many executions have begun and are not committed (see `flight`): so long the tasks stay as they are.
         self.under_way = 0
+        self._is_trial = False
+
+    def trial(self) -> PaneGroup:
+        """A copy without rows, in which queries are registered to see what is decided about them.
+
+        It shares its readings with this group, and changes none of them.
+        """
+        other = copy.copy(self)
+        other.clock, other.panes, other.cluster_panes = copy.copy(self.clock), synopsis_for(self.name), None
+        other.clock.coarse, other.links, other._is_trial = [], [], True
+        other.members, other.queries = self.members.trial(), dict(self.queries)
+        other.choices = self.choices.trial(self.panes)
+        other.schedule = self.schedule.trial(other._place, other._together)
+        return other
 
     # -- which queries ---------------------------------------------------------------------------------
 
@@ -131,24 +146,22 @@ class PaneGroup:
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.members.keeps_history:
             self.history_from = self.clock.gone_until
-        bound.covered = self.relevant(bound.reading).covered
+        load = replace(self.choices.load, pane=self.clock.length)
+        bound.share(
+            share_state(bound.reading, bound.needs, self.members.partials, load, self.settings.share_predicates)
+        )
         self.members.add(name, number, bound)
         self.panes.reach = self.members.reach
 
-    def relevant(self, reading: Reading) -> Relevant:
-        """How a reading may be answered from what is stored for others."""
-        load = replace(self.choices.load, pane=self.clock.length)
-        return relevant_set(reading, self.members.partials, load, self.settings.share_predicates)
-
-    def offer(self, reading: Reading, synopsis: str | None) -> BoundReading | None:
+    def offer(self, reading: Reading, synopsis: str | None, needs: tuple[Need, ...]) -> BoundReading | None:
         """A reading bound to what is stored, as it is or put together; None where something is missing."""
-        covered = None
-        if any(partial not in self.panes.since for partial in reading.partials):
-            load, share = self.choices.load, self.settings.share_in_questions
-            covered = relevant_set(reading, self.members.partials, load, share).covered
-            if covered is None:
+        bound = BoundReading(reading, self, synopsis, needs=needs)
+        if any(partial not in self.members.partials for partial in reading.partials):
+            load, mode = self.choices.load, self.settings.share_in_questions
+            bound.share(share_state(reading, needs, self.members.partials, load, mode))
+            if bound.covered is None:
                 return None
-        return BoundReading(reading, self, synopsis, covered=covered)
+        return bound
 
     def store_what_is_read(self) -> None:
         """After a restart: the readings have the covers that they had before."""
@@ -190,6 +203,8 @@ class PaneGroup:
 
     def require(self, bound: BoundReading, latest: int | None) -> None:
         """Store what a reading needs; `latest` is the greatest timestamp (or number of tuples) seen before it came."""
+        if self._is_trial:
+            return
         since = None if latest is None else self.clock.ends_after(latest)
         self.panes.require(bound.stored.partials, since)
         bound.valid_from = self.valid_from(bound)
@@ -198,7 +213,8 @@ class PaneGroup:
         gone = dict.fromkeys(names)
         self.members.remove(gone)
         self.panes.reach = self.members.reach
-        self.members.uncover(self.panes)
+        if not self._is_trial:
+            self.members.uncover(self.panes)
         self.panes.release(set(self.members.partials))
         for name in gone:
             if self.queries.pop(name, None) is not None:
@@ -227,10 +243,24 @@ class PaneGroup:
 
     def _place(self, active: ActiveQuery) -> SchedulePlace:
         """With whom a query shares computation, and what it costs, as the synopses are now."""
-        mine = next(bound for bound in active.readings if bound.group is self)
-        access = sum(bound.group.choices.access(bound.stored, bound.group.panes) for bound in active.readings)
-        similar = self.choices.similar(mine.stored, self.panes)
-        return SchedulePlace(similar, access, post_cost(active.compiled.leaves, self.choices.load))
+        stored = self._bound(active).stored
+        access = sum(self._access(bound) for bound in active.readings)
+        data, kind = self.choices.same_data(stored), self.choices.kind_for(stored, self.panes)
+        post = post_cost(active.compiled.leaves, self.choices.load)
+        return SchedulePlace(similar(data, stored, kind), access, post, data, kind)
+
+    def _bound(self, active: ActiveQuery) -> BoundReading:
+        """A query's first reading of this group, or, in a trial, of the group that is tried."""
+        return next(bound for bound in active.readings if bound.group.name is self.name)
+
+    def _access(self, bound: BoundReading) -> float:
+        group = self if bound.group.name is self.name else bound.group
+        return group.choices.access(bound.stored, group.panes)
+
+    def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
+        """What the rules say about executing a query with some others that read the same data."""
+        mine, others = self._bound(active), [self._bound(mate).needs for mate in mates]
+        return compute_together(place.data, place.kind, mine.needs, mine.covered, others)
 
     def reprice(self, prices: Prices) -> None:
         """Other prices, other plan."""

@@ -120,6 +120,16 @@ class StreamRuntime:
         for group in self.groups.values():
             group.use(settings)
 
+    def trial(self, tables: Iterable[TableName]) -> StreamRuntime:
+        """A runtime with copies of some groups, without rows, to try what becomes of other queries."""
+        other = StreamRuntime(self.stream, self.settings)
+        known = {name: self.groups.get(name) or PaneGroup(name, self.stream, self.settings) for name in tables}
+        other.groups = {name: group.trial() for name, group in known.items()}
+        readers = {name for group in other.groups.values() for name, _ in group.members.readers}
+        other.active = {name: self.active[name] for name in readers}
+        other.unreduced = dict(self.unreduced)
+        return other
+
     # -- queries ---------------------------------------------------------------------------------------
 
     def synchronise(self, wanted: Iterable[CompiledQuery]) -> None:
@@ -151,11 +161,11 @@ class StreamRuntime:
 
     def _bound(self, query: CompiledQuery) -> ActiveQuery:
         readings = []
-        for reading in query.readings:
+        for reading, needs in zip(query.readings, query.needs, strict=True):
             if reading.table not in self.groups:
                 self.groups[reading.table] = PaneGroup(reading.table, self.stream, self.settings)
                 self._ordered = None
-            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis))
+            readings.append(BoundReading(reading, self.groups[reading.table], query.synopsis, needs=needs))
         return ActiveQuery(query, readings)
 
     def answer_alone(
@@ -256,8 +266,10 @@ class StreamRuntime:
     def covers(self, query: CompiledQuery) -> ActiveQuery | None:
         """The query bound to groups whose synopses store everything that it reads, if there are such."""
         groups = [self.groups.get(reading.table) for reading in query.readings]
-        pairs = zip(groups, query.readings, strict=True)
-        offered = [None if group is None else group.offer(reading, query.synopsis) for group, reading in pairs]
+        pairs = zip(groups, query.readings, query.needs, strict=True)
+        offered = [
+            None if group is None else group.offer(reading, query.synopsis, needs) for group, reading, needs in pairs
+        ]
         readings = [bound for bound in offered if bound is not None]
         return ActiveQuery(query, readings) if len(readings) == len(offered) else None
 

@@ -107,7 +107,7 @@ def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
     runtime.statistics = replace(saved.statistics)
     for name, active in runtime.active.items():
         for bound, cover in zip(active.readings, saved.queries[name].covered, strict=True):
-            bound.covered = _cover(cover, runtime.stream)
+            bound.become_covered(_cover(cover, runtime.stream), "as it was before the restart")
     by_name = {json.dumps(_saved_name(name)): group for name, group in runtime.groups.items()}
     for each, table in zip(saved.groups, saved.tables, strict=True):
         group = by_name.get(json.dumps(each.name))

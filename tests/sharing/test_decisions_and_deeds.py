@@ -1,0 +1,308 @@
+"""What EXPLAIN says of a query before it is registered, and what the runtime then does.
+
+Queries of every kind come one after the other to a session without Spark. Each is explained, registered and run. What
+was said is compared with the pane tables, the partials, the schedule, the executions and the answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from sash.panes.partials import Partial
+from sash.runtime.continuous.continuous_queries import unmeasured
+from sash.runtime.continuous.join_group import JoinGroup
+from sash.runtime.explaining.explain_continuous import explain_continuous
+from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.sql import Explain, parse
+from tests.runtime.test_join_group import SEC, Tuples, begins, catalog, epochs, query_of
+from tests.support.sparkless_session import SparklessSession, tuples
+from tests.support.streams import stream
+
+# Queries in the order in which they come, each with the rules that must have something to say about it.
+BY_KEY = "SELECT k, {what} FROM s [WINDOW {window} sec SLIDE {slide} sec]{where} GROUP BY k"
+
+
+def by_key(what: str, window: int = 20, slide: int = 20, where: str = "") -> str:
+    return BY_KEY.format(what=what, window=window, slide=slide, where=where and f" WHERE {where}")
+
+
+SCANNED = {
+    "first": (by_key("MAX(v) AS hi", window=10, slide=10), ()),
+    "sums": (by_key("SUM(v) AS t"), ("CS2",)),
+    "counts": (by_key("COUNT(v) AS n"), ("SS1", "CS2")),
+    "mean": (by_key("AVG(v) AS m", window=30), ("SS2", "CS2")),
+    "ones": (by_key("SUM(v) AS t", where="v = 1"), ()),
+    "twos": (by_key("SUM(v) AS t", where="v = 2"), ()),
+    "both": (by_key("SUM(v) AS t", window=40, slide=10, where="v IN (1, 2)"), ("SS4", "CS7")),
+    "seldom": (by_key("SUM(v) AS t", slide=40), ("SS1", "CS8")),
+    "often": (by_key("SUM(v) AS t", slide=10), ("SS1", "CS8")),
+    "others": ("SELECT g, SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 20 sec] GROUP BY g", ()),
+    "rows": ("SELECT k, SUM(v) AS t FROM s [ROWS 20 SLIDE 10] GROUP BY k", ()),
+    "exactly": ("SELECT k, SUM(v) AS t FROM s [WINDOW 20 sec SLIDE EXACTLY 20 sec] GROUP BY k", ("SS1", "CS2")),
+}
+# Windows of one group over many panes: looked up.
+LOOKED_UP = {
+    "long": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 1 sec]", ()),
+    "twin": ("SELECT COUNT(v) AS n FROM s [WINDOW 400 sec SLIDE 2 sec]", ("SS1", "CS1")),
+    "short": ("SELECT SUM(v) AS t FROM s [WINDOW 300 sec SLIDE 1 sec]", ("SS1", "CS1")),
+    "divided": ("SELECT AVG(v) AS m FROM s [WINDOW 400 sec SLIDE 3 sec]", ("SS2", "CS3")),
+}
+
+
+@dataclass
+class Said:
+    """An explanation of one query, taken apart."""
+
+    text: str
+    table: str = ""
+    pane: str = ""
+    partials: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.table, self.pane), *_ = re.findall(r"^Pane table s by (.*): panes of (.*), one pass", self.text, re.M)
+        self.partials = dict(re.findall(r"^  (\S.*?): (new|shared with .*|not stored, .*)$", self.text, re.M))
+        said = re.findall(r"^  (state of .*?|computed together|output): ((?:not )?shared.*)$", self.text, re.M)
+        self.rules = dict(said)
+
+    @property
+    def named(self) -> set[str]:
+        """The rules that have decided."""
+        return set(re.findall(r"shared \((\w+)\)", "\n".join(self.rules.values())))
+
+    @property
+    def synopsis(self) -> str:
+        (found,) = re.findall(r"^Synopsis: (\w+)", self.text, re.M)
+        return str(found)
+
+    @property
+    def leader(self) -> str | None:
+        found = re.search(r"^Schedule: .*, answered with (\w+), every", self.text, re.M)
+        return found and found[1]
+
+    @property
+    def group(self) -> str:
+        (found,) = re.findall(r"^Schedule: policy \S+, group (.*), sub-group", self.text, re.M)
+        return str(found)
+
+    @property
+    def sub_group(self) -> set[str]:
+        (found,) = re.findall(r"^Schedule: .*, sub-group SLIDE .*?, (?:with (.*)|alone in it)$", self.text, re.M)
+        return set(filter(None, found.split(", ")))
+
+
+class Story:
+    """A session that is fed; `stored` are the partials of its pane tables, by the tables' names."""
+
+    def __init__(self) -> None:
+        self.session = SparklessSession()
+        self.session.declare(stream())
+        self.second = 0
+        self.run(1)
+
+    @property
+    def runtime(self) -> StreamRuntime:
+        return self.session._streams["s"].runtime
+
+    def run(self, seconds: int) -> None:
+        """One micro-batch."""
+        rows = [(self.second + i / 4, i % 3, i % 4) for i in range(4 * seconds)]
+        self.session.push("s", tuples(*rows))
+        self.second += seconds
+
+    def stored(self) -> dict[str, set[str]]:
+        tables = self.runtime.tables() + self.runtime.tables(by_rows=True)
+        return {table.label: set(map(words, table.partials)) for table in tables}
+
+    def table(self, name: str) -> dict[str, Any]:
+        tables = self.session.stats()["streams"]["s"]["pane_tables"]
+        return next(dict(table) for table in tables if table["name"] == name)
+
+    def turns(self) -> Iterator[tuple[object, str, tuple[str, ...]]]:
+        """When, in which group, and for whom something was executed."""
+        for executed in self.session.schedule()["executed"]:
+            for turn in executed["turns"]:
+                yield executed["as_of"], turn["group"], turn["queries"]
+
+
+def words(partial: Partial) -> str:
+    text = partial.kind if partial.argument is None else f"{partial.kind}({partial.argument})"
+    return text if partial.predicate is None else f"{text} where {partial.predicate}"
+
+
+def told(story: Story, name: str, text: str) -> Said:
+    return Said(str(story.session.explain(f"REGISTER QUERY {name} AS {text}")))
+
+
+def check_state(story: Story, name: str, said: Said, before: dict[str, set[str]]) -> None:
+    """Which table, cut how; which partials are stored for the query alone, for others too, or not at all."""
+    known, now = before.get(said.table, set()), story.stored()[said.table]
+    table = story.table(said.table)
+    assert name in table["queries"] and table["pane"].split()[0] == said.pane.split()[0]
+    assert said.partials
+    for partials, how in said.partials.items():
+        for partial in partials.split(", "):
+            assert (partial in known, partial in now) == {"new": (False, True), "shared": (True, True),
+                                                         "not": (False, False)}[how.split()[0]], partial  # fmt: skip
+    parts = re.search(r"put together as \((.*)\) \(SS4\)", said.text)
+    assert table["covered"].get(name, []) == ([] if parts is None else re.split(r"\) [+-] \(", parts[1]))
+    assert ("SS4" in said.named) == (name in table["covered"])
+    for what, decision in said.rules.items():
+        if what.startswith("state of"):
+            assert decision.startswith("shared") == (set(said.partials) <= known or name in table["covered"])
+
+
+def check_computation(story: Story, name: str, said: Said) -> None:
+    """With whom a query is executed, and from which synopsis."""
+    queries = story.session.stats()["queries"]
+    turns = [(as_of, group, names) for as_of, group, names in story.turns() if name in names]
+    assert turns
+    if said.leader is not None:
+        leader = story.session.queries[said.leader]
+        mine = story.session.queries[name]
+        assert all(said.leader in names for _, _, names in turns), "executed with its leader only"
+        assert mine.latest().table is leader.latest().table, "one table for both"
+        return
+    assert {group for _, group, _ in turns} == {said.group} == {queries[name]["sub_group"]}
+    mates = {other for other, facts in queries.items() if facts.get("sub_group") == said.group} - {name}
+    together = said.rules.get("computed together")
+    if together is not None:
+        assert together.startswith("shared") == bool(mates), mates
+    else:
+        assert not mates
+    task = next(task for task in story.table(said.table)["tasks"] if name in task["queries"])
+    assert said.sub_group <= set(task["queries"])
+    (group,) = [each for each in story.runtime.groups.values() if each.label == said.table]
+    bound = story.runtime.active[name].readings[0]
+    assert group.choices.kind_for(bound.stored, group.panes) == said.synopsis
+
+
+@pytest.mark.parametrize(("queries", "seconds"), [(SCANNED, 41), (LOOKED_UP, 7)], ids=["scanned", "looked up"])
+def test_what_is_said_is_done(queries: dict[str, tuple[str, tuple[str, ...]]], seconds: int) -> None:
+    story = Story()
+    for name, (text, rules) in queries.items():
+        before, said = story.stored(), told(story, name, text)
+        assert set(rules) <= said.named, said.text
+        story.session.register(text, name)
+        story.run(seconds)
+        check_state(story, name, said, before)
+        check_computation(story, name, said)
+        assert told(story, name, text).rules == said.rules, "the decisions are kept"
+    story.session.close()
+
+
+def test_the_faster_of_identical_queries_leads_from_then_on() -> None:
+    story = Story()
+    for name in ("first", "sums"):
+        story.session.register(SCANNED[name][0], name)
+    story.run(41)
+    said = told(story, "often", SCANNED["often"][0])
+    assert said.leader is None and said.rules["output"].startswith("not shared (CS8): sums is computed every 20 sec")
+    story.session.register(SCANNED["often"][0], "often")
+    story.run(41)
+    now = told(story, "sums", SCANNED["sums"][0])
+    assert now.leader == "often" and now.rules["output"].startswith("shared (CS8): often is the same query")
+    assert story.session.queries["sums"].latest().table is story.session.queries["often"].latest().table
+    story.session.close()
+
+
+@pytest.mark.parametrize("mode", ["never", "always"])
+def test_a_cover_that_is_not_wanted_is_not_shared(mode: str) -> None:
+    story = Story()
+    story.session.close()
+    story.session = SparklessSession(share_predicates=mode)
+    story.session.declare(stream())
+    for name in ("first", "ones", "twos"):
+        story.session.register(SCANNED[name][0], name)
+    story.run(21)
+    before, (text, _) = story.stored(), SCANNED["both"]
+    said = told(story, "both", text)
+    (decision,) = [each for what, each in said.rules.items() if what.startswith("state of")]
+    assert decision.startswith("shared (SS4)" if mode == "always" else "not shared (SS4): share_predicates is 'never'")
+    story.session.register(text, "both")
+    story.run(21)
+    assert (story.stored() == before) == (mode == "always")
+    story.session.close()
+
+
+def test_without_sharing_nobody_reads_an_output() -> None:
+    story = Story()
+    story.session.close()
+    story.session = SparklessSession(policy="no-sharing")
+    story.session.declare(stream())
+    story.session.register(SCANNED["sums"][0], "sums")
+    story.run(41)
+    said = told(story, "seldom", SCANNED["seldom"][0])
+    assert "output" not in said.rules and said.leader is None
+    story.session.register(SCANNED["seldom"][0], "seldom")
+    story.run(81)
+    assert story.session.queries["seldom"].answered < story.session.queries["sums"].answered
+    story.session.close()
+
+
+# -- joins ---------------------------------------------------------------------------------------------
+
+JOIN = "SELECT {what} FROM s [WINDOW {first} sec SLIDE 1 sec], t [WINDOW {second} sec SLIDE 1 sec] WHERE s.a = t.a"
+
+
+def join(what: str, first: int, second: int) -> str:
+    return JOIN.format(what=what, first=first, second=second)
+
+
+JOINS = {
+    "equal": join("MAX(s.b) AS hi", 4, 4),
+    "shorter": join("MAX(s.b) AS hi", 2, 2),
+    "apart": join("COUNT(*) AS n", 4, 3),
+}
+
+
+def test_queries_over_one_join_are_executed_as_is_said() -> None:
+    """All founders: the layout has a place for each, by SS3; who has the same group is executed in one turn."""
+    queries = {name: query_of(text) for name, text in JOINS.items()}
+    group = JoinGroup(queries)
+    rows: Tuples = {
+        name: [(SEC * i + place, {"a": i % 2, "b": i, "c": "x", "d": 0.5, "e": i}) for i in range(1, 12)]
+        for place, name in enumerate(("s", "t"))
+    }
+    for changes, _, high in epochs(group.plan, rows, [SEC * 6, SEC * 12]):
+        group.absorb(group.rows(changes))
+        list(group.advance(high - 1, begins(rows, high)))
+    turns = [turn for executed in group.timeline.executed(group) for turn in executed.turns]
+    assert turns
+    for name, query in queries.items():
+        place = group.layout.place_of(query)
+        assert place is not None and place.decision.rule == "SS3" and place.decision.allowed
+        mates = {other for other, each in queries.items() if group.layout.place_of(each).group == place.group}  # type: ignore[union-attr]
+        assert {turn.group for turn in turns if name in turn.queries} == {place.group}
+        assert {other for turn in turns if name in turn.queries for other in turn.queries} <= mates
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    (join("MAX(s.b) AS hi", 9, 9), "windows of 9 sec and 9 sec are longer"),
+    (join("MAX(s.e) AS hi", 4, 4), "column s.e is not kept"),
+    (join("MAX(s.b) AS hi", 1, 4), "no synopsis without groups answers windows of 1 and 4 panes"),
+])  # fmt: skip
+def test_a_query_that_a_join_group_does_not_keep_is_apart(text: str, why: str) -> None:
+    group = JoinGroup({name: query_of(each) for name, each in JOINS.items() if name != "apart"})
+    asked = query_of(text)
+    assert group.layout.place_of(asked) is None
+    refused = group.layout.why_not(asked)
+    assert refused is not None and why in refused
+    with pytest.raises(ValueError, match="does not keep"):
+        group.enter("late", asked)
+
+
+def test_explain_of_a_join_names_the_rules() -> None:
+    statement = parse(f"EXPLAIN {JOINS['equal']}")
+    assert isinstance(statement, Explain)
+    known = catalog()
+    decision = unmeasured(statement.select, known, "auto")
+    shown, place = explain_continuous(decision), decision.group and decision.group.place_of(query_of(JOINS["equal"]))
+    assert place is not None
+    rule = "(CS5)" if place.part.kind == "basic" else "(CS4)"
+    assert f"{place.decision.reason} (SS3); " in shown and rule in shown
