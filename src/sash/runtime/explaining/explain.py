@@ -12,20 +12,21 @@ from functools import cached_property
 
 from sash.catalog import CLUSTER, Stream
 from sash.core.time import format_duration
+from sash.core.window import Window
 from sash.panes.filters import FilterKey
 from sash.panes.partials import Partial
 from sash.panes.readings import TableName
 from sash.plan.nodes import tree
 from sash.runtime.compiler import CompiledQuery
-from sash.runtime.explaining.explain_schedule import extent, names, schedule_lines
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.route import QuestionRoute, route_question
 from sash.runtime.stored.stored_indexes import COLLECTED
+from sash.schedule import cost_per_time, joint_cost, separate_cost
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
-from sash.sharing.choose import SynopsisChoice
+from sash.sharing.choose import SynopsisChoice, lookup_cost
 from sash.sharing.descriptions import SCANNED
 from sash.sharing.groups import synopsis_kind
 
@@ -100,7 +101,7 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: QuestionRoute | N
         if site.group.label in runtime.unreduced:
             part = f"{runtime.unreduced[site.group.label]:.0%}"
             lines.append(f"  note: these groups are {part} of the tuples; panes save little")
-    return "\n".join([*lines, *_rule_lines(active, home), *schedule_lines(active, home)])
+    return "\n".join([*lines, *_rule_lines(active, home), *_schedule_lines(active, home)])
 
 
 def _shed_line(stream: Stream) -> str:
@@ -135,11 +136,11 @@ class _Site:
         group, query = self.group, self.active.compiled
         if query.synopsis is not None and (group.name.keys or query.synopsis != CLUSTER_PANES):
             return SynopsisChoice(query.synopsis, "the query insists on it")
-        if group.choices.load.in_cluster:
+        if group.in_cluster:
             return SynopsisChoice(CLUSTER_PANES, "it has many groups, or a query says STORED IN CLUSTER")
         if group.wants_cluster:
             insisting = [name for name, bound in self.others if bound.synopsis == CLUSTER_PANES]
-            return SynopsisChoice(CLUSTER_PANES, f"{names(list(dict.fromkeys(insisting)))} says STORED IN CLUSTER")
+            return SynopsisChoice(CLUSTER_PANES, f"{_names(list(dict.fromkeys(insisting)))} says STORED IN CLUSTER")
         kind, chosen = group.choices.kind_for(self.own[0].stored, group.panes), group.choices.choice
         return chosen if kind == chosen.kind else SynopsisChoice(kind, "no other synopsis answers such windows")
 
@@ -174,12 +175,12 @@ def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRunti
     for window in (reading.window for reading, _ in asked):
         beyond = not group.members.keeps_history if window.unbounded else window.reach > reach
         if beyond or window.resolution % pane:
-            return f"pane table {where} keeps {extent(group, reach)} in panes of {extent(group, pane)}"
+            return f"pane table {where} keeps {_extent(group, reach)} in panes of {_extent(group, pane)}"
     return None
 
 
 def _from_panes(group: PaneGroup, stream: Stream) -> str:
-    table = f"pane table {stream.name} by {group.label}, panes of {extent(group, group.clock.length)}"
+    table = f"pane table {stream.name} by {group.label}, panes of {_extent(group, group.clock.length)}"
     return f"One-time: answered from {table}, as of the newest closed one"
 
 
@@ -205,7 +206,7 @@ def _sliding_lines(way: QuestionRoute) -> list[str]:
 def _table_lines(site: _Site, stream: Stream) -> list[str]:
     group = site.group
     how = "one pass over the numbered tuples" if group.by_rows else "one pass on Spark"
-    pane = extent(group, group.clock.length)
+    pane = _extent(group, group.clock.length)
     lines = [f"Pane table {stream.name} by {group.label}: panes of {pane}, {how}"]
     for bound in site.own:
         lines += _partial_lines(site, bound)
@@ -223,7 +224,7 @@ def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
     lines = []
     for partial in partials:
         sharers = list(dict.fromkeys(name for name, other in site.others if partial in other.reading.partials))
-        lines.append(f"  {_partial_text(partial)}: {f'shared with {names(sharers)} (SS1)' if sharers else 'new'}")
+        lines.append(f"  {_partial_text(partial)}: {f'shared with {_names(sharers)} (SS1)' if sharers else 'new'}")
     if sharing.possible:
         lines.append(f"  stored, though its terms are (SS4): {sharing.reason}")
     return lines
@@ -238,7 +239,7 @@ def _synopsis_lines(site: _Site) -> list[str]:
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
     together = "in one scan (CS2)" if scanned else "looked up together where windows are equal (CS1)"
-    lines.append(f"  read by {names(site.mates)} too, {together}" if site.mates else "  its only reader")
+    lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
     return [*lines, *_filter_lines(site)]
 
 
@@ -257,7 +258,7 @@ def _filter_lines(site: _Site) -> list[str]:
     ending = "the groups it finds are tested exactly"
     if query.finishers[0].query.approximate:
         ending = "its superset is the answer" if key.function in ("count", "sum") else "its answer is exact"
-    company = f"shared with {names([each.name for each in sharers])}" if sharers else "for this query alone"
+    company = f"shared with {_names([each.name for each in sharers])}" if sharers else "for this query alone"
     return [f"Substream filter: {key.name} on {key}, {company}; {ending}"]
 
 
@@ -280,9 +281,83 @@ def _rule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
     bounded = [bound.reading.window for bound in elders if not bound.reading.window.unbounded]
     kept, needed = (max((w.reach for w in windows), default=0) for windows in (bounded, active.compiled.windows))
     if 0 < kept < needed and not any(window.unbounded for window in active.compiled.windows):
-        lines.append(f"  panes are kept longer for it: {extent(home, needed)} instead of {extent(home, kept)}")
+        lines.append(f"  panes are kept longer for it: {_extent(home, needed)} instead of {_extent(home, kept)}")
     if (together := home.schedule.together(active)) is not None:
         lines.append(f"  computed together: {together}")
     if (output := home.schedule.output(active)) is not None:
         lines.append(f"  output: {output}")
     return ["Rules", *dict.fromkeys(lines)] if lines else []
+
+
+# -- the schedule --------------------------------------------------------------------------------------
+
+
+def _extent(group: PaneGroup, length: int) -> str:
+    """A length of time, or a number of rows."""
+    return f"{length} row{'s' * (length != 1)}" if group.by_rows else format_duration(length)
+
+
+def _schedule_lines(active: ActiveQuery, home: PaneGroup) -> list[str]:
+    """`home` is the group in which the query is scheduled, or a trial of it."""
+    query = active.compiled
+    policy, leader = f"policy {home.settings.policy}", home.schedule.leader(active)
+    assert query.slide is not None
+    period = f"{'EXACTLY ' if query.exactly else ''}{_extent(home, query.slide)}"
+    if leader is not active:
+        assert leader.compiled.slide is not None
+        answered = f"answered with {leader.name}, every {_extent(home, leader.compiled.slide)} (CS8)"
+        return [f"Schedule: {policy}, {answered}; should that end, every {period}"]
+    task = home.schedule.local.task_of(active.name)
+    same = [name for name in task.members if name != active.name]
+    company = f"with {_names(same)}" if same else "alone in it"
+    lines = [
+        f"Schedule: {policy}, group {task.group}, sub-group SLIDE {period}, {company}",
+        *_plan_lines(home, task.group, task.period),
+        f"Expected cost per execution: {_cost_text(active, home, [home.schedule.queries[name] for name in same])}",
+    ]
+    longest = max(window.length for window in query.windows)
+    if query.slide > longest and not home.name.partition:
+        gap = _extent(home, query.slide - longest)
+        lines.append(f"Note: SLIDE is longer than WINDOW: {gap} of every {_extent(home, query.slide)} are in no answer")
+    return lines
+
+
+def _plan_lines(home: PaneGroup, group: str, mine: int) -> list[str]:
+    """How often the sub-groups of a group are executed, and what that costs against each at its own SLIDE."""
+    plan = home.schedule.local.plan_of(group)
+    subgroups, periods = [cost for cost, _ in plan], [period for _, period in plan]
+    slides = [each.slide for each in subgroups]
+    if periods == slides:
+        alone = "the only sub-group of its group" if len(plan) == 1 else f"{len(plan)} sub-groups"
+        return [f"  {alone}, {'' if len(plan) == 1 else 'each '}at its own SLIDE"]
+    moved = ", ".join(
+        f"SLIDE {_extent(home, cost.slide)} every {_extent(home, period)}"
+        for cost, period in plan
+        if cost.slide != period
+    )
+    own, planned = (float(cost_per_time(subgroups, each) * home.clock.length) for each in (slides, periods))
+    saved = f"{planned:.3g} per pane, against {own:.3g} with each at its SLIDE"
+    return [f"  executed every {_extent(home, mine)}; moved: {moved}; cost {saved}"]
+
+
+def _cost_text(active: ActiveQuery, home: PaneGroup, same: Sequence[ActiveQuery]) -> str:
+    own = [_cost_length(window) for window in active.compiled.windows]
+    kind, pane = home.choices.kind_for(active.readings[0].stored, home.panes), home.clock.length
+    if kind != "basic":
+        probes = sum(lookup_cost(kind, length // pane) for length in own)
+        return f"about {probes:.0f} pane values per group"
+    combined = joint_cost(own, pane)
+    cost = f"{combined} combination{'s' * (combined != 1)} of pane values per group"
+    if same:
+        together = [_cost_length(window) for mate in [*same, active] for window in mate.compiled.windows]
+        joint, separate = joint_cost(together, pane), separate_cost(together, pane)
+        cost += f"; with its sub-group {joint} in all, {separate} one by one"
+    return cost
+
+
+def _cost_length(window: Window) -> int:
+    return 0 if window.unbounded else window.length
+
+
+def _names(all: list[str]) -> str:
+    return ", ".join(all[:5]) + (f" and {len(all) - 5} more" if len(all) > 5 else "")

@@ -39,18 +39,19 @@ class Choices:
         # What was known about the closed panes, and how many rows they had.
         self.load = Load(length)
         self._judged = 0
-        # Of a trial, which has no panes: what was known about them.
+        # Of a trial, which does not look at the panes: what was known about them.
         self._known: Load | None = None
 
-    def trial(self, panes: PaneStore) -> Choices:
-        """A copy that goes by what is known about some panes now."""
+    def trial(self) -> Choices:
+        """A copy that goes by what was known about the panes last."""
         other = copy.copy(self)
-        other.filters, other._known = Filters(self.filters.p), _load(panes)
+        other.filters, other._known = Filters(self.filters.p), self.load
         return other
 
     def judge(self, panes: PaneStore, length: int, readings: Iterable[BoundReading]) -> None:
         """Look at the closed panes and the readings as they are now: choices are based on that."""
-        self.load = replace(self._known or _load(panes), pane=length)
+        known = self._known or Load(length, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
+        self.load = replace(known, pane=length)
         self._judged = panes.closed_rows
         self._families = families(bound.stored for bound in readings if bound.covered is not None)
 
@@ -98,7 +99,7 @@ class Choices:
     def kind_for(self, reading: Reading, panes: PaneStore) -> str:
         """The synopsis that answers a reading."""
         serving = (each for each in panes.accelerators if each.serves(reading.spans[0], reading.partials))
-        return next((each.kind for each in serving), CLUSTER if self.load.in_cluster else panes.kind)
+        return next((each.kind for each in serving), panes.kind)
 
     def access(self, reading: Reading, panes: PaneStore) -> float:
         """What reading it costs."""
@@ -118,10 +119,6 @@ class Choices:
         judged, pane, groups, rows_per_pane = saved
         self._judged = int(judged)
         self.load = Load(int(pane), int(groups), rows_per_pane, panes.kind == CLUSTER)
-
-
-def _load(panes: PaneStore) -> Load:
-    return Load(1, *panes.closed_groups(), in_cluster=panes.kind == CLUSTER)
 
 
 def _accelerator(kind: str, length: int, readings: list[Reading]) -> Accelerator:

@@ -64,15 +64,15 @@ class PaneGroup:
         self._is_trial = False
 
     def trial(self) -> PaneGroup:
-        """A copy without rows, in which queries are registered to see what is decided about them.
+        """A copy in which queries are registered to see what is decided about them; nothing is stored for them.
 
-        It shares its readings with this group, and changes none of them.
+        It shares its readings and its panes with this group, and changes none of them.
         """
         other = copy.copy(self)
-        other.clock, other.panes, other.cluster_panes = copy.copy(self.clock), synopsis_for(self.name), None
+        other.clock, other.panes = copy.copy(self.clock), copy.copy(self.panes)
         other.clock.coarse, other.links, other._is_trial = [], [], True
         other.members, other.queries = self.members.trial(), dict(self.queries)
-        other.choices = self.choices.trial(self.panes)
+        other.choices = self.choices.trial()
         other.schedule = self.schedule.trial(other._place, other._together)
         return other
 
@@ -215,7 +215,7 @@ class PaneGroup:
         self.panes.reach = self.members.reach
         if not self._is_trial:
             self.members.uncover(self.panes)
-        self.panes.release(set(self.members.partials))
+            self.panes.release(set(self.members.partials))
         for name in gone:
             if self.queries.pop(name, None) is not None:
                 self.unschedule(name)

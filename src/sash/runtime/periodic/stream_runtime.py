@@ -121,7 +121,7 @@ class StreamRuntime:
             group.use(settings)
 
     def trial(self, tables: Iterable[TableName]) -> StreamRuntime:
-        """A runtime with copies of some groups, without rows, to try what becomes of other queries."""
+        """A runtime with copies of some groups, to try what becomes of other queries."""
         other = StreamRuntime(self.stream, self.settings)
         known = {name: self.groups.get(name) or PaneGroup(name, self.stream, self.settings) for name in tables}
         other.groups = {name: group.trial() for name, group in known.items()}
