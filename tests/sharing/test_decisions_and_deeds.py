@@ -50,6 +50,7 @@ LOOKED_UP = {
     "long": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 1 sec]", ()),
     "twin": ("SELECT COUNT(v) AS n FROM s [WINDOW 400 sec SLIDE 2 sec]", ("SS1", "CS1")),
     "short": ("SELECT SUM(v) AS t FROM s [WINDOW 300 sec SLIDE 1 sec]", ("SS1", "CS1")),
+    "ago": ("SELECT SUM(v) AS t FROM s [WINDOW 400 sec SLIDE 1 sec LAG 2 sec]", ("SS1", "CS1")),
     "divided": ("SELECT AVG(v) AS m FROM s [WINDOW 400 sec SLIDE 3 sec]", ("SS2", "CS3")),
 }
 
@@ -186,8 +187,10 @@ def check_computation(story: Story, name: str, said: Said) -> None:
 def test_what_is_said_is_done(queries: dict[str, tuple[str, tuple[str, ...]]], seconds: int) -> None:
     story = Story()
     for name, (text, rules) in queries.items():
-        before, said = story.stored(), told(story, name, text)
+        before, facts = story.stored(), story.session.stats()
+        said = told(story, name, text)
         assert set(rules) <= said.named, said.text
+        assert (story.stored(), story.session.stats()) == (before, facts), "to explain changes nothing"
         story.session.register(text, name)
         story.run(seconds)
         check_state(story, name, said, before)
@@ -208,6 +211,23 @@ def test_the_faster_of_identical_queries_leads_from_then_on() -> None:
     now = told(story, "sums", SCANNED["sums"][0])
     assert now.leader == "often" and now.rules["output"].startswith("shared (CS8): often is the same query")
     assert story.session.queries["sums"].latest().table is story.session.queries["often"].latest().table
+    story.session.close()
+
+
+def test_a_query_that_no_micro_batch_has_met_yet_is_known() -> None:
+    """Neither is one that was dropped since the last micro-batch."""
+    story = Story()
+    story.session.register(SCANNED["first"][0], "first", lifetime="1 hour")
+    story.session.register(SCANNED["sums"][0], "sums")
+    assert told(story, "seldom", SCANNED["seldom"][0]).leader == "sums"
+    story.run(41)
+    story.session.drop_query("sums")
+    said = told(story, "seldom", SCANNED["seldom"][0])
+    assert said.leader is None and said.partials["sum(v)"] == "new"
+    assert set(story.runtime.active) == {"first", "sums"}
+    story.session.register(SCANNED["seldom"][0], "seldom")
+    story.run(41)
+    assert set(story.runtime.active) == {"first", "seldom"} and story.session.queries["seldom"].answered
     story.session.close()
 
 

@@ -66,6 +66,7 @@ class QueryDescription:
     by_rows: bool = False
     sensitive: bool | None = None
     subtractable: bool | None = None
+    lag: int = 0
 
     @property
     def is_sensitive(self) -> bool:
@@ -146,9 +147,10 @@ def length_text(length: int, by_rows: bool) -> str:
 
 
 def windows_text(query: QueryDescription) -> str:
-    """`10 min`, of a join `(7 sec, 8 sec)`."""
+    """`10 min`, with a LAG `10 min, 1 min ago`, of a join `(7 sec, 8 sec)`."""
     texts = [length_text(length, query.by_rows) for length in query.windows]
-    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    ago = f", {length_text(query.lag, query.by_rows)} ago" if query.lag else ""
+    return f"{texts[0]}{ago}" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def listed(words: Iterable[str]) -> str:

@@ -128,6 +128,7 @@ def _described(name: str, leaf: PeriodicAggregate, reading: Reading, aggregate: 
         by_rows=reading.table.by_rows,
         sensitive=reading.sensitive,
         subtractable=all(partial.subtractable for partial in reading.partials),
+        lag=leaf.window.lag,
     )
 
 

@@ -103,7 +103,7 @@ def divide_answers(queries: Queries, synopses: Synopses) -> Decision | None:
     aggregates = {query.aggregate for query in queries}
     if not _are_sums_and_counts(synopses) or "AVG" not in aggregates or not aggregates <= {"SUM", "COUNT", "AVG"}:
         return None
-    if (differing := _differing(queries)) is not None:
+    if (differing := _why_apart(queries, synopses)) is not None:
         return Decision("CS3", False, f"AVG divides answers over its own window, but {differing}")
     return Decision("CS3", True, f"AVG divides the sum and the count over {windows_text(queries[0])}")
 
@@ -156,14 +156,17 @@ def _scan(rule: str, synopses: Synopses) -> Decision:
 
 def _look_up(rule: str, queries: Queries, synopses: Synopses) -> Decision:
     looked_up = listed(dict.fromkeys(synopsis.kind.words for synopsis in synopses if synopsis.kind not in SCANNED))
-    if (differing := _differing(queries)) is not None:
+    if (differing := _why_apart(queries, synopses)) is not None:
         return Decision(rule, False, f"the {looked_up} is looked up for each window length, and {differing}")
     return Decision(rule, True, f"the {looked_up} is looked up once for the window {windows_text(queries[0])}")
 
 
-def _differing(queries: Queries) -> str | None:
-    texts = dict.fromkeys(windows_text(query) for query in queries)
-    return f"the windows {listed(texts)} differ" if len(texts) > 1 else None
+def _why_apart(queries: Queries, synopses: Synopses) -> str | None:
+    """Why queries are in different scheduling groups; None where their keys are equal."""
+    looked_up = next((synopsis.kind for synopsis in synopses if synopsis.kind not in SCANNED), Kind.BASIC_INTERVAL)
+    if len({together_key(looked_up, (*query.windows, query.lag)) for query in queries}) == 1:
+        return None
+    return f"the windows {listed(dict.fromkeys(map(windows_text, queries)))} differ"
 
 
 COMPUTATION_RULES: ComputationRules = (
