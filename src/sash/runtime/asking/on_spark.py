@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from sash.plan.expressions import quoted
 from sash.runtime.asking.in_process import told
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.records.session_tables import Tables
 from sash.runtime.settings import Settings
 from sash.runtime.stored.archive_feed import ArchiveFeed
 from sash.runtime.stored.stored_access import (
@@ -62,18 +63,11 @@ if TYPE_CHECKING:
 MOST_ROWS: ContextVar[int | None] = ContextVar("sash_most_rows", default=None)
 
 
-class TablesAt(Protocol):
-    """The tables of a session."""
-
-    def rows_at(self, name: str, time: Micros | None) -> pa.Table:
-        """The rows of a table as of a time; None: as they are now."""
-
-
 class QuestionsOnSpark:
     """`spark` gives the session's Spark session, `feed_of` an archive by name."""
 
     def __init__(
-        self, spark: Callable[[], SparkSession], tables: TablesAt, feed_of: Callable[[str], ArchiveFeed]
+        self, spark: Callable[[], SparkSession], tables: Tables, feed_of: Callable[[str], ArchiveFeed]
     ) -> None:
         self._spark = spark
         self._tables = tables
@@ -214,17 +208,8 @@ def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return frame_of(spark, rows, ", ".join(f"{quoted(field.name)} {type_name(field.type)}" for field in rows.schema))
 
 
-class FrameSource(Protocol):
-    """What is stored of a stream, as Spark's DataFrames."""
-
-    def everything(self, stored: StoredRows, reach: int, by_rows: bool, partitioned: bool) -> tuple[DataFrame, int]:
-        """All rows that a window looks back to, and up to when: a time, or a number of rows, which are in order."""
-
-    def window(self, reading: StoredReading, stored: StoredRows, as_of: Micros) -> tuple[DataFrame, bool]:
-        """The rows of a window as of a time, and whether these are all that it may hold."""
-
-
-def _source(spark: SparkSession, kept: KeptWindow) -> FrameSource:
+def _source(spark: SparkSession, kept: KeptWindow) -> FramesOfMemory | FramesOfFiles:
+    """What is stored of a stream, as DataFrames."""
     return FramesOfMemory(spark) if kept.files is None else FramesOfFiles(spark, kept.stream, kept.files)
 
 
@@ -233,9 +218,11 @@ class FramesOfMemory:
     spark: SparkSession
 
     def everything(self, stored: StoredRows, reach: int, by_rows: bool, partitioned: bool) -> tuple[DataFrame, int]:
+        """All rows that a window looks back to, and up to when: a time, or a number of rows, which are in order."""
         return frame(self.spark, stored.rows), len(stored.rows) if by_rows else stored.as_of
 
     def window(self, reading: StoredReading, stored: StoredRows, as_of: Micros) -> tuple[DataFrame, bool]:
+        """The rows of a window as of a time, and whether these are all that it may hold."""
         found, whole = window_rows(reading, stored, as_of)
         return frame(self.spark, having(reading.sought, found)), whole
 
