@@ -356,7 +356,7 @@ LATER = [
     ("SELECT a.n FROM {a}, (SELECT COUNT(*) AS n FROM «trades» [WINDOW 1 min SLIDE 2 min]) t", "different streams"),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM packets W «UNION» ALL SELECT COUNT(*) FROM packets W) a", "UNION"),
     ("SELECT «MD5»(p) FROM (SELECT protocol AS p FROM packets W GROUP BY protocol) a", "function MD5 over an answer"),
-    ("SELECT n FROM {a} WHERE «n IN (SELECT dst FROM packets» W)", "sub-queries (IN)"),
+    ("SELECT n FROM {a} WHERE «n IN (SELECT dst FROM packets» [ROWS 9 SLIDE 1])", "sub-queries (IN)"),
     ("SELECT «* EXCEPT (n»)  FROM {a}", "EXCEPT, REPLACE and RENAME after *"),
 ]
 

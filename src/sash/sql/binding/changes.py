@@ -47,13 +47,12 @@ from sash.sql.binding.sources import (
     TableSource,
     WindowSource,
     read_by,
-    unused,
 )
 from sash.sql.binding.windows import bind_continuous_window, common_slide, has_slide, without_panes
 from sash.sql.expressions.aggregates import ALGEBRAIC, is_item_call
-from sash.sql.expressions.answer_terms import Translator
+from sash.sql.expressions.answer_terms import GroupTerms, unused
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term, column_of, render
+from sash.sql.expressions.terms import Term, render
 from sash.sql.reading.limits import within_stack
 from sash.sql.reading.output_clause import OutputClause
 from sash.sql.reading.places import bounds_at, is_approximate, word_of
@@ -101,8 +100,8 @@ class _Match:
     value: tuple[Term, str] | None = None
 
 
-class _ChangeGroups:
-    """GROUP BY: keys and aggregates as columns of the rows below. Equal keys and equal aggregates stand once.
+class _ChangeGroups(GroupTerms[Aggregated]):
+    """GROUP BY: keys and aggregates as columns of the rows below.
 
         Filter (HAVING) <- GroupBy p.src: SUM(p.length) <- Window packets p
 
@@ -111,22 +110,18 @@ class _ChangeGroups:
     """
 
     def __init__(self, scope: Scope, rows: JoinedRows, without: str) -> None:
-        self._scope, self._rows, self._without = scope, rows, without
+        super().__init__(scope, OVER)
+        self._rows, self._without = rows, without
         self._inputs: dict[str, Computed] = {}
-        self._keys: dict[str, str] = {}
-        self._calls: dict[str, Aggregated] = {}
-        self._translator = Translator(scope, self._leaf, OVER)
 
     def add_key(self, term: Term) -> None:
-        self._keys[render(term)] = self._input(term)
-
-    def translate(self, term: Term) -> Expression:
-        return self._translator.translate(term)
+        self._keys[render(term)] = Field(self._input(term), term.type)
 
     def node(self, input: Node) -> GroupBy:
         computed = any(not isinstance(made, Field) for _, made in self._inputs.values())
         below = Map(input, tuple(dict.fromkeys(self._inputs.values()))) if computed else input
-        return GroupBy(below, tuple(dict.fromkeys(self._keys.values())), tuple(self._calls.values()))
+        keys = dict.fromkeys(key.name for key in self._keys.values())
+        return GroupBy(below, tuple(keys), tuple(self._calls.values()))
 
     def _input(self, term: Term) -> str:
         """The column of the input that a key or an argument is."""
@@ -137,24 +132,13 @@ class _ChangeGroups:
             self._inputs[sql] = (name, made)
         return self._inputs[sql][0]
 
-    def _leaf(self, term: Term) -> Field | None:
-        key = self._keys.get(render(term))
-        if key is not None:
-            return Field(key, term.type)
-        if term.op == "field":
-            raise self._scope.error(f"'{column_of(term)}' is neither in GROUP BY nor inside an aggregate", term.span)
-        return self._call(term) if term.op == "aggregate" else None
-
-    def _call(self, term: Term) -> Field:
-        sql, function = render(term), str(term.value)
+    def _call(self, term: Term, sql: str) -> Aggregated:
+        function = str(term.value)
         if function not in ALGEBRAIC:
             title = "COUNT(DISTINCT ..)" if function == "count_distinct" else function.upper()
             raise self._scope.unsupported(f"{title} {self._without}", term.span)
-        if sql not in self._calls:
-            argument = self._input(term.args[0]) if term.args else None
-            taken = {*self._keys.values(), *(call.name for call in self._calls.values())}
-            self._calls[sql] = Aggregated(unused(sql, taken), function, argument, term.type)
-        return Field(self._calls[sql].name, term.type)
+        argument = self._input(term.args[0]) if term.args else None
+        return Aggregated(self._unused(sql), function, argument, term.type)
 
 
 class _ChangePlanner:

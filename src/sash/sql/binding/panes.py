@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from sash.catalog import Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.plan.expressions import Expression, Field
+from sash.plan.expressions import Field
 from sash.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -48,7 +48,7 @@ from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
 from sash.sql.binding.windows import bind_window, check_all_slide, check_together, has_slide, has_windows
 from sash.sql.expressions.aggregates import parameters
-from sash.sql.expressions.answer_terms import Translator, field_of
+from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.normal_form import normal_form
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
@@ -292,22 +292,20 @@ def _check_key(left: Term, right: Term, script: str, at: Span) -> None:
         raise CqlError(f"JOIN needs a type: write CAST(NULL AS ..) for {left.value}", script, at)
 
 
-class GroupingColumns:
+class GroupingColumns(GroupTerms[AggregateCall]):
     """The Aggregate node of one query while it is built: its keys, and the calls met so far.
 
-    Equal keys and equal calls stand once; `reserved` are names that nodes above give to columns of their own.
+    `reserved` are names that nodes above give to columns of their own.
     """
 
     def __init__(self, scope: Scope, reserved: Iterable[str] = ()) -> None:
-        self._scope = scope
-        self._reserved = frozenset(reserved)
-        self._keys: dict[str, Key] = {}
-        self._calls: dict[str, AggregateCall] = {}
-        self._translator = Translator(scope, self._field)
+        super().__init__(scope)
+        self._reserved = tuple(reserved)
+        self._key_nodes: dict[str, Key] = {}
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        return tuple(self._keys.values())
+        return tuple(self._key_nodes.values())
 
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
@@ -315,32 +313,12 @@ class GroupingColumns:
 
     def add_key(self, term: Term) -> None:
         sql = render(term)
-        name = str(term.value) if term.op == "column" else sql
-        self._keys.setdefault(sql, Key(self._unused(name), row_expression(term)))
+        if sql not in self._keys:
+            name = self._unused(str(term.value) if term.op == "column" else sql, self._reserved)
+            self._keys[sql] = Field(name, term.type)
+            self._key_nodes[sql] = Key(name, row_expression(term))
 
-    def translate(self, term: Term) -> Expression:
-        return self._translator.translate(term)
-
-    def _field(self, term: Term) -> Field | None:
-        """The leaves over groups: keys and aggregates."""
-        sql = render(term)
-        key = self._keys.get(sql)
-        if key is not None:
-            return Field(key.name, key.expression.type)
-        if term.op == "column":
-            reason = f"'{term.value}' is neither in GROUP BY nor inside an aggregate"
-            raise self._scope.error(reason, term.span)
-        return self._call_field(term, sql) if term.op == "aggregate" else None
-
-    def _call_field(self, term: Term, sql: str) -> Field:
-        if sql not in self._calls:
-            argument = row_expression(term.args[0]) if term.args else None
-            name, function = self._unused(sql), str(term.value)
-            self._calls[sql] = AggregateCall(name, function, argument, term.type, parameters(term))
-        return Field(self._calls[sql].name, term.type)
-
-    def _unused(self, name: str) -> str:
-        taken = {key.name for key in self.keys} | {call.name for call in self.calls} | self._reserved
-        while name in taken:
-            name += "'"
-        return name
+    def _call(self, term: Term, sql: str) -> AggregateCall:
+        argument = row_expression(term.args[0]) if term.args else None
+        name = self._unused(sql, self._reserved)
+        return AggregateCall(name, str(term.value), argument, term.type, parameters(term))

@@ -46,14 +46,14 @@ def plan_set(bound: BoundSet, sides: tuple[Node, Node], query: ChangeScope) -> N
     groups = _approximate(tree, left, query)
     if word == "UNION":
         both = Union((*(left.inputs if isinstance(left, Union) else (left,)), right))
-        return distinct_rows(both, query, at(tree)) if distinct else both
+        return distinct_rows(both, query, word_of_operation(tree)) if distinct else both
     title = f"{word}{'' if distinct else ' ALL'}"
     keys = _keys(tree, left, right, query.script)
-    _check_comparable(left, keys, title, query.script, at(tree))
+    _check_comparable(left, keys, title, query.script, word_of_operation(tree))
     for side in (left, right):
         query.refuse_internal(side, title, "results that stay would no longer be what it promises")
         query.check_bounded(side, title)
-    first = distinct_rows(left, query, at(tree)) if distinct else left
+    first = distinct_rows(left, query, word_of_operation(tree)) if distinct else left
     if groups is not None:
         return GroupedIntersection(first, right, keys, whole=True, null_safe=True, groups=groups)
     kind = Negation if word == "EXCEPT" else Intersection
@@ -69,17 +69,13 @@ def distinct_rows(node: Node, query: ChangeScope, at: Span) -> Distinct:
     return Distinct(query.check_bounded(node, "DISTINCT"))
 
 
-def at(operation: exp.Expr) -> Span:
-    return word_of_operation(operation)
-
-
 def check_set(bound: BoundSet) -> None:
     """Refuse the clauses that a set operation does not have."""
     select, tree, word = bound.select, bound.tree, SETS[type(bound.tree)]
     for key, value in tree.args.items():
         if value and key not in _UNDERSTOOD:
             what = f"{word} {'BY NAME' if key == 'by_name' else key.strip('_').upper()}"
-            raise NotSupportedError(what, select.script, at(tree))
+            raise NotSupportedError(what, select.script, word_of_operation(tree))
     keys = keys_of(tree)
     if keys and (word != "EXCEPT" or tree.args.get("distinct")):
         raise CqlError(f"ON (..) belongs to EXCEPT ALL, not to {word}", select.script, span_of(keys[0]))

@@ -13,7 +13,7 @@ A column is called `alias.column`, an expression `alias.SQL`. The columns of PAR
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ from sash.plan.continuous import (
 )
 from sash.plan.expressions import Expression, Field, Literal, RowExpression
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Snapshots
-from sash.sql.expressions.answer_terms import Translator
+from sash.sql.expressions.answer_terms import Translator, unused
 from sash.sql.expressions.constants import literal
 from sash.sql.expressions.operators import joined
 from sash.sql.expressions.scope import Scope
@@ -217,12 +217,6 @@ class TableSource:
 
 
 PlanSource = WindowSource | QuerySource | TableSource
-
-
-def unused(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "'"
-    return name
 
 
 def _inner_field(term: Term) -> Field | None:

@@ -31,59 +31,66 @@ ADD_SLIDE = "add SLIDE to the window and it is computed at every re-execution: [
 _MIXED = "the windows of a query slide, all of them, or none does"
 
 
+BoundWindow = tuple[TimeWindow | RowWindow, tuple[str, ...]]
+
+
 def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> Windowed:
-    clause = window_clause(table)
-    if clause is None:
-        example = "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]"
-        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} {example}", script, span_of(table))
+    """A window that panes answer, at its multiples or once."""
+    clause = _clause(table, stream, script, "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]")
     if clause.now:
         raise NotSupportedError("windows of the current instant (NOW)", script, clause.length_at)
-    if not periodic and clause.slide_at is not None:
-        raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
-    if clause.internal_at is not None:
-        reason = "INTERNAL belongs to continuous queries: results that are given once end with their windows anyway"
-        raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
+    _refuse_continuous(clause, script, slides=periodic)
     if periodic and clause.slide_at is None:
         raise NotSupportedError("continuous queries (a window without SLIDE)", script, clause.span)
-    if isinstance(clause.window, TimeWindow):
-        _check_multiples(clause, stream, script)
-    return Windowed(StreamScan(stream.name), clause.window, _partition(clause, stream, script))
+    window, partition = _checked(clause, stream, script)
+    columns = (stream.schema.field(name) for name in partition)
+    by = tuple(RowExpression(identifier(column.name), column.type, (column.name,)) for column in columns)
+    return Windowed(StreamScan(stream.name), window, by)
 
 
-def bind_continuous_window(
-    table: exp.Expr, stream: Stream, script: str, *, slides: bool = False
-) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
+def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slides: bool = False) -> BoundWindow:
     """A window that is kept up to date with every tuple, and the columns of its PARTITION BY.
 
     `slides`: its SLIDE says when the query answers, and was looked at.
     """
-    clause = window_clause(table)
-    if clause is None:
-        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
+    clause = _clause(table, stream, script)
     if clause.slide_at is not None and not slides:
         raise CqlError(f"{_MIXED}: leave out SLIDE here too", script, clause.slide_at)
     if clause.lag_at is not None:
         reason = "LAG needs SLIDE: a window without SLIDE follows its stream; leave out LAG, or add SLIDE"
         raise CqlError(reason, script, clause.lag_at)
     _check_order(table, stream, script, slides)
-    if isinstance(clause.window, TimeWindow) and not clause.now:
-        _check_multiples(clause, stream, script)
-    return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
+    return _checked(clause, stream, script)
 
 
-def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> tuple[TimeWindow | RowWindow, tuple[str, ...]]:
+def bind_stored_window(table: exp.Expr, stream: Stream, script: str) -> BoundWindow:
     """A window that is read once from the stored rows, and the columns of its PARTITION BY."""
+    clause = _clause(table, stream, script)
+    _refuse_continuous(clause, script, slides=False)
+    return _checked(clause, stream, script)
+
+
+def _clause(table: exp.Expr, stream: Stream, script: str, example: str = "[WINDOW 10 min]") -> WindowClause:
     clause = window_clause(table)
     if clause is None:
-        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} [WINDOW 10 min]", script, span_of(table))
-    if clause.slide_at is not None:
+        raise CqlError(f"'{stream.name}' needs a window: write {stream.name} {example}", script, span_of(table))
+    return clause
+
+
+def _refuse_continuous(clause: WindowClause, script: str, *, slides: bool) -> None:
+    if clause.slide_at is not None and not slides:
         raise CqlError("a one-time query is answered once: leave out SLIDE", script, clause.slide_at)
     if clause.internal_at is not None:
-        reason = "INTERNAL belongs to continuous queries: a question's rows are those of its windows; leave it out"
-        raise CqlError(reason, script, clause.internal_at)
+        reason = "INTERNAL belongs to continuous queries: results that are given once end with their windows anyway"
+        raise CqlError(f"{reason}; leave it out", script, clause.internal_at)
+
+
+def _checked(clause: WindowClause, stream: Stream, script: str) -> BoundWindow:
+    """The window, if its times are multiples of the stream's granule, and its PARTITION BY."""
     if isinstance(clause.window, TimeWindow) and not clause.now:
         _check_multiples(clause, stream, script)
-    return clause.window, tuple(column.columns[0] for column in _partition(clause, stream, script))
+    columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
+    return clause.window, tuple(columns.values())
 
 
 def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> None:
@@ -107,11 +114,6 @@ def check_all_slide(tree: exp.Expr, script: str) -> None:
     if sliding and fixed:
         example = script[sliding[0].span.start : sliding[0].span.end]
         raise CqlError(f"{_MIXED}: add SLIDE here, as in {example}, or leave it out everywhere", script, fixed[0].span)
-
-
-def _partition(clause: WindowClause, stream: Stream, script: str) -> tuple[RowExpression, ...]:
-    columns = {name.text.lower(): _partition_column(name, stream, script) for name in clause.partition}
-    return tuple(columns.values())
 
 
 def _check_multiples(clause: WindowClause, stream: Stream, script: str) -> None:
@@ -140,14 +142,14 @@ def _check_multiple(what: str, value: Micros, stream: Stream, script: str, at: S
     )
 
 
-def _partition_column(name: Name, stream: Stream, script: str) -> RowExpression:
+def _partition_column(name: Name, stream: Stream, script: str) -> str:
     column = stream.column(name.text)
     if column is None:
         hint = nearest(name.text, stream.schema.names)
         raise CqlError(f"unknown column '{name.text}'{hint}", script, name.span)
     if pt.is_nested(column.type):
         raise NotSupportedError(f"PARTITION BY of {spark_name(column.type)}", script, name.span)
-    return RowExpression(identifier(column.name), column.type, (column.name,))
+    return str(column.name)
 
 
 def check_together(tree: exp.Select, script: str) -> None:

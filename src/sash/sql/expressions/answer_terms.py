@@ -9,7 +9,8 @@ result's type is Spark's).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -18,7 +19,7 @@ from sash.plan.expressions import Call, Expression, Field, Literal
 from sash.sql.expressions.coercion import common_type, is_interval
 from sash.sql.expressions.constants import recast
 from sash.sql.expressions.scope import Scope
-from sash.sql.expressions.terms import Term
+from sash.sql.expressions.terms import Term, column_of, render
 from sash.sql.types import spark_name
 
 _VOCABULARY = """
@@ -45,6 +46,14 @@ _RENAMED = {
 }
 # Arrow writes these otherwise than Spark does.
 _NO_TEXT = (pt.is_floating, pt.is_timestamp, pt.is_binary)
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+CallNode = TypeVar("CallNode", bound=_Named)
 
 
 class Translator:
@@ -98,6 +107,47 @@ class Translator:
         if pt.is_string(type) and any(is_such(source) for is_such in _NO_TEXT):
             raise self._scope.unsupported(f"CAST of {spark_name(source)} to STRING over {self._over}", term.span)
         return Call(function, (expression,), type)
+
+
+class GroupTerms(Generic[CallNode]):
+    """Terms over groups: keys and aggregates are Fields. Equal keys and equal aggregates stand once."""
+
+    def __init__(self, scope: Scope, over: str = "an answer") -> None:
+        self._scope = scope
+        self._keys: dict[str, Field] = {}
+        self._calls: dict[str, CallNode] = {}
+        self._translator = Translator(scope, self._leaf, over)
+
+    def translate(self, term: Term) -> Expression:
+        return self._translator.translate(term)
+
+    def _call(self, term: Term, sql: str) -> CallNode:
+        """An aggregate that was not met before."""
+        raise NotImplementedError
+
+    def _leaf(self, term: Term) -> Field | None:
+        sql = render(term)
+        if sql in self._keys:
+            return self._keys[sql]
+        if term.op in ("column", "field"):
+            name = column_of(term) if term.op == "field" else term.value
+            raise self._scope.error(f"'{name}' is neither in GROUP BY nor inside an aggregate", term.span)
+        if term.op != "aggregate":
+            return None
+        if sql not in self._calls:
+            self._calls[sql] = self._call(term, sql)
+        return Field(self._calls[sql].name, term.type)
+
+    def _unused(self, name: str, reserved: Collection[str] = ()) -> str:
+        """The name, or one made from it that no key and no aggregate has."""
+        taken = {key.name for key in self._keys.values()} | {call.name for call in self._calls.values()}
+        return unused(name, taken | set(reserved))
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _pairwise(function: str, arguments: tuple[Expression, ...]) -> Expression:
