@@ -72,8 +72,8 @@ Keys = tuple[tuple[str, str], ...]
 def plan_changes(query: BoundQuery) -> Node:
     """The plan of a continuous query; CqlError at the word that it cannot have."""
     select = query.select
-    streams = {name: each for name, each in relations_in(query.body).items() if isinstance(each, Stream)}
     with within_stack(query.script, select.word):
+        streams = {name: each for name, each in relations_in(query.body).items() if isinstance(each, Stream)}
         slide = common_slide(select, {name.lower(): stream for name, stream in streams.items()})
         planner = _ChangePlanner(ChangeScope(query.script, query.places, slide))
         node, clause = planner.relation(query.body), _output(query.body)
