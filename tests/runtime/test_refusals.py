@@ -95,13 +95,14 @@ BY_REGISTRATION = {
 @pytest.mark.parametrize(("text", "what"), BY_REGISTRATION.items())
 def test_a_question_that_only_a_continuous_query_answers_names_the_way(text: str, what: str) -> None:
     with pytest.raises(NotSupportedError, match=r"REGISTER QUERY \.\. AS this SELECT") as refused:
-        compile_question(as_select(text), two_streams())
+        compile_question(bind(as_select(text), two_streams()))
     assert what in refused.value.what and (refused.value.line, str(refused.value).count("REGISTER")) == (1, 1)
 
 
-def test_what_cannot_be_registered_either_is_not_sent_there() -> None:
+@pytest.mark.parametrize("text", ["DISTINCT nothing FROM s [NOW]", "DISTINCT k FROM s [NOW] ORDER BY k"])
+def test_what_cannot_be_registered_either_is_not_sent_there(text: str) -> None:
     with pytest.raises(SashError) as refused:
-        compile_question(as_select("SELECT DISTINCT nothing FROM s [RANGE 5 sec]"), two_streams())
+        compile_question(bind(as_select(f"SELECT {text}"), two_streams()))
     assert "REGISTER" not in str(refused.value)
 
 

@@ -140,13 +140,8 @@ def compile_panes(
     return compiled
 
 
-def compile_question(select: Select, catalog: Catalog) -> CompiledQuery:
-    """A SELECT that is asked once, and that panes may answer."""
-    return _question(bind(select, catalog))
-
-
-def _question(bound: BoundQuery) -> CompiledQuery:
-    """What only a continuous query can answer is refused with the way to that."""
+def compile_question(bound: BoundQuery) -> CompiledQuery:
+    """A SELECT that is asked once. What only a continuous query can answer is refused with the way to that."""
     try:
         return compile_panes(bound, "(one-time)", one_time=True)
     except CqlError as error:
@@ -167,7 +162,7 @@ def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> Co
 
 def compile_bound_question(bound: BoundQuery, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
     try:
-        return _question(bound)
+        return compile_question(bound)
     except CqlError as error:
         return _of_rows(bound.select, catalog, mark, error)
 
