@@ -156,7 +156,7 @@ def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> Co
     try:
         bound = bind(select, catalog)
     except CqlError as error:
-        return _of_rows(select, catalog, mark, error)
+        return compile_of_rows(select, catalog, error, mark)
     return compile_bound_question(bound, catalog, mark)
 
 
@@ -164,10 +164,10 @@ def compile_bound_question(bound: BoundQuery, catalog: Catalog, mark: str = "") 
     try:
         return compile_question(bound)
     except CqlError as error:
-        return _of_rows(bound.select, catalog, mark, error)
+        return compile_of_rows(bound.select, catalog, error, mark)
 
 
-def _of_rows(select: Select, catalog: Catalog, mark: str, error: CqlError) -> StoredQuestion:
+def compile_of_rows(select: Select, catalog: Catalog, error: CqlError, mark: str = "") -> StoredQuestion:
     """A question over stored rows; `error` is why panes cannot answer it, which is said where no stream stores rows."""
     try:
         return compile_stored(select, catalog, mark)

@@ -28,7 +28,13 @@ from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import Shared
-from sash.runtime.compiler import CompiledQuery, compile_any_question, compile_bound_question, compile_panes
+from sash.runtime.compiler import (
+    CompiledQuery,
+    compile_any_question,
+    compile_bound_question,
+    compile_of_rows,
+    compile_panes,
+)
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
@@ -187,12 +193,11 @@ class Questions:
     def explain_select(self, select: Select) -> str:
         try:
             bound = self._bound(select)
-        except CqlError:
+        except CqlError as error:
             if has_slide(select):
                 raise
-            # Stored rows may still answer it.
             with self._shared.lock:
-                question = compile_any_question(select, self._shared.catalog)
+                question = compile_of_rows(select, self._shared.catalog, error)
             return self._explain_question(question)
         if is_continuous(bound):
             return either(lambda: self._explain_bound(bound), lambda: self._explain_continuous(bound))
