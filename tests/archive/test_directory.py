@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from sash.archive import EXPIRES, INSERTED, Archive, ArrowWriter, DataFile, Rewrite, Spec, with_times
 from sash.archive import writer as arrow_writer
 from sash.archive.key_directory import cuts, describe, read_directory
-from sash.archive.records import times_of
-from sash.archive.writer import describe_file
+from sash.archive.writer import describe_file, times_of
 
 NAN = float("nan")
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -14,7 +14,7 @@ import pytest
 from sash.core.errors import CqlError, SashError, Span
 from sash.runtime.answers.answer import Answer
 from sash.server.page import answer_view, editor, page_charts, queries_view, schedule_view, sharing_view
-from sash.server.page.grid import shown_rows, table_columns
+from sash.server.page.frame import shown_rows, table_columns
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

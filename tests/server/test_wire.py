@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.server.wire import ARROW, EVENTS, JSON, accepted, described, rows_of, to_arrow
+from sash.server.wire import ARROW, EVENTS, JSON, accepted, described, rows_of
+from sash.storage.files import stream_bytes
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_values(type: pa.DataType, value: Any, told: Any) -> None:
     table = pa.table({"x": pa.array([None, value], type)})
     assert rows_of(table) == [{"x": None}, {"x": told}]
     assert json.loads(json.dumps(rows_of(table), allow_nan=False)) == rows_of(table)
-    back = pa.ipc.open_stream(to_arrow(table)).read_all()
+    back = pa.ipc.open_stream(stream_bytes(table)).read_all()
     assert back.schema == table.schema and repr(back.to_pylist()) == repr(table.to_pylist())
 
 

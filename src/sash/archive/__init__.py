@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from sash.archive.archive import Archive
 from sash.archive.layout import LAYOUTS, ArchiveLayout, Chronological, PartitionChoice, RoundRobin, choose
-from sash.archive.records import with_times
 from sash.archive.spec import EXPIRES, INSERTED, Spec
 from sash.archive.states import Facts, Held, SubIndex, Updated
 from sash.archive.upkeep import STRATEGIES, DataFile
-from sash.archive.writer import ArrowWriter, Divided, Repartition, Rewrite, Writer
+from sash.archive.writer import ArrowWriter, Divided, Repartition, Rewrite, Writer, with_times
 
 __all__ = [
     "EXPIRES",

@@ -5,11 +5,9 @@
       manifest.json                   what the archive is, and which files are its state
       data/000000017-3.parquet        sub-index 3 as the 17th manifest has it; sorted by key
 
-An update writes new files for the sub-indices that it changes, syncs them, and replaces the manifest: one rename,
-before which nothing of the update exists and after which all of it does. Files are never changed. Those that an
-update replaced are deleted at the start of the next one, or when the last reader of this process lets them go.
-
-An archive that is dropped: its own files go, and what else is in the directory stays.
+An update writes new files for the sub-indices that it changes, syncs them, and replaces the manifest by one rename.
+Files are never changed. Those that an update replaced are deleted at the start of the next one, or when the last reader
+of this process lets them go.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ directories are kept in memory once read: files never change.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -104,17 +104,12 @@ def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
     return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
 
-class noticing_damage:  # noqa: N801 - used as a statement
+@contextmanager
+def noticing_damage(path: Path | None) -> Iterator[None]:
     """A file that cannot be read is told as damage; one that is missing is left to whoever holds the manifest."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, FileNotFoundError):
-            return
-        if isinstance(error, pa.ArrowException | OSError):
-            raise ArchiveError(f"the archive's file {self._path} cannot be read: {error}") from error
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ArchiveError(f"the archive's file {path} cannot be read: {error}") from error

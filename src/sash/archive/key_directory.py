@@ -18,6 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from sash.expr.value_codes import one_array
+from sash.storage.files import stream_bytes
+
 Keys = NDArray[Any]  # of numbers, or of Python objects
 METADATA = "sash.archive.directory"
 
@@ -102,11 +105,8 @@ def describe(keys: pa.Array, places: list[int]) -> dict[str, str]:
     ends = [(start, min(end, valid) - 1) for start, end in pairwise(places) if start < valid]
     firsts = keys.take(pa.array([start for start, _ in ends], pa.int64()))
     lasts = keys.take(pa.array([end for _, end in ends], pa.int64()))
-    batch = pa.record_batch({"first": firsts, "last": lasts})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return {METADATA: base64.b64encode(sink.getvalue()).decode()}
+    table = pa.table({"first": firsts, "last": lasts})
+    return {METADATA: base64.b64encode(stream_bytes(table)).decode()}
 
 
 def read_directory(footer: pq.FileMetaData, key: str, kind: pa.DataType) -> KeyDirectory | None:
@@ -114,12 +114,8 @@ def read_directory(footer: pq.FileMetaData, key: str, kind: pa.DataType) -> KeyD
     written = (footer.metadata or {}).get(METADATA.encode())
     if written is not None:
         table = pa.ipc.open_stream(base64.b64decode(written)).read_all().combine_chunks()
-        return KeyDirectory(*(comparable(_one_array(table[name])) for name in ("first", "last")))
+        return KeyDirectory(*(comparable(one_array(table[name])) for name in ("first", "last")))
     return _from_statistics(footer, key, kind)
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _from_statistics(footer: pq.FileMetaData, key: str, kind: pa.DataType) -> KeyDirectory | None:

@@ -1,33 +1,22 @@
 """Which sub-index a record belongs to: the doubly partitioned index (thesis, 4.3) and the wave index (2.3.4).
 
 Time is cut into *slots* of one update interval (delta): slot q is (q * delta, (q + 1) * delta], counted from 1970,
-so that an archive finds its slots again after a restart. A lifetime is p = S / delta slots long. A record has an
-insertion slot, in one of G partitions, and an expiry slot, in one of E; together they name one of G * E sub-indices:
+so that an archive finds its slots again after a restart. A record has an insertion slot, in one of G partitions, and an
+expiry slot, in one of E; together they name one of G * E sub-indices. An update inserts into a row and deletes from a
+column of them: G + E - 1 sub-indices, however many there are.
 
-                       expiry slots of partition
-                           0        1                  the update at the end of slot q
-      insertion      0  |  I1   |   I2   |             inserts into a row, all sub-indices of q's insertion partition,
-      slots of       1  |  I3   |   I4   |             deletes from a column, those of q's expiry partition:
-      partition                                        G + E - 1 sub-indices, however many there are
+Chronological: a partition has consecutive slots. Round robin: neighbours take turns, so that the sub-indices have about
+the same size (theorem 4.1). A wave index is a chronological layout with one partition of the other kind. Where G does
+not divide the slots of a lifetime, a chronological partition has a slot more or less than the next.
 
-Chronological: a partition has consecutive slots, so that one row is inserted into many times in a row, grows, and
-shrinks again. Round robin: slot q is in partition q mod G (or E), so that neighbours take turns and the sub-indices
-have about the same size (theorem 4.1; sizes.py has the variances). A wave index is a chronological layout with one
-partition of the other kind: by insertion time it deletes from all n, by expiry time it inserts into all n.
-
-Where G does not divide p, a chronological partition has a slot more or less than the next; nothing else changes.
-
-PARTITION AUTO: the guidelines of the thesis (4.4.6) from the size of the data and the queries between updates.
+PARTITION AUTO follows the guidelines of the thesis (4.4.6):
 
                       few queries         many queries
     small data        NoRebuild 4 x 4     Rebuild 2 x 2
     large data        NoRebuild 3 x 3     NoRebuild 2 x 2
 
-More sub-indices make updates cheaper and every query dearer; Rebuild makes queries cheaper and updates dearer, the
-more so the more data there are. "Rebuild 2 x 2 or 3 x 3 only if fast probes are crucial" is left to the user.
-
-The thesis measured 500 MB as small and 5 GB as large, with a query of each kind per update, and gives no limits;
-those here lie between (the geometric mean, and some ten times its queries).
+The thesis measured 500 MB as small and 5 GB as large, with a query of each kind per update, and gives no limits; those
+here lie between (the geometric mean, and some ten times its queries).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reading an archive: probes by key, scans, and states to hold for other readers.
-
-Keys that somebody asks for, as values of the key column.
-"""
+"""Reading an archive: probes by key, scans, and states to hold for other readers."""
 
 from __future__ import annotations
 

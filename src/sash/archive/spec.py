@@ -68,18 +68,7 @@ class Spec:
         return t // self.every * self.every
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": base64.b64encode(self.schema.serialize()).decode(),
-            "key": self.key,
-            "lifetime": self.lifetime,
-            "every": self.every,
-            "g": self.g,
-            "e": self.e,
-            "layout": self.layout,
-            "strategy": self.strategy,
-            "bucket_bytes": self.bucket_bytes,
-            "auto": self.auto,
-        }
+        return {**vars(self), "schema": base64.b64encode(self.schema.serialize()).decode()}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Spec:

@@ -1,14 +1,8 @@
 """The state of an archive as readers see it: one manifest at a time, and the files that it names.
 
 A reader takes a manifest and holds its files until it is done. The process that writes replaces the manifest here
-(`adopt`); a process that only reads looks whether the manifest on disk is another one.
-
-Which files readers of this process still need; the others may be deleted.
-
-A reader holds the files of the state that it reads. Files that an update has replaced are given to `discard`: they
-go at once, or when the last reader that holds them lets go.
-
-What an archive tells about itself, and an update about what it did.
+(`adopt`); a process that only reads looks whether the manifest on disk is another one. Files that an update has
+replaced go when the last reader that holds them lets go.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """What an update does to the files of one sub-index: the strategies Rebuild and NoRebuild (thesis, 4.3.1).
 
-Rebuild     a sub-index with something new or something expired is read, cleared of what has expired, sorted by key
-            together with what is new, and written as one file: a key is one run. REINDEX of the wave index.
-NoRebuild   what is new becomes a file of its own, of one bucket or more; a last file that does not fill a bucket is
-            filled up first. Expired records stay, and readers skip them, until half of their file has expired: then
-            the other half goes where the new records go. A file with nothing alive goes at once.
-NoRebuild, eager, is that of the thesis (and, in a wave index, DEL): what has expired is deleted at once, so that every
-            file that has some of it is written anew. To compare with.
+Rebuild     a sub-index with something new or something expired is written as one file. REINDEX of the wave index.
+NoRebuild   what is new becomes a file of its own; a last file that does not fill a bucket is filled up first. Expired
+            records stay, and readers skip them, until half of their file has expired.
+NoRebuild, eager, is that of the thesis (and, in a wave index, DEL): what has expired is deleted at once.
 
-Both look at the times and sizes that the manifest has of each file; no file is opened to find out that nothing is
-to be done.
+All look at the times and sizes that the manifest has of each file; no file is opened to find out that nothing is to be
+done.
 """
 
 from __future__ import annotations
@@ -67,8 +64,4 @@ def no_rebuild_eager(files: Sequence[DataFile], anything_new: bool, now: Micros,
     return Upkeep(tuple(file for file in living if file not in moved), tuple(moved))
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "rebuild": rebuild,
-    "no_rebuild": no_rebuild,
-    "no_rebuild_eager": no_rebuild_eager,
-}
+STRATEGIES: dict[str, Strategy] = {"rebuild": rebuild, "no_rebuild": no_rebuild, "no_rebuild_eager": no_rebuild_eager}

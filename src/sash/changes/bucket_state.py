@@ -1,13 +1,11 @@
 """The whole state of one bucket of a plan: buffers by name, and counters. An epoch turns one into the next.
 
-A bucket's state in files: an epoch writes the chunks that it made into one file, and a manifest names all that live.
+In files, an epoch writes the chunks that it made into one file, and a manifest names all that live:
 
     manifest  {"buffers": {"0.live": [[file, offset, length, checksum, partition], ..]}, "counters": {..}}
-                                          │
                                           └► 000042-3.arrow: Arrow streams, one after the other
 
-Chunks never change, so a state is a list of places. Readers keep what they have read: a chunk is read once per process
-as long as it lives.
+Chunks never change, so a state is a list of places. A chunk is read once per process as long as it lives.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from numpy.typing import NDArray
 from sash.changes.buffers import Chunk, ChunkPlace, tuples_of
 from sash.core.errors import CheckpointError
 from sash.core.faults import around
+from sash.storage.files import stream_bytes
 
 
 @dataclass(frozen=True)
@@ -201,10 +200,7 @@ def _fields(chunk: Chunk) -> tuple[str, int, int, int]:
 def _placed(chunk: Chunk, file: str, data: bytearray) -> Chunk:
     if chunk.place is not None:
         return chunk
-    table, sink = chunk.to_table(), pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    written = memoryview(sink.getvalue())
+    written = stream_bytes(chunk.to_table())
     place = ChunkPlace(file, len(data), len(written), zlib.crc32(written))
     data += written
     return replace(chunk, place=place)

@@ -6,8 +6,6 @@
 │ top talkers            │ protocols, ports   │
 │ the rest of the queries (tall terminals)    │
 └ flood alert ────────────────────────────────┘
-
-The demo's vital signs: counters of `session.stats()` turned into what is going on now.
 """
 
 from __future__ import annotations
@@ -176,10 +174,6 @@ class DemoView:
         grid = Table.grid(expand=True)
         for _ in range(4):
             grid.add_column(ratio=1, no_wrap=True)
-        if not vitals.tuples:
-            return Text(
-                "\n The first micro-batch is on its way: Spark compiles the shared pass (a few seconds) ...", "dim"
-            )
         grid.add_row(
             _fact(f"{vitals.tuples_per_s:,.0f}", "tuples/s"),
             _fact(f"{vitals.tuples:,}", "tuples"),

@@ -1,16 +1,10 @@
-"""Opening a session for a command, and leaving it.
+"""Opening a session for a command, leaving it, signals, and options that several commands have.
 
-Opening: say that Spark takes its time, and keep its chatter off the terminal. The JVM inherits file descriptor 2 when
-it is launched and keeps it. For the time of the launch that descriptor is a log file; afterwards ours is as before,
-and what the JVM has to say later goes to the file as well, where it disturbs neither a live view nor a pipe. The
-file is removed at the end unless something went wrong in Spark.
+The JVM inherits file descriptor 2 when it is launched and keeps it. For the time of the launch that descriptor is a log
+file, so that the JVM disturbs neither a live view nor a pipe; the file is removed unless something went wrong in Spark.
 
-Leaving: a stop waits for the micro-batch in flight. A user who does not want to wait for it presses Ctrl-C again,
-and the process ends without ceremony: surviving that is what checkpoints are made for.
-
-Options that several commands have.
-
-Ctrl-C and SIGTERM. PySpark's own handler would cancel the jobs of the micro-batch in flight; these do not.
+A stop waits for the micro-batch in flight; a second Ctrl-C ends the process at once. PySpark's own handler would cancel
+the jobs of the micro-batch.
 """
 
 from __future__ import annotations
@@ -46,8 +40,7 @@ def interval(text: str) -> str:
 
 Script = Annotated[str, typer.Argument(help="A file of statements, or - for stdin.")]
 Checkpoint = Annotated[
-    str | None,
-    typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash."),
+    str | None, typer.Option(metavar="DIR", help="Keep state here; the same command continues after a stop or a crash.")
 ]
 Prune = Annotated[
     bool, typer.Option("--prune", help="Drop the queries of the checkpoint that are no longer in the script.")

@@ -80,51 +80,34 @@ def title(statement: Statement) -> str:
     >>> title(parse_script("DROP QUERY slow")[0])
     'DROP QUERY slow'
     """
-    match statement:
-        case CreateStream(name=name):
-            return f"CREATE STREAM {name}"
-        case RegisterQuery(name=name):
-            return f"REGISTER QUERY {name}"
-        case DropQuery(name=name):
-            return f"DROP QUERY {name}"
-        case DropStream(name=name):
-            return f"DROP STREAM {name}"
-        case CreateTable(name=name):
-            return f"CREATE TABLE {name}"
-        case DropTable(name=name):
-            return f"DROP TABLE {name}"
-        case Insert(table=table):
-            return f"INSERT INTO {table.text}"
-        case Update(table=table):
-            return f"UPDATE {table.text}"
-        case Delete(table=table):
-            return f"DELETE FROM {table.text}"
-        case ShowTables():
-            return "SHOW TABLES"
-        case ShowIndexes():
-            return "SHOW INDEXES"
-        case CreateIndex(stream=stream, column=column):
-            return f"CREATE INDEX ON {stream.text} ({column.text})"
-        case DropIndex(stream=stream, column=column):
-            return f"DROP INDEX ON {stream.text} ({column.text})"
-        case CreateArchive(name=name):
-            return f"CREATE ARCHIVE {name.text}"
-        case AlterArchive(name=name):
-            return f"ALTER ARCHIVE {name.text}"
-        case DropArchive(name=dropped):
-            return f"DROP ARCHIVE {dropped}"
-        case ShowArchives():
-            return "SHOW ARCHIVES"
-        case SetExecution(strategy=strategy):
-            return f"SET EXECUTION {strategy}"
-        case Describe(name=name):
-            return f"DESCRIBE {name}"
-        case Explain(select=select):
-            return f"EXPLAIN {one_line(select.text)}"
-        case SelectStatement(select=select):
-            return one_line(select.text)
-        case _:
-            return "SHOW QUERIES"
+    if isinstance(statement, Explain):
+        return f"EXPLAIN {one_line(statement.select.text)}"
+    if isinstance(statement, SelectStatement):
+        return one_line(statement.select.text)
+    return _TITLES.get(type(statement), "SHOW QUERIES").format_map(vars(statement))
+
+
+_TITLES: dict[type[Statement], str] = {
+    CreateStream: "CREATE STREAM {name}",
+    RegisterQuery: "REGISTER QUERY {name}",
+    DropQuery: "DROP QUERY {name}",
+    DropStream: "DROP STREAM {name}",
+    CreateTable: "CREATE TABLE {name}",
+    DropTable: "DROP TABLE {name}",
+    Insert: "INSERT INTO {table.text}",
+    Update: "UPDATE {table.text}",
+    Delete: "DELETE FROM {table.text}",
+    ShowTables: "SHOW TABLES",
+    ShowIndexes: "SHOW INDEXES",
+    CreateIndex: "CREATE INDEX ON {stream.text} ({column.text})",
+    DropIndex: "DROP INDEX ON {stream.text} ({column.text})",
+    CreateArchive: "CREATE ARCHIVE {name.text}",
+    AlterArchive: "ALTER ARCHIVE {name.text}",
+    DropArchive: "DROP ARCHIVE {name}",
+    ShowArchives: "SHOW ARCHIVES",
+    SetExecution: "SET EXECUTION {strategy}",
+    Describe: "DESCRIBE {name}",
+}
 
 
 def one_line(text: str, width: int = 100) -> str:

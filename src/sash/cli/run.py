@@ -42,8 +42,7 @@ from sash.cli.opening import (
     stop,
     stop_requested,
 )
-from sash.cli.printing import answer_table, arrow_table, metadata, one_time_table, summary
-from sash.cli.progress import showing_progress
+from sash.cli.printing import answer_table, arrow_table, metadata, one_time_table, showing_progress, summary
 from sash.cli.rehearsal import one_line, place, read_script, rehearse, title
 from sash.core.errors import CatalogError
 from sash.runtime.answers.registered_query import Query

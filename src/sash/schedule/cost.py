@@ -5,17 +5,9 @@ windows come for free along the way. Combining k intervals takes k - 1 compariso
 combine counts the same). Post-processing (sorting, building answers) is nobody's but the sub-group's own.
 Maintenance costs are left out: they are the same under every schedule.
 
-How often one period falls on multiples of others: what lets a synchronised schedule share its scans.
-
-Of the multiples of p, those that are multiples of q are every q / gcd(q, p)-th, wherever q lies; so what several
-periods cover together is the density of a union of multiples:
-
-    p = 6:        6   12   18   24   30   36   42   48 ...
-    q = 4:            *         *         *         *       4 / gcd(4, 6) = 2: every second
-    q = 9:                 *              *                 9 / gcd(9, 6) = 3: every third        left uncovered: 1/3
-
-Nothing here walks through a least common multiple, which is astronomically long already for the periods 1 to 50.
-Only ratios of periods count, so microseconds and days are alike. For thesis, section 8.4.4.
+A synchronised schedule shares its scans where one period falls on multiples of others. Of the multiples of p, those
+that are multiples of q are every q / gcd(q, p)-th; so what several periods cover together is the density of a union of
+multiples. Nothing here walks through a least common multiple, which is astronomically long for the periods 1 to 50.
 """
 
 from __future__ import annotations

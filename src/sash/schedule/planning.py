@@ -3,15 +3,8 @@
 A plan is a set partition of a group's sub-groups; every block is executed at its shortest SLIDE. The sub-groups are
 decided one after the other by descending access, because then the cost of a decision is final: a sub-group that
 joins a period already chosen pays no access at all, and one that opens a period pays for those of its multiples
-that are not covered yet. What comes later sees nothing of a partial plan but its set of open periods:
-
-    access  SLIDE        open periods, cheapest plan so far
-      29      5          {5} 5.8             {3} 9.7            {2} 14.5
-      14      3          {5,3} 9.5    {5,2} 11.4  ...
-       9      2          {5,3,2} 11.9  {5,2} 11.4  ...          the cheapest of these is the plan
-
-So this is a dynamic programme over sets of open periods: exact as long as all of them are kept, which is done for up
-to `EXACT` sub-groups, and a beam search when only the most promising are.
+that are not covered yet. So this is a dynamic programme over sets of open periods: exact up to `EXACT` sub-groups, and
+a beam search when only the most promising sets are kept.
 
 Three choices are enough for a sub-group; any other can be exchanged for one of them without raising the cost,
 since at every time the largest access is paid:

@@ -1,14 +1,7 @@
 """Scheduling policies: the period that each sub-group gets, and which tasks are executed jointly.
 
-All policies of the thesis (section 8.4, table 8.1) are earliest-deadline-first and differ in these two choices:
-
-    policy        period of a sub-group        joins the most urgent task, if of its group
-    no-sharing    its SLIDE                    nobody (algorithm 9 over sub-groups)
-    conservative  its SLIDE                    equal d (algorithm 10)
-    aggressive    the shortest in its group    equal d
-    hybrid        the cheapest assignment      equal d
-    ...-late          as its base              every d < 0 once the lowest is
-    ...-late-pending  as its base              every d <= 0 once the lowest is < 0 (algorithm 11)
+All policies of the thesis (section 8.4, table 8.1) are earliest-deadline-first and differ in these two choices;
+docs/architecture/schedule.md has the table.
 """
 
 from __future__ import annotations

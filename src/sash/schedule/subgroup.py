@@ -1,6 +1,6 @@
-"""The running state of one task: its members, its period and its deadline.
+"""The running state of one task, and of a group: queries that may share computation, in sub-groups of one SLIDE each.
 
-A group: queries that may share computation, as sub-groups of one SLIDE each (thesis, section 8.4.3).
+Thesis, section 8.4.3.
 """
 
 from __future__ import annotations

@@ -1,17 +1,9 @@
-"""Tasks, and what the scheduler hands out (thesis, sections 8.4.1 to 8.4.3).
+"""Tasks, what the scheduler hands out, and the queue of deadlines (thesis, sections 8.4.1 to 8.4.3, 8.5.1).
 
-A task T(i,j) is a sub-group: the queries of group G(i) with one SLIDE, always executed together.
-The thesis counts d(T), the updates left until the deadline, down at every update; like its implementation
-(section 8.5.1) we keep the deadline itself, an event time, and derive d(T) = (deadline - now) / s when asked.
-So nothing happens here when time passes, nor when s changes because a finer query came.
-
-A queue of deadlines: a binary heap with lazy deletion.
-
-Changing or dropping an item leaves its old entry in the heap; an entry whose serial is no longer the item's
-current one is stale and is thrown away when it comes to the top.
-
-Card: set and discard O(log n), peek amortised O(log n), up_to O(items it yields); space one entry per `set`
-until the old deadline passes. Thesis, section 8.5.1.
+A task T(i,j) is a sub-group: the queries of group G(i) with one SLIDE, always executed together. The thesis counts
+d(T), the updates left until the deadline, down at every update; like its implementation we keep the deadline itself, an
+event time, and derive d(T) = (deadline - now) / s when asked. So nothing happens here when time passes, nor when s
+changes because a finer query came.
 """
 
 from __future__ import annotations

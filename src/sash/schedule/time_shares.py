@@ -1,14 +1,8 @@
 """The global scheduler: how the local schedulers divide the time (thesis, section 8.4.2: a weighted share each).
 
 Start-time fair queueing. Each name has a clock that its executions move on by cost / weight; of the names that have
-something to do, the one whose clock is furthest behind is next:
-
-    weights 2 and 1, every execution costs 1        chosen: a b a a b a a b ...
-    clock of a   0  .5  .5   1  1.5  1.5  2  2.5
-    clock of b   0   0   1   1   1    2   2   2
-
-A name that comes back from idleness starts at the clock of the last one chosen: it gets its share from now on, and no
-credit for time that it did not want.
+something to do, the one whose clock is furthest behind is next. A name that comes back from idleness starts at the
+clock of the last one chosen: it gets no credit for time that it did not want.
 
 Card: choose O(names), charge O(1). Two names that stay backlogged differ in used / weight by at most one execution's
 cost / weight. Goyal, Vin and Cheng: Start-time fair queuing, SIGCOMM 1996.

@@ -1,12 +1,4 @@
-"""A session on the web: `sash serve`, or `Server(session)` in a program.
-
-    settings.py    where it listens, who may ask, how much           guard.py      lets in who may
-    app.py         puts the parts together                           api.py        the paths
-    running.py     the server's thread                               models.py     what the paths take and give
-    http_questions.py      one-time questions: so many, for so long          wire.py       tables as JSON and as Arrow
-    followers.py   clients that follow answers                       events.py     answers as events, as Arrow
-    problems.py    mistakes as JSON                                  watch.py      how the session is doing, and was
-    page/          the five views
+"""A session on the web: `sash serve`, or `Server(session)` in a program. docs/architecture/server.md has the picture.
 
 NiceGUI and FastAPI are at home here, and nowhere else.
 """

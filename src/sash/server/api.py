@@ -39,7 +39,8 @@ from sash.server.problems import (
     problems,
 )
 from sash.server.server_settings import ServerSettings
-from sash.server.wire import ARROW, EVENTS, JSON, accepted, cut, described, rows_of, to_arrow
+from sash.server.wire import ARROW, EVENTS, JSON, accepted, cut, described, rows_of
+from sash.storage.files import stream_bytes
 
 # Prometheus' own text format.
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
@@ -184,7 +185,7 @@ def view(
     table, truncated = cut(query.view(), served.settings.max_rows)
     headers = {"Sash-Truncated": "true"} if truncated else {}
     if form == ARROW:
-        return Response(to_arrow(table), media_type=ARROW, headers=headers)
+        return Response(stream_bytes(table), media_type=ARROW, headers=headers)
     told = {"query": query.name, "as_of": _facts(table).get("as_of"), **_rows(table), "truncated": truncated}
     return _json(told, headers)
 
@@ -273,7 +274,7 @@ def _json_answer(id: str, table: pa.Table) -> Response:
 
 
 def _arrow_answer(id: str, table: pa.Table) -> Response:
-    return Response(to_arrow(table), media_type=ARROW, headers=_headers(id, _facts(table)))
+    return Response(stream_bytes(table), media_type=ARROW, headers=_headers(id, _facts(table)))
 
 
 def _rows(table: pa.Table) -> dict[str, Any]:

@@ -79,11 +79,7 @@ def _describe(app: FastAPI) -> None:
         )
 
     assets = resources.files("fastapi_swagger") / "resources"
-    types = {
-        "swagger-ui-bundle.js": "text/javascript",
-        "swagger-ui.css": "text/css",
-        "favicon-32x32.png": "image/png",
-    }
+    types = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon-32x32.png": "image/png"}
 
     @app.get("/docs/{name}", include_in_schema=False)
     def asset(name: str) -> Response:

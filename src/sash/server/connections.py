@@ -1,17 +1,9 @@
 """Connections: how many there are, and how long one may take to say what it wants.
 
-    accepted ──► waits for headers, then for the body ──► is answered ──► waits for the next request
-                 10 s                30 s
-
-Every connection is a descriptor of the process. The engine needs descriptors, too: for pane files, for sockets to
-Spark. Connections get half of the process's descriptors at most; the engine has the rest.
-
-When there are too many, the connection that has waited longest for its request is closed, and the new one has its
-place. So a crowd of connections that never finish a request keeps nobody out for long. Connections that are being
-answered stay; where all are, the new one is closed.
-
-uvicorn limits requests that are being answered, and the silence between two requests. It does not limit connections
-that have sent a part of a request.
+Every connection is a descriptor of the process. The engine needs descriptors, too, so connections get half of them at
+most. When there are too many, the connection that has waited longest for its request is closed, and the new one has its
+place; connections that are being answered stay. uvicorn limits requests that are being answered, and the silence
+between two requests, but not connections that have sent a part of a request.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ In an Arrow stream each answer is a record batch with the column `as_of` first; 
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -144,7 +145,7 @@ class _ArrowChunks:
     """An IPC stream, piece by piece."""
 
     def __init__(self, first: Answer) -> None:
-        self._sink = _Pieces()
+        self._sink = io.BytesIO()
         self._schema = _with_as_of(first).schema
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._sink, mode="w"), self._schema)
 
@@ -156,39 +157,18 @@ class _ArrowChunks:
         batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
         for batch in batches:
             self._writer.write_batch(batch, custom_metadata=metadata)
-        return self._sink.take()
+        return self._taken()
 
     def end(self) -> bytes:
         self._writer.close()
-        return self._sink.take()
+        return self._taken()
 
-
-class _Pieces:
-    """A file that gives away what was written since the last time."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def write(self, piece: bytes) -> int:
-        self._pieces.append(bytes(piece))
-        self._size += len(piece)
-        return len(piece)
-
-    def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
-
-    def take(self) -> bytes:
-        taken, self._pieces = b"".join(self._pieces), []
-        return taken
+    def _taken(self) -> bytes:
+        """What was written since the last time."""
+        piece = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return piece
 
 
 def _with_as_of(answer: Answer) -> pa.Table:

@@ -119,14 +119,6 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return told
 
 
-def to_arrow(table: pa.Table) -> bytes:
-    """An Arrow IPC stream with all of a table."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
 def cut(table: pa.Table, most: int) -> tuple[pa.Table, bool]:
     """At most so many rows, and whether that is not all."""
     return table.slice(0, most), table.num_rows > most

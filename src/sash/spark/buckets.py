@@ -2,18 +2,10 @@
 
     tuples of the windows ──► exchange by bucket ──► mapInArrow ──► changes          many tuples: on the executors
                         └───► Arrow ──► the same function, in the Sash process ──►   few: a job would cost more
-                                           │  ▲
-                             state files of this epoch and of the one before
 
-A plan of several stages has an exchange of changes between them, in either place (`exchange`,
-changes/stage.py). The function (`steps`) is a value with everything it needs, and may run twice. The driver
-commits the manifests that come back. Where an epoch runs is decided epoch by epoch, and so is how many tasks share the
-results of a bucket on the executors (`shares`): state files are the same.
-
-How many tasks work on each bucket of a plan: buckets that gave far more results than others are divided.
-
-What is divided is the finding of results, not the state (changes/operator.py), so it may change from epoch to epoch and
-nobody has to remember it: a replayed epoch gives the same changes, however it is divided.
+The function (`steps`) is a value with everything it needs, and may run twice. The driver commits the manifests that
+come back. Where an epoch runs is decided epoch by epoch, and so is how many tasks share the results of a bucket
+(`Shares`): state files are the same, and a replayed epoch gives the same changes, however it is divided.
 """
 
 from __future__ import annotations

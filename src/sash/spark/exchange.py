@@ -5,20 +5,10 @@
 
 Over an exchange go rows of one layout: tuples of windows as `leaves` has them; changes of the stages below, with the
 bucket that they came from and their place there, so that they can be put in order again; and the reports of buckets,
-which the stages above pass on. The last stage gives the answer's changes, and all reports.
+which the stages above pass on. The last stage gives the answer's changes, and all reports. A divided bucket has several
+tasks, each of which gets all its rows.
 
-A bucket that is divided (`shares`) has several tasks. Each gets all its rows, which are copied below the exchange:
-
-    rows of bucket 0 ──► task 0
-    rows of bucket 1 ──► task 1, task 2, task 3
-    rows of bucket 2 ──► task 4
-
-So are rows that go to every bucket.
-
-Results of a join that were put together where they were found: how they travel from executors.
-
-The tables of a bucket have columns of their own each, and the rows of a job's answer have one layout: so a bucket sends
-one row, with its tables as they would be written to files.
+Results of a join that were put together where they were found travel as one row per bucket, with its tables as files.
 """
 
 from __future__ import annotations
@@ -43,26 +33,20 @@ from sash.core.changes import EXP, SIGN, TS, Changes
 from sash.spark.answer_frames import frame_of
 from sash.spark.leaves import LeafLayout
 from sash.spark.steps import BUCKET, Job, Report
+from sash.storage.files import stream_bytes
 
 FOLDED = "_folded"
 
 
 def packed(tables: Sequence[pa.Table]) -> pa.Array:
     """A row of a list of files."""
-    return pa.array([[_file(table) for table in tables]], pa.list_(pa.binary()))
+    return pa.array([[stream_bytes(table) for table in tables]], pa.list_(pa.binary()))
 
 
 def unpacked(column: pa.ChunkedArray, fold: Fold, schema: pa.Schema) -> list[pa.Table]:
     """The tables of all buckets, put together; without any, tables with no rows."""
     rows = [[pa.ipc.open_stream(file).read_all() for file in files] for files in column.to_pylist()]
     return together(rows or [fold.tables(Changes.none(schema))])
-
-
-def _file(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 _REPORT, _FROM = "_report", "_from"

@@ -1,23 +1,14 @@
-"""The one pass over a micro-batch, as Spark SQL text.
+"""The one pass over a micro-batch, as Spark SQL text, and its result sorted out by pane tables.
 
-Every row is assigned to a pane of every pane table and aggregated there. One pane table is one *lane*; with
-more than one lane each row is expanded once per lane by Spark's Expand operator (UNPIVOT), and the lanes'
-keys, arguments and predicates are overlaid in the same columns, so that the aggregation's generated code
-stays small however many tables there are:
+Every row is assigned to a pane of every pane table and aggregated there. One pane table is one *lane*; with more than
+one lane each row is expanded once per lane by Spark's Expand operator (UNPIVOT), and the lanes' keys, arguments and
+predicates are overlaid in the same columns, so that the aggregation's generated code stays small however many tables
+there are. Row-based windows have a pass of their own, over tuples that were numbered before (`_n`).
 
-    row ──► _t, predicates ──► (lane 0: pane, keys, arguments, mask) ──┐
-                               (lane 1: pane, keys, arguments, mask) ──┼─► GROUP BY lane, pane, keys
-                               ...                                   ──┘    count, max(_t), slots
-
-Row-based windows have a pass of their own, over tuples that were numbered before (`_n`): panes are cut by number.
-
-A lane's predicates are bits of its mask; `sum(length) WHERE protocol = 6` is `sum(x0) FILTER (mask & 1)`.
-Generated code with more than about twenty filtered aggregates falls off a cliff, so a pane table with more
-predicates is split into several lanes of at most MOST_PREDICATES; the synopsis merges them again.
-
-An argument that may raise (a division, a cast) is only evaluated where the query's predicate holds.
-
-The result of a pass over a micro-batch, sorted out by pane tables.
+A lane's predicates are bits of its mask; `sum(length) WHERE protocol = 6` is `sum(x0) FILTER (mask & 1)`. Generated
+code with more than about twenty filtered aggregates falls off a cliff, so a pane table with more predicates is split
+into several lanes of at most MOST_PREDICATES; the synopsis merges them again. An argument that may raise (a division, a
+cast) is only evaluated where the query's predicate holds.
 """
 
 from __future__ import annotations

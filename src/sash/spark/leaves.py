@@ -6,24 +6,9 @@
     _bucket the bucket of the stage that reads the window; -1 is every bucket
     s0, s1  the window's columns, overlaid by type: the windows of a self-join share them
 
-One scan of the micro-batch serves all windows on its stream: a row that belongs to several is expanded.
-
-The tuples of a plan's windows, counted by Spark: how often each tuple is in each pane.
-
-    _leaf   which window of the plan, by its place
-    _pane   the end of the pane
-    _late   whether the tuples came too late
-    s0, ..  the window's columns, where `leaves` has put them
-    count
-
-Whoever only asks which tuples there are, and how often, need not see them one by one.
-
-One job over a micro-batch for all the plans that read its stream: each gets the tuples of its windows, as Arrow.
-
-    micro-batch ──► event time ──► observed: rows, latest time, bad rows ──► every window's tuples ──► Arrow
-                                                                          windows that are alike: once
-
-What is observed on the way is all that a micro-batch needs when no pane table wants partials of it.
+One scan of the micro-batch serves all windows on its stream: a row that belongs to several is expanded. `counted` has
+Spark count the tuples by pane. `Scan` is one job for all the plans that read a stream; windows that are alike are read
+once, and what the job observes on the way is all that a micro-batch needs when no pane table wants partials of it.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from sash.expr.value_codes import one_array
 from sash.panes.basic_interval import BasicIntervalSynopsis
 from sash.panes.cluster_panes import Inquiry, key_name, stored_rows, stored_schema
 from sash.panes.pane_store import PartFailure, PartResult
@@ -31,6 +32,7 @@ from sash.spark.pools import answering
 from sash.spark.sources import spark_schema
 from sash.spark.spark_faults import first_line
 from sash.spark.stored_rows import literal, local
+from sash.storage.files import stream_bytes
 from sash.storage.window_files import PANE
 
 # A task has about so many rows of panes in memory.
@@ -173,20 +175,13 @@ def _packed(found: PartResult) -> Iterator[tuple[str | None, bytes | None]]:
     arrays |= {f"f{name}": column for name, column in found.fields.items()}
     table = pa.table(arrays)
     for first in range(0, max(1, len(table)), _ROWS_OF_PIECE):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table.slice(first, _ROWS_OF_PIECE))
-        yield None, sink.getvalue().to_pybytes()
+        yield None, stream_bytes(table.slice(first, _ROWS_OF_PIECE))
 
 
 def _unpacked(columns: bytes) -> Columns:
     table = pa.ipc.open_stream(columns).read_all().combine_chunks()
     keys, fields = (
-        {name[1:]: _array(table[name]) for name in table.column_names if name != "rows" and name[0] == kind}
+        {name[1:]: one_array(table[name]) for name in table.column_names if name != "rows" and name[0] == kind}
         for kind in "kf"
     )
     return Columns(keys, fields, len(table))
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)

@@ -89,11 +89,7 @@ class Pipeline:
             on_batch(self._frame, 0)
 
     def start(
-        self,
-        on_batch: Callable[[DataFrame, int], None],
-        checkpoint: Path,
-        trigger: str | None,
-        most: int | None = None,
+        self, on_batch: Callable[[DataFrame, int], None], checkpoint: Path, trigger: str | None, most: int | None = None
     ) -> StreamingQuery:
         """Start the Spark query: at a processing-time interval, or (None) over what is available now.
 

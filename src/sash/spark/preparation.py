@@ -1,38 +1,16 @@
-"""Tuples that are too far ahead of all others (MAX JUMP d): a clock that is wrong must not close everybody's panes.
+"""What happens to a micro-batch before the pass over it.
 
-    time ──►   ●●●●●●│●●●  ●●●●●       ●●              ●
-                     │            └ d ┘ left out, and so is everything behind
-                     └ the stream has come so far, by tuples or by a heartbeat
-
-In the order of time, tuples follow each other without a gap of more than d, from where the stream had come before the
-micro-batch: so a backlog of many days is read in one, and one tuple of another century is not. In the first one, which
-has nothing to follow, the gap is that behind most of its tuples.
-
-It takes one more action per micro-batch, which reads timestamps and brings one row for each stretch of d with tuples.
-
-Load shedding: one tuple in k of a micro-batch is kept, and what is added up of them is multiplied by k.
-
-Which tuples are kept depends on their places in the micro-batch and on its number alone: not on what is in them, so
-that equal tuples are not kept or dropped together; and not on chance, so that Spark's second look at a micro-batch
-sees the same ones.
-
-A micro-batch with the columns of the tables in which its tuples are looked up.
-
-    packets ──► left join with the versions of ports: packets.port = port AND begin < ts <= end ──► pre-aggregation
-
-A tuple finds at most one version, so no tuple is counted twice; one that finds none is left out by the condition that
-the query has on `Lookup.name`. The versions are sent to all executors.
-
-Numbers for the tuples of row-based windows: by timestamp, then by arrival.
-
-    pending (seen before, not yet passed by the watermark) ──┐
-    micro-batch ─────────────────────────────────────────────┴─► earlier than the old watermark: late, left out
-                                                                 earlier than the new one: numbered, in order
-                                                                 the rest: pending
-
-A tuple gets its number when the watermark has passed it: until then an earlier one may come. With DELAY 0 only the
-tuples of the very last timestamp are held back. A total order needs one sorted partition, and the tuples are read
-more than once: row-based windows are the expensive ones.
+MAX JUMP   Tuples that are too far ahead of all others are left out: a clock that is wrong must not close everybody's
+           panes. In the order of time, tuples follow each other without a gap of more than d, from where the stream
+           had come before. In the first micro-batch the gap is that behind most of its tuples. It takes one more
+           action, which brings one row for each stretch of d with tuples.
+SHED       One tuple in k is kept, and what is added up of them is multiplied by k. Which ones are kept depends on
+           their places in the micro-batch and on its number alone, so that Spark's second look sees the same ones.
+lookups    A left join adds the columns of tables: packets.port = port AND begin < ts <= end. A tuple finds at most one
+           version; one that finds none is left out by the query's condition on `Lookup.name`.
+numbers    Tuples of row-based windows are numbered by timestamp, then by arrival, when the watermark has passed them:
+           until then an earlier one may come. A total order needs one sorted partition, and the tuples are read more
+           than once: row-based windows are the expensive ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Opening streams: any Spark streaming source by name, or the user's own DataFrame.
-
-How much a source gives to one micro-batch at most: an option that Spark reads when a query starts.
-"""
+"""Opening streams: any Spark streaming source by name, or the user's own DataFrame; limits of a micro-batch."""
 
 from __future__ import annotations
 

@@ -2,16 +2,11 @@
 
     manifest.json ──► snapshot 40 ──► entry 41 ──► entry 42 ──► entry 43        (all of them immutable files)
          ▲     └────► previous-40.json ──► snapshot 24 ──► entry 25 ──► .. entry 39
-         │            what to go back to if snapshot 40 turns out to be damaged
          └ replaced atomically: an entry exists when the manifest names it, and not before
 
-An entry is a micro-batch's partials as Spark returned them (a few rows per pane and group), or a heartbeat, or
-the end of input; with row-based windows also the partials of numbered tuples and the tuples that wait for a number.
 Recovery loads the snapshot and applies the entries again; the engine is deterministic, so that gives the state the
 stream had. Every SNAPSHOT_EVERY entries the state is written as a whole; what came before the snapshot before it goes.
-
-An intent is written before a micro-batch starts: it says which version of the catalog the micro-batch sees, so
-that a replay after a crash sees the same queries.
+An intent says which version of the catalog a micro-batch sees, so that a replay after a crash sees the same queries.
 
 Every file has a checksum, a table's in the manifest. A damaged snapshot is gone back behind. A damaged last entry is
 taken back if Spark brings its micro-batch again. Anything else that is damaged is refused, by its name.

@@ -1,17 +1,11 @@
 """Files that are either wholly there or not there at all, and whose damage is noticed.
 
-Files that others write, such as Spark's executors: whether they are still what they were.
+Files that others write, such as Spark's executors, have sizes and checksums that somebody wrote down. A size is looked
+at whenever that is asked for; a checksum costs a pass over the file, so it is looked at once in a process, when the
+file is about to be read as a whole.
 
-Their sizes and checksums are written down by whoever names them, after they were written. A size is looked at whenever
-that is asked for; a checksum costs a pass over the file, so it is looked at once in a process, when the file is about
-to be read as a whole. What this process has written itself a moment ago is taken to be what it was.
-
-Files of lasting tables, put together as they grow old: a window of a day has a few dozen files, not one per second.
-
-    micro-batches     | 0 0 0 .. 0 |   sixteen of a level become one of the next
-    after a snapshot  | 1 |            a file goes when nothing in it is needed any more
-
-The files are in the order in which their rows came, the highest level first, and stay in it.
+Files of lasting tables are put together as they grow old: sixteen of a level become one of the next, so that a window
+of a day has a few dozen files. They stay in the order in which their rows came.
 """
 
 from __future__ import annotations
@@ -97,9 +91,7 @@ TOP_LEVEL = 3
 
 
 def merged(
-    files: Sequence[Lasting],
-    read: Callable[[list[Any]], pa.Table],
-    write: Callable[[int, pa.Table], list[Any]],
+    files: Sequence[Lasting], read: Callable[[list[Any]], pa.Table], write: Callable[[int, pa.Table], list[Any]]
 ) -> list[Lasting]:
     """The same rows in fewer files; `write` takes the level and gives the new file with its checksum."""
     found = list(files)
@@ -254,6 +246,14 @@ def table_bytes(table: pa.Table) -> memoryview:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     return memoryview(sink.getvalue())
+
+
+def stream_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream, for what travels or lies within another file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 def write_table(path: Path, table: pa.Table) -> int:

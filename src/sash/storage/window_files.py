@@ -2,15 +2,13 @@
 
     epoch-000000007/_pane=1700000006000000/part-..parquet     rows of one micro-batch that belong to one sub-window,
                    /_pane=1700000012000000/part-..parquet     which is named by its end
-    epoch-000000008/_pane=1700000012000000/part-..parquet
 
 Files are written by whoever has the rows (Spark's executors) and never changed. Those of an epoch count when the entry
-that names them has been committed (epochs.py); what a crash leaves before that is removed at the next start. The entry
-has their sizes and checksums, too: the sizes are compared at the next start, a checksum when the file is first read
-after it (files.py).
+that names them has been committed; what a crash leaves before that is removed at the next start. The entry has their
+sizes and checksums: sizes are compared at the next start, a checksum when the file is first read.
 
-What has left the window is not deleted under a reader: a question that began before may still have its name, and may
-be slow. So readers say when they begin and end, and a file goes when all have ended who were there when it left.
+A file that has left the window is not deleted under a reader. Readers say when they begin and end, and a file goes when
+all have ended who were there when it left.
 """
 
 from __future__ import annotations

@@ -1,12 +1,56 @@
 """The live page: five views of one session, drawn by NiceGUI and ECharts.
 
-    frame.py      what all views have in common         queries.py    what is registered; editor.py asks and registers
-    answer.py     one query over time (charts.py)       sharing_view.py    who shares what
-    schedule.py   who ran together, and when            health.py     rates, lag, memory
-
 Views read what `watch.Watch` has sampled, or ask the session on a thread: nothing here holds up the event loop.
 """
 
-from sash.server.page.mounting import mount
+from fastapi import FastAPI
+from nicegui import app as pages
+from nicegui import ui
 
-__all__ = ["mount"]
+from sash.server.api import Service
+from sash.server.page import answer_view, health, queries_view, schedule_view, sharing_view
+from sash.server.page.frame import frame
+from sash.server.watch import Watch
+
+# NiceGUI has one application per process. It may be mounted again, in another server of the process, if it is as it
+# was before the first time.
+_PLAIN = list(pages.user_middleware)
+
+# A browser that gets no word from the server for so long reloads the page, and the user loses the typed text. A busy
+# process may be silent for longer than NiceGUI's default of three seconds.
+_RECONNECT_SECONDS = 30.0
+
+
+def mount(app: FastAPI, service: Service, watch: Watch) -> None:
+    """The five views of a session. One at a time: `running.Server` sees to that."""
+    session = service.session
+
+    @ui.page("/")
+    def show_queries() -> None:
+        with frame("Queries", watch):
+            queries_view.show(service, watch)
+
+    @ui.page("/answer")
+    def show_answer(query: str = "") -> None:
+        with frame("Answer", watch):
+            answer_view.show(session, query)
+
+    @ui.page("/sharing")
+    def show_sharing() -> None:
+        with frame("Sharing", watch):
+            sharing_view.show(watch)
+
+    @ui.page("/schedule")
+    def show_schedule() -> None:
+        with frame("Schedule", watch):
+            schedule_view.show(session)
+
+    @ui.page("/health")
+    def show_health() -> None:
+        with frame("Health", watch):
+            health.show(watch)
+
+    pages.user_middleware[:], pages.middleware_stack = _PLAIN, None
+    ui.run_with(
+        app, title="Sash", dark=None, language="en-US", show_welcome_message=False, reconnect_timeout=_RECONNECT_SECONDS
+    )

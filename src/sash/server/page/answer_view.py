@@ -14,8 +14,7 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.session import Session
 from sash.server.page import page_charts
-from sash.server.page.frame import heading
-from sash.server.page.grid import shown_rows, shown_value, table_columns
+from sash.server.page.frame import heading, shown_rows, shown_value, table_columns
 
 REFRESH_SECONDS = 1.0
 LINE, BARS, TABLE = "Line", "Bars", "Table"

@@ -21,7 +21,7 @@ from sash.core.errors import CqlError, SashError
 from sash.runtime.session import Session
 from sash.server.api import Service
 from sash.server.models import Question
-from sash.server.page.grid import shown_rows, table_columns
+from sash.server.page.frame import shown_rows, table_columns
 from sash.server.problems import ProblemError
 from sash.sql import RegisterQuery, parse
 

@@ -1,13 +1,19 @@
-"""What all views have in common: the way to the others, the state of the engine, colours and type."""
+"""What all views have in common: the way to the others, the state of the engine, colours and type, tables."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
+import pyarrow as pa
 from nicegui import ui
 
 from sash.server.watch import ENDED, FAILED, FAILING, IDLE, LIVE, OVERLOADED, STARTING, STOPPED, Watch
+from sash.sql.roles import is_number
 
 VIEWS = {"Queries": "/", "Answer": "/answer", "Sharing": "/sharing", "Schedule": "/schedule", "Health": "/health"}
 REFRESH_SECONDS = 1.0
@@ -80,3 +86,50 @@ def heading(text: str, note: str = "") -> None:
         ui.label(text).classes("text-xl font-semibold").props('role="heading" aria-level="2"')
         if note:
             ui.label(note).classes("text-sm sash-dim")
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+# Beyond this a browser's numbers are not exact any more.
+_EXACT = 2**53
+
+
+def table_columns(schema: pa.Schema) -> list[dict[str, Any]]:
+    """Numbers to the right, in the order of the schema."""
+    return [
+        {
+            "name": field.name,
+            "label": field.name,
+            "field": field.name,
+            "align": "right" if is_number(field.type) else "left",
+            "sortable": True,
+        }
+        for field in schema
+    ]
+
+
+def shown_rows(table: pa.Table, most: int) -> list[dict[str, Any]]:
+    return [{name: shown_value(value) for name, value in row.items()} for row in table.slice(0, most).to_pylist()]
+
+
+def shown_value(value: Any) -> Any:
+    """A value that JSON can carry.
+
+    >>> shown_value(Decimal("1.50")), shown_value(float("nan")), shown_value(2**60), shown_value(b"ab")
+    (1.5, 'NaN', '1152921504606846976', '6162')
+    """
+    match value:
+        case bool() | str() | None:
+            return value
+        case int():
+            return value if abs(value) < _EXACT else str(value)
+        case float():
+            return value if math.isfinite(value) else "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+        case Decimal():
+            return shown_value(float(value))
+        case datetime():
+            return value.isoformat(sep=" ")
+        case bytes():
+            return value.hex()
+    return str(value)

@@ -15,8 +15,7 @@ from sash.runtime.answers.registered_query import Query
 from sash.runtime.session import Session
 from sash.server.api import Service
 from sash.server.page.editor import Editor
-from sash.server.page.frame import REFRESH_SECONDS, heading
-from sash.server.page.grid import shown_rows
+from sash.server.page.frame import REFRESH_SECONDS, heading, shown_rows
 from sash.server.page.sharing_view import sub_group
 from sash.server.watch import Watch
 
@@ -104,8 +103,7 @@ def show(service: Service, watch: Watch) -> None:
         + "</q-td>",
     )
     table.add_slot(
-        "body-cell-last",
-        """<q-td :props="props" :class="props.row.mark && 'text-negative'">{{ props.value }}</q-td>""",
+        "body-cell-last", """<q-td :props="props" :class="props.row.mark && 'text-negative'">{{ props.value }}</q-td>"""
     )
     table.add_slot(
         "body-cell-drop",

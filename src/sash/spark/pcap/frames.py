@@ -1,6 +1,4 @@
-"""Captured packets as columns.
-
-What the headers of captured frames say, found by one compiled loop.
+"""Captured packets as columns: what the headers of captured frames say, found by one compiled loop.
 
     link layer                          network layer                         transport layer
     Ethernet, Linux cooked (both),  ──► [VLAN tags] IPv4 with options,    ──► TCP, UDP, UDP-Lite, SCTP, DCCP: ports
@@ -8,8 +6,6 @@ What the headers of captured frames say, found by one compiled loop.
 
 Each header is read only as far as it was captured; what was not, is missing (-1). A fragment has ports only where it
 is the first of its datagram.
-
-The columns of a captured packet.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
-"""pcapng: blocks, some of which are packets.
-
-A file is a chain of blocks:
+"""pcapng: a file is a chain of blocks, some of which are packets.
 
     block:  type │ length │ body ... │ length again           multiples of 4 bytes
             4      4                    4
-
     section header    begins a section: its byte order, and the interfaces begin anew
-    interface         a link type, and in what units packets of this interface are timed
+    interface         link type │ - │ snap length │ options: code │ size │ value, padded to multiples of 4
+                      2           2   4                      2      2
     enhanced packet   an interface's number, a time, the captured bytes
     simple packet     of the first interface, without a time
     others            are passed over
 
-The interfaces of a pcapng file, in columns: a file may have as many of them as packets.
-
-interface block:  type │ length │ link type │ - │ snap length │ options ..      │ length again
-                  4      4        2           2   4             code│size│value   4
-                                                                2    2    padded to multiples of 4
+Interfaces are kept in columns: a file may have as many of them as packets.
 """
 
 from __future__ import annotations
