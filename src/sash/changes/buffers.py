@@ -6,12 +6,9 @@
     hashed          slot 0 |..| slot 1 |...| slot 2 |.|     STRICT: a tuple lies in the slot of its identity;
                     a negative tuple makes one slot anew
 
-A tuple that has expired may stay until its whole chunk goes (lazy expiry); readers pass over it.
-
-A chunk: live tuples that are stored together, never changed, and dropped as a whole.
-
-A chunk is an Arrow table: the tuple's columns, then `_ts`, `_exp` and its ids as integers. What was read from a file
-remembers where it came from, so that an epoch writes only the chunks that it made.
+A tuple that has expired may stay until its whole chunk goes (lazy expiry); readers pass over it. A chunk is an Arrow
+table: the tuple's columns, then `_ts`, `_exp` and its ids. A chunk that was read from a file remembers its place there,
+so that an epoch writes only the chunks that it made.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@
     space   the live rows: natural expiries count as well as negative tuples
 
 A row's multiplicity after an instant, less the one before, says how many of it are new or gone.
-
-The net effect of each instant: what is taken back and given again, with the same expiry, has not changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Duplicate elimination over a sliding window, in the thesis' three ways (2.2.2, 3.2.2, 3.5.2).
 
-    DeltaStarOp          (distinct.py) needs an input without negative tuples; stores per value what stands for it and
-                         the duplicate that expires last: at most twice the output. Output WEAK.
+    DeltaStarOp          needs an input without negative tuples; stores per value what stands for it (`shown`) and the
+                         duplicate that expires last (`spare`): at most twice the output. Output WEAK.
     PlainDistinctOp      stores its whole input and its output, and looks through the input when a result expires: the
                          direct approach. The same output as delta-star.
     CountingDistinctOp   for STRICT inputs; counts each value. A value stays as long as one like it does, so its
@@ -10,19 +10,11 @@
 The thesis lets delta-star keep the youngest duplicate; over WEAK inputs that one may expire before an older one, and
 the value would be missing. The one that expires last is right for both.
 
-Delta-star, and what it knows of its two buffers.
-
-    shown   | chunk | chunk | chunk |    what stands for a value: leaves by its expiry alone, with its whole chunk
-    spare   | chunk | chunk | chunk |    duplicates that expire later; of a value's, the one that expires last counts
-
-An epoch adds a chunk to each. A spare duplicate that has taken a value's place, or for which a better one has come, is
-dead where it lies: which ones are follows from the expiries. A chunk of which most is dead is made anew.
-
-`Known` has the values' numbers, when what stands for them expires, and where their spare duplicates lie. It goes from
-epoch to epoch with the state, is never stored, and is made again from the buffers where it is missing. What an epoch
-writes must not depend on that: nothing is ordered by the values' numbers.
-
-Duplicate elimination value by value: which tuples stand for it, and from when.
+An epoch of delta-star adds a chunk to `shown` and to `spare`. A spare duplicate that has taken a value's place, or for
+which a better one has come, is dead where it lies; a chunk of which most is dead is made anew. `Known` has the values'
+numbers, when what stands for them expires, and where their spare duplicates lie. It goes from epoch to epoch with the
+state, is never stored, and is made again from the buffers where it is missing. What an epoch writes must not depend on
+that: nothing is ordered by the values' numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Tuples with the times at which they really end: what a negative tuple takes back ends before its `exp`.
 
-Names for results that are replaced: a value of a counted DISTINCT, the row of a group.
-
-Such an operator has at most one row per value in its answer. Each time one appears it gets a new number; the row that
-takes it back has the same number.
+`Identities` names results that are replaced: a value of a counted DISTINCT, the row of a group. Each time one appears
+it gets a new number; the row that takes it back has the same number.
 """
 
 from __future__ import annotations

@@ -7,18 +7,15 @@
 With v1 left and v2 right tuples of a key, negation shows v1 - v2 of the left ones (none if that is negative),
 intersection the lesser of v1 and v2; the anti join shows all while v2 is 0, the semi join all while it is not.
 
-The procedure of the thesis says which: a right arrival takes back the oldest result, a right expiry brings the
-youngest left tuple that is not shown, a left arrival is shown if v1 > v2. So what is shown are at any time the
-youngest live tuples, as many as the rule says, and nothing else need be stored. Printed as it is, the procedure breaks
-its equation twice: a right expiry needs v1 > v2 (not >=), and the expiry of a left tuple that is not shown may take
-back one that is. Both follow here from the counts.
-
-Negation and intersection key by key: how many left tuples a key may show, and which.
+By the procedure of the thesis, what is shown are at any time the youngest live tuples, as many as the rule says.
+Printed as it is, the procedure breaks its equation twice: a right expiry needs v1 > v2 (not >=), and the expiry of a
+left tuple that is not shown may take back one that is. Both follow here from the counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -174,34 +171,25 @@ def _with_room(changes: Int64s, number: int) -> Int64s:
     return larger
 
 
+@dataclass
 class MatchingOp:
-    """`rule` is one of matching_kernels'. The right side comes with its key columns only."""
+    """`rule` says how many left tuples are shown (`shown`). The right side comes with its key columns only."""
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        rule: int,
-        keys: tuple[tuple[str, str], ...],
-        sides: tuple[Storing, Storing],
-        *,
-        null_safe: bool,
-        width: int,
-    ) -> None:
-        self.schema = schema
-        self.width = width
-        self._rule = rule
-        self._keys = keys
-        self._sides = sides
-        self._null_safe = null_safe
+    schema: pa.Schema
+    rule: int
+    keys: tuple[tuple[str, str], ...]
+    sides: tuple[Storing, Storing]
+    null_safe: bool
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
-        buffers = [side.open(state) for side in self._sides]
+        buffers = [side.open(state) for side in self.sides]
         # Without keys one column stands for the row: a table must have one.
-        right_keys = list(dict.fromkeys(other for _, other in self._keys)) or inputs[1].rows.schema.names[:1]
+        right_keys = list(dict.fromkeys(other for _, other in self.keys)) or inputs[1].rows.schema.names[:1]
         arrived = (inputs[0], inputs[1].with_rows(inputs[1].rows.select(right_keys)))
         left, right = (lifetimes(buffer, changes) for buffer, changes in zip(buffers, arrived, strict=True))
         found = self._changes(left, right, epoch)
-        for side, alive, buffer in zip(self._sides, (left, right), buffers, strict=True):
+        for side, alive, buffer in zip(self.sides, (left, right), buffers, strict=True):
             alive.settle(buffer, epoch.high - 1)
             side.close(state, buffer)
         return found
@@ -217,7 +205,7 @@ class MatchingOp:
         leaving = theirs[right.out[theirs] < epoch.high]
         went, went_starts = _by_key(others[leaving], right.out[leaving], number)
         times, places, signs = _kernel_matching(
-            self._rule, _starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
+            self.rule, _starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
             came_starts, came, went_starts, went, epoch.low, epoch.high,
         )  # fmt: skip
         shown = left.tuples.take(ours[places])
@@ -225,14 +213,14 @@ class MatchingOp:
 
     def _codes(self, left: Lifetimes, right: Lifetimes) -> tuple[Int64s, Int64s]:
         """Keys of both sides. A left tuple with a NULL that equals nothing has a key of its own: it has no match."""
-        if not self._keys:
+        if not self.keys:
             return np.zeros(len(left), dtype=np.int64), np.zeros(len(right), dtype=np.int64)
-        names = ([one for one, _ in self._keys], [other for _, other in self._keys])
-        ours, theirs = dense_codes((left.tuples.rows, right.tuples.rows), names, null_safe=self._null_safe)
+        names = ([one for one, _ in self.keys], [other for _, other in self.keys])
+        ours, theirs = dense_codes((left.tuples.rows, right.tuples.rows), names, null_safe=self.null_safe)
         nameless = ours < 0
         if nameless.any():
             alone = int(max(ours.max(), theirs.max(initial=-1))) + 1
-            ours = np.where(nameless, alone if self._rule == WITHOUT_MATCH else ours, ours)
+            ours = np.where(nameless, alone if self.rule == WITHOUT_MATCH else ours, ours)
         return ours, theirs
 
 

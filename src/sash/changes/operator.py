@@ -1,22 +1,13 @@
-"""What every physical operator is.
+"""What every physical operator is, how it stores its inputs, and shares of a join's results.
 
-How an operator stores one of its inputs: under which name, and in the buffer that the input's pattern asks for.
+Several tasks may work on one bucket of a join, each with the whole bucket before it and a share of the results to find
+(docs/architecture/spark.md, divided buckets). The work is divided, never the state. Results that must wait (SLIDE)
+become state: each share adds its own.
 
-Shares of a join's results: several tasks may work on one bucket, each with the whole bucket before it.
-
-    the bucket's tuples  ──┬──► share 0 of 3 ──► its results, and the bucket's next state
-    and its state          ├──► share 1 of 3 ──► its results
-                           └──► share 2 of 3 ──► its results
-
-A join value that most tuples have gives most of the results, and all of them in one bucket. What is divided is the
-work, never the state, so nothing has to move when a value becomes hot or ceases to be. Results that must wait (SLIDE)
-become state: each share adds its own, and the next epoch has them all before it.
-
-Of each join value one input is divided: a share takes some of its tuples, and all tuples of the other inputs. A result
-has one tuple of the divided input, so one share finds it, and no other does. Divided is the input with the most tuples
-that may have a result in this epoch, so that a value that is frequent in one input alone is divided as well. Values
-are looked at by slots, which may hold several: what counts is that a value has one slot. A join along a graph of
-attributes has no value that all tuples of a result have: one of its inputs is divided as a whole.
+Of each join value one input is divided: a share takes some of its tuples, and all tuples of the other inputs, so one
+share finds each result. Divided is the input with the most tuples that may have a result in this epoch. Values are
+looked at by slots, which may hold several: what counts is that a value has one slot. A join along a graph of attributes
+has no value that all tuples of a result have: one of its inputs is divided as a whole.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """INTERSECT and EXCEPT of two windows at the multiples of SLIDE, from one index with two counts per value.
 
-    (side, pane, value): count  ──► wait until their pane is over ──► two windows, one index ──► answers
-    as Spark has counted them                                         side 0   side 1
-                                                                      4:2      4:0
-                                                                      9:1      9:5        both: 9
-
-At a multiple the sub-windows that have left either window are taken back from the index, those that are over by then
-are attached, and the answer is one pass over the index (Golab, Garg and Özsu 2003, 7.2.3). No tuple is ever seen here.
-
-A relation that has become empty answers once and then rests; where nothing is in the windows, time jumps.
+Spark counts (side, pane, value). At a multiple the sub-windows that have left either window are taken back from the
+index, those that are over by then are attached, and the answer is one pass over the index (Golab, Garg and Özsu 2003,
+7.2.3). No tuple is ever seen here. A relation that has become empty answers once and then rests; where nothing is in
+the windows, time jumps.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,49 +13,50 @@ from sash.changes.key_numbers import with_canonical
 from sash.changes.operator import Epoch, Operator
 from sash.core.changes import NEVER, Changes, together
 from sash.expr.evaluate import evaluate
+from sash.expr.value_codes import one_array
 from sash.plan.expressions import Expression
 
 
+@dataclass
 class TimeWindowOp:
     """A tuple expires one window's length after it came; `length` is None without a bound."""
 
-    def __init__(self, schema: pa.Schema, length: int | None, width: int) -> None:
-        self.schema = schema
-        self.width = width
-        self._length = length
+    schema: pa.Schema
+    length: int | None
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         (arrived,) = inputs
-        exp = np.full(len(arrived), NEVER) if self._length is None else arrived.ts + self._length
+        exp = np.full(len(arrived), NEVER) if self.length is None else arrived.ts + self.length
         return Changes(arrived.rows, arrived.ts, exp, arrived.sign, arrived.ids)
 
 
+@dataclass
 class SelectOp:
     """Tuples of which the condition is true."""
 
-    def __init__(self, schema: pa.Schema, condition: Expression, width: int) -> None:
-        self.schema = schema
-        self.width = width
-        self._condition = condition
+    schema: pa.Schema
+    condition: Expression
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         (changes,) = inputs
-        found = evaluate(self._condition, columns_of(changes.rows), len(changes))
+        found = evaluate(self.condition, columns_of(changes.rows), len(changes))
         return changes.where(np.asarray(found.fill_null(False), dtype=np.bool_))
 
 
+@dataclass
 class ProjectOp:
     """Columns computed from columns."""
 
-    def __init__(self, schema: pa.Schema, outputs: Sequence[Expression], width: int) -> None:
-        self.schema = schema
-        self.width = width
-        self._outputs = outputs
+    schema: pa.Schema
+    outputs: Sequence[Expression]
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         (changes,) = inputs
         columns = columns_of(changes.rows)
-        made = [evaluate(output, columns, len(changes)) for output in self._outputs]
+        made = [evaluate(output, columns, len(changes)) for output in self.outputs]
         return changes.with_rows(pa.table(made, schema=self.schema))
 
 
@@ -73,12 +75,12 @@ class CanonicalKeysOp:
         return self._operator.step([first.with_rows(with_canonical(first.rows, self._keys)), *others], state, epoch)
 
 
+@dataclass
 class UnionOp:
     """All changes of all inputs, merged by time. Ids say which input a row came from."""
 
-    def __init__(self, schema: pa.Schema, width: int) -> None:
-        self.schema = schema
-        self.width = width
+    schema: pa.Schema
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         return together(self._branch(place, changes) for place, changes in enumerate(inputs))
@@ -93,10 +95,4 @@ class UnionOp:
 
 
 def columns_of(rows: pa.Table) -> dict[str, pa.Array]:
-    arrays = {}
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        array = column.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
-        arrays[name] = array
-    return arrays
+    return {name: one_array(column) for name, column in zip(rows.schema.names, rows.columns, strict=True)}

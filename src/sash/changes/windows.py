@@ -1,24 +1,18 @@
-"""Row-based windows (thesis 2.3.2): the last n tuples, of the stream or of each value of PARTITION BY.
+"""Windows that keep tuples.
 
-    time    one pass over the stored tuples and the new ones
-    space   n tuples, per value
-
-A tuple leaves when the n-th after it comes, which nobody knows beforehand: its expiry is unknown, and a negative tuple
-takes it back. One that comes and is pushed out at the same instant is never seen.
-
-The window of the negative tuple approach (thesis 2.3.3): every expiry is announced.
-
-    space   the tuples of the window: they are needed again when they leave
-
-Results have no expiry of their own under this approach: each tuple is processed twice, when it comes and when it goes.
-
-Results that outlive their internal windows, and windows over results as they are generated (thesis 3.3.2, 3.3.3).
+RowWindowOp        the last n tuples, of the stream or of each value of PARTITION BY (thesis 2.3.2). A tuple leaves when
+                   the n-th after it comes, which nobody knows beforehand: a negative tuple takes it back. One that
+                   comes and is pushed out at the same instant is never seen. Space: n tuples, per value.
+NegativeWindowOp   the window of the negative tuple approach (2.3.3): every expiry is announced, so each tuple is
+                   processed twice. Space: the tuples of the window.
+OutlivingOp, ResultRowsOp, StampedOp   results that outlive their internal windows, and windows over results as they are
+                   generated (3.3.2, 3.3.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,23 +30,23 @@ from sash.plan.continuous import GroupBy, edges
 from sash.plan.outputs import Outliving, Stamped
 
 
+@dataclass
 class NegativeWindowOp:
-    def __init__(self, schema: pa.Schema, name: str, length: int, width: int) -> None:
-        self.schema = schema
-        self.width = width
-        self._name = name
-        self._length = length
+    schema: pa.Schema
+    name: str
+    length: int
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
         (arrived,) = inputs
-        buffer = Fifo(state.chunks(self._name))
-        buffer.add(Changes(arrived.rows, arrived.ts, arrived.ts + self._length, arrived.sign, arrived.ids))
+        buffer = Fifo(state.chunks(self.name))
+        buffer.add(Changes(arrived.rows, arrived.ts, arrived.ts + self.length, arrived.sign, arrived.ids))
         leaving = [chunk for chunk in buffer.chunks if chunk.tuples.exp.min() < epoch.high]
         gone = in_sequence([Changes.none(self.schema, self.width), *(chunk.tuples for chunk in leaving)])
         gone = gone.where(gone.exp < epoch.high)
         if leaving:
             buffer.drop(np.concatenate([chunk.tuples.exp for chunk in buffer.chunks]) < epoch.high)
-        state.store(self._name, buffer.chunks)
+        state.store(self.name, buffer.chunks)
         return together((_unknown(arrived, arrived.ts, 1), _unknown(gone, gone.exp, -1)))
 
 
@@ -61,16 +55,16 @@ def _unknown(tuples: Changes, ts: np.ndarray[tuple[int], np.dtype[np.int64]], si
     return Changes(tuples.rows, ts, exp, np.full(len(ts), sign, dtype=np.int8), tuples.ids)
 
 
+@dataclass
 class RowWindowOp:
-    def __init__(self, schema: pa.Schema, name: str, rows: int, partition: tuple[str, ...], width: int) -> None:
-        self.schema = schema
-        self.width = width
-        self._name = name
-        self._rows = rows
-        self._partition = partition
+    schema: pa.Schema
+    name: str
+    rows: int
+    partition: tuple[str, ...]
+    width: int
 
     def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
-        buffer = Fifo(state.chunks(self._name))
+        buffer = Fifo(state.chunks(self.name))
         (arrived,) = inputs
         if not len(arrived):
             return arrived
@@ -84,23 +78,19 @@ class RowWindowOp:
         stays = out == NEVER
         stays[:stored] = False
         buffer.add(every.where(stays))
-        state.store(self._name, buffer.chunks)
-        return together((self._changes(appears, appears.ts, 1), self._changes(gone, out[leaves], -1)))
-
-    def _changes(self, tuples: Changes, ts: np.ndarray[tuple[int], np.dtype[np.int64]], sign: int) -> Changes:
-        exp = np.full(len(ts), NEVER, dtype=np.int64)
-        return Changes(tuples.rows, ts, exp, np.full(len(ts), sign, dtype=np.int8), tuples.ids)
+        state.store(self.name, buffer.chunks)
+        return together((_unknown(appears, appears.ts, 1), _unknown(gone, out[leaves], -1)))
 
     def _out(self, every: Changes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """When each tuple is pushed out: the time of the n-th after it."""
         codes = np.zeros(len(every), dtype=np.int64)
-        if self._partition:
-            (codes,) = dense_codes([every.rows], [list(self._partition)], null_safe=True)
+        if self.partition:
+            (codes,) = dense_codes([every.rows], [list(self.partition)], null_safe=True)
         order = np.argsort(codes, kind="stable")
         grouped, out = codes[order], np.full(len(every), NEVER, dtype=np.int64)
-        if len(every) > self._rows:
-            same = grouped[: -self._rows] == grouped[self._rows :]
-            out[order[: -self._rows][same]] = every.ts[order[self._rows :][same]]
+        if len(every) > self.rows:
+            same = grouped[: -self.rows] == grouped[self.rows :]
+            out[order[: -self.rows][same]] = every.ts[order[self.rows :][same]]
         return out
 
 
