@@ -4,7 +4,7 @@
        next evaluation is removed at the end of this one
     5  .. with restore: what expired since the last evaluation takes part: results are found that came and went
 
-No query runs these algorithms yet: plans run `operator.MultiJoinOp`. The eager algorithms 2 and 3 are in papers/joins,
+No query runs these algorithms yet: plans run `MultiJoinOp`. The eager algorithms 2 and 3 are in papers/joins,
 where all four are compared.
 
 A tuple is its place in what arrives. A window is a list per bucket of a hash table, linked by places in the order of

@@ -22,7 +22,7 @@ _RECONNECT_SECONDS = 30.0
 
 
 def mount(app: FastAPI, service: Service, watch: Watch) -> None:
-    """The five views of a session. One at a time: `running.Server` sees to that."""
+    """The five views of a session. One at a time: `server_thread.Server` sees to that."""
     session = service.session
 
     @ui.page("/")
