@@ -11,7 +11,8 @@ from sash.core.time import SECOND, to_micros
 from sash.core.window import TimeWindow
 from sash.plan.outputs import Sampled
 from sash.plan.reach import complete_from, pane_of, reaches
-from sash.runtime.continuous.beginnings import PlanPanes, Seen
+from sash.runtime.continuous.beginnings import PlanPanes
+from sash.runtime.spark_pass import BatchTimes
 from tests.support.examples import examples
 from tests.support.feed import Feed, compiled
 from tests.support.plans import window
@@ -40,7 +41,7 @@ def test_plans_are_complete_when_panes_are(
             feed.runtime.synchronise(compiled({"q": text}, declared))
             plan = Sampled(window("s", TimeWindow(length * SECOND)), slide * SECOND, offset * 1_000)
             panes = PlanPanes(pane_of(plan, plan.slide), plan.offset)
-        seen = Seen(max(stamps), min(stamps), latest, late)
+        seen = BatchTimes(max(stamps), min(stamps), latest, late)
         is_any_late |= late is not None and min(stamps) < late
         if panes is not None:
             known = panes.begun(seen) if known is None else panes.noted(known, seen, late)

@@ -169,9 +169,9 @@ def test_answers_and_changes_go_to_spark_sinks(spark: Any, tmp_path: Path) -> No
             assert Counter(tuple(row.values()) for row in written) == expected
             assert query.dataframe().count() == sum(expected.values()) and query.subscriber_errors == 0
         # An answer that comes again replaces itself.
-        again = changing.answers()[0]
+        again, rows = changing.answers()[0], changing.changes().num_rows
         deliver([(changing, again)])
-        assert spark.read.parquet(str(tmp_path / "changing")).count() == changing.changes().num_rows
+        assert spark.read.parquet(str(tmp_path / "changing")).count() == rows
 
 
 def test_queries_come_and_go_while_the_stream_runs(spark: Any, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_no_micro_batch_waits_for_the_sink_of_a_query_that_has_ended(monkeypatch
     session.declare(stream())
     text = "SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 2 sec]"
     sink, query = Stuck(), session.register(text, name="q", lifetime="4 sec")
-    query._write_into(Outlet("q", sink, None, str))
+    query.outward.add(Outlet("q", sink, None, str))
     session.push("s", tuples(*((second, 1, 1) for second in range(12))))
     assert "q" not in session.queries and sink.has == []
     sink.gate.set()

@@ -128,7 +128,7 @@ def test_answers_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch, caplog: 
         session.declare(stream())
         query = session.register(QUERY, name="q")
         monkeypatch.setattr(query, "_outlets", [Unstored()])
-        query._settle(None, set())
+        query.outward.settle(None, set())
         monkeypatch.setattr(query, "_outlets", [])
     assert events(caplog) == [{"event": "sink.unstored", "query": "q", "sink": "parquet", "why": "no space left"}]
 
@@ -139,7 +139,7 @@ def test_a_subscriber_with_a_queue_that_raises(caplog: pytest.LogCaptureFixture)
         query = session.register(QUERY, name="q")
         query.subscribe(lambda answer: [][0], when_full="drop_oldest")
         session.push("s", tuples((1, 0, 1), (2.5, 0, 1)))
-        query._settle(None, set())
+        query.outward.settle(None, set())
     assert events(caplog) == [{"event": "subscriber.failed", "query": "q"}] and query.subscriber_errors == 1
 
 

@@ -162,11 +162,11 @@ def test_no_number_of_stats_is_left_out(tmp_path: Path) -> None:
         session.register("SELECT 1 / SUM(v - v) AS one FROM s [WINDOW 2 sec SLIDE 2 sec]", name="fails")
         for when_full in ("drop_oldest", "drop_newest", "drop_newest"):
             totals.subscribe(lambda answer: None, when_full=when_full)
-        totals._write_into(Outlet("totals", Memory(), None, str))
+        totals.outward.add(Outlet("totals", Memory(), None, str))
         session.push("s", tuples(*((second, second % 2, second) for second in range(1, 13))))
         place = tmp_path / "archive"
         session.sql(f"CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 12 sec UPDATE EVERY 2 sec IN '{place}'")
-        totals._settle(None, set())
+        totals.outward.settle(None, set())
         stats, text = session.stats(), session.metrics()
     facts = stats["queries"]["totals"]
     assert stats["queries"]["fails"]["error"] and stats["streams"]["s"]["pane_tables"][0]["tasks"]

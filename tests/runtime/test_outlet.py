@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -424,11 +424,19 @@ def test_each_query_has_its_answers_in_order_whatever_happens_to_others(steps: l
     assert all(sink.by_query[query] == list(range(number)) for query in lines)
 
 
+def _nothing(answer: Answer) -> None: ...
+
+
+def _handle(line: Outlet, heard: Callable[[Answer], None] = _nothing) -> Any:
+    """A query that writes to one sink."""
+    return SimpleNamespace(outward=SimpleNamespace(outlets=[line], tell=heard, remember=_nothing))
+
+
 def test_plans_of_a_micro_batch_are_one_write_and_stored_until_then(tmp_path: Path) -> None:
     """Each plan commits before the others answer. A crash in between finds the answers in the checkpoint."""
     sink, channels, heard = Picky(), dict[str, Channel](), list[Answer]()
     lines = {query: Outlet(query, sink, tmp_path / query, str, channels=channels) for query in "abc"}
-    handles = {query: SimpleNamespace(_outlets=[line], _tell=heard.append) for query, line in lines.items()}
+    handles = {query: _handle(line, heard.append) for query, line in lines.items()}
 
     def told(query: str, number: int) -> Any:
         return [(handles[query], replace(answer(number), query=query))]
@@ -457,7 +465,7 @@ def test_plans_of_a_micro_batch_are_one_write_and_stored_until_then(tmp_path: Pa
 def test_a_micro_batch_that_breaks_off_has_the_answers_of_its_plans_written(tmp_path: Path) -> None:
     sink, channels = Picky(), dict[str, Channel]()
     lines = {query: Outlet(query, sink, tmp_path / query, str, channels=channels) for query in "ab"}
-    handles = {query: SimpleNamespace(_outlets=[line], _tell=lambda answer: None) for query, line in lines.items()}
+    handles = {query: _handle(line) for query, line in lines.items()}
     broken: Any = [(handles["a"], replace(answer(0), query="a"))]
 
     def micro_batch() -> None:
@@ -480,7 +488,7 @@ def test_more_answers_than_may_wait_are_written_at_once(tmp_path: Path, monkeypa
     monkeypatch.setattr(outlets, "WAITING_ANSWERS", 3)
     sink, channels = Picky(), dict[str, Channel]()
     lines = {query: Outlet(query, sink, tmp_path / query, str, channels=channels) for query in "ab"}
-    handle = SimpleNamespace(_outlets=[lines["a"]], _tell=lambda answer: None)
+    handle = _handle(lines["a"])
     many: Any = [(handle, replace(answer(number), query="a")) for number in range(9)]
     with written_together():
         deliver(many, by_plan=True)

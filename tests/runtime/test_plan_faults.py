@@ -19,8 +19,8 @@ from sash.core.errors import CheckpointError
 from sash.core.faults import listening
 from sash.core.window import TimeWindow
 from sash.plan.continuous import Join
-from sash.runtime.continuous.beginnings import Seen
-from sash.runtime.continuous.plan_runtime import Batch, EpochInstants, PlanRuntime, no_tables
+from sash.runtime.continuous.plan_runtime import EpochInstants, PlanParts, PlanRuntime
+from sash.runtime.spark_pass import Batch, BatchTimes
 from sash.spark.buckets import BucketedPlan
 from sash.storage.epochs import EpochLog
 from tests.support.faults import DAMAGES, Death, FullDisk, survived
@@ -47,15 +47,19 @@ class Reader:
 
     def __init__(self, told: Told) -> None:
         self._told = told
+        self.outward, self.outlets = self, list[Any]()
 
-    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Any]:
-        if not delivered and len(changes):
-            rows = changes.to_table().to_pylist()
-            assert self._told.setdefault((instants.low, instants.now), rows) == rows
-        return []
+    def take(self, changes: Changes, instants: EpochInstants) -> list[Any]:
+        return [(self, ((instants.low, instants.now), changes.to_table().to_pylist()))] if len(changes) else []
 
-    def tell(self, as_of: int, table: pa.Table, *, complete: bool, delivered: bool) -> list[Any]:
+    def answer(self, as_of: int, table: pa.Table, *, complete: bool) -> list[Any]:
         raise AssertionError("a join tells changes")
+
+    def remember(self, answer: Any) -> None: ...
+
+    def tell(self, answer: Any) -> None:
+        key, rows = answer
+        assert self._told.setdefault(key, rows) == rows
 
     def fail(self, why: str, *, reported: bool) -> None:
         raise AssertionError(why)
@@ -68,9 +72,9 @@ def opened(directory: Path, told: Told) -> PlanRuntime:
     state.mkdir(parents=True, exist_ok=True)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=BUCKETS))
     bucketed = BucketedPlan(PLAN, session, state, BUCKETS, durable=True)
-    runtime = PlanRuntime(PLAN, STREAMS, bucketed, state, EpochLog(directory / "log"), no_tables)
+    runtime = PlanRuntime(PLAN, PlanParts(STREAMS, bucketed, state, EpochLog(directory / "log")))
     runtime.join(1, Reader(told))
-    runtime.recover()
+    runtime.load()
     return runtime
 
 
@@ -82,9 +86,9 @@ def run(directory: Path, told: Told, epochs: int = EPOCHS) -> PlanRuntime:
         for leaf, name in enumerate("ST"):
             mine = table.filter(pa.array(np.asarray(table["_leaf"]) == leaf))
             times = np.asarray(mine["_t"])
-            seen = Seen(int(times.max()), int(times.min()), None)
+            seen = BatchTimes(int(times.max()), int(times.min()), None)
             frame: Any = rows
-            runtime.take(name, Batch(frame, len(mine), epoch, seen, int(times.max()), {runtime: mine}))
+            runtime.take(Batch(name, frame, len(mine), epoch, seen, int(times.max()), {runtime: mine}))
     return runtime
 
 

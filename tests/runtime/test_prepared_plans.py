@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from threading import RLock
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,9 +13,11 @@ from sash.catalog import Catalog, Stream
 from sash.plan.choice import best_plans
 from sash.plan.continuous import AUTO, Node
 from sash.plan.estimates import Statistics
+from sash.runtime.commands.session_state import Shared
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous import continuous_queries
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
+from sash.runtime.records.catalog_history import CatalogHistory
 from sash.sql import BoundQuery, Select, bind
 
 JOIN = as_select("SELECT a.k FROM s [RANGE 1 min] a, s [RANGE 1 min] b WHERE a.k = b.k")
@@ -29,7 +32,10 @@ class Session:
         self.statistics = Statistics()
         self.held: list[bool] = []
         self.create(pa.int32())
-        self.queries = ContinuousQueries(self.catalog, cast(Any, None), lambda streams: self.statistics)
+        streams: Any = {"s": SimpleNamespace(runtime=None)}
+        plans: Any = SimpleNamespace(observed=[])
+        self.queries = ContinuousQueries(Shared(self.catalog, CatalogHistory(), None, streams=streams), plans)
+        monkeypatch.setattr(continuous_queries, "measured", lambda streams, plans: self.statistics)
         monkeypatch.setattr(continuous_queries, "best_plans", self._found)
         monkeypatch.setattr("sash.plan.choice.best_plans", self._found)
 

@@ -180,7 +180,7 @@ def test_closed_twice_in_the_middle(spark: Any, tmp_path: Path, monkeypatch: pyt
                 session.run()
             else:
                 read_live(session, end * PER_FILE)
-                waiting = session._streams["s"]._passes.pending
+                waiting = session._streams["s"].panes.passes.pending
                 assert waiting is not None and len(waiting)
             assert all(query.error is None for query in session.queries.values())
             assert session.stats()["late_tuples"] == 0

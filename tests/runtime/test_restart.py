@@ -55,7 +55,7 @@ def tell(session: sash.Session, data: Path, step: int, seen: list[sash.Answer]) 
     for name, text in come.items():
         session.sql(f"REGISTER QUERY {name} AS {text}")
     for query in session.queries.values():
-        if seen.append not in query._subscribers:
+        if seen.append not in query.outward.subscribers:
             query.subscribe(seen.append)
     rows: list[tuple[float | None, int, int]] = [(step * 4 + i / 4 + 0.1, i % 3, (i + step) % 9) for i in range(16)]
     write(data, step, rows)

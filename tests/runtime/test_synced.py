@@ -68,7 +68,7 @@ def test_all_that_a_session_has_committed_is_on_disk(tmp_path: Path, monkeypatch
         assert disk.lacks(root) == [] and disk.lacks(root.parent) == []
         query = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec]", name="q")
         session.sql("CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 1 min UPDATE EVERY 10 sec")
-        query._write_into(Outlet("q", Ill(), session.place_for_unwritten(query, "sink"), str))
+        query.outward.add(Outlet("q", Ill(), session.place_for_unwritten(query, "sink"), str))
         assert session._checkpoint is not None
         session._checkpoint.window_files(stream())
         for second in (0.5, 1.5, 2.5):

@@ -144,7 +144,7 @@ def test_a_restart_repeats_what_other_policies_did(tmp_path: Path, crash_after: 
 
     def push(process: Sparkless, world: World, epochs: range) -> None:
         for epoch in epochs:
-            process.running.settings = Settings(policies[epoch])
+            process.running.use(Settings(policies[epoch]))
             process.run([(QUERIES if not i else {}, [], part) for i, part in enumerate(parts[: epoch + 1])], ends=False)
 
     worlds = [World(tmp_path / "whole"), World(tmp_path / "broken")]
@@ -169,7 +169,7 @@ def test_a_join_takes_a_policy_before_queries_come_and_go() -> None:
     """As recovery does: who enters under another policy is due at other times."""
     calls: list[str] = []
     runtime: Any = object.__new__(JoinRuntime)
-    runtime._is_whole, runtime._around = True, SimpleNamespace(policy=lambda: "hybrid")
+    runtime._is_whole, runtime._place = True, SimpleNamespace(policy="hybrid")
     runtime._group = SimpleNamespace(fold="fold")
     runtime._use, runtime._synchronise = calls.append, lambda: calls.append("come and go")
     assert runtime._fold() == "fold"

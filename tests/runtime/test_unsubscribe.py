@@ -61,9 +61,9 @@ def test_a_queue_goes_with_its_subscriber(session: SparklessSession, query: Quer
     assert entered.wait(PATIENCE)
     session.push("s", tuples((11, 1, 1), (16, 1, 1)))
     assert query.subscribers()[0]["waiting"] == 2
-    (mailbox,) = query._mailboxes
+    (mailbox,) = query.outward.mailboxes
     subscription.cancel()
-    assert query.subscribers() == [] and query._subscribers == []
+    assert query.subscribers() == [] and query.outward.subscribers == []
     gate.set()
     mailbox.settle(PATIENCE)
     assert len(seen) == 1, "what was on its way is told, what waited is not"

@@ -92,15 +92,15 @@ def test_as_many_remembered_ones_as_there_are(serve: Serve, last: int) -> None:
 def test_an_id_that_was_never_given(serve: Serve, session: SparklessSession) -> None:
     refused = serve().get(PATH, headers={"Accept": EVENTS, "Last-Event-ID": "yesterday"})
     assert refused.status_code == 400 and "Last-Event-ID" in refused.json()["error"]
-    assert not session.queries["totals"]._subscribers
+    assert not session.queries["totals"].outward.subscribers
 
 
 def test_a_client_that_leaves_leaves_nothing_behind(serve: Serve, session: SparklessSession) -> None:
     query = session.queries["totals"]
     with following(serve()) as stream:
         next(stream)
-        assert len(query._subscribers) == 1
-    until(lambda: not query._subscribers)
+        assert len(query.outward.subscribers) == 1
+    until(lambda: not query.outward.subscribers)
     session.push("s", tuples((16, 0, 16)))
     assert query.subscriber_errors == 0
 

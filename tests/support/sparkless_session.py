@@ -9,6 +9,8 @@ from sash.catalog import Stream
 from sash.core.errors import SashError
 from sash.core.time import SECOND, Micros
 from sash.runtime.session import Session
+from sash.runtime.settings import SessionSettings
+from sash.runtime.spark_home import SparkHome
 from sash.runtime.streams.load import RUNNING, SessionState, StreamState
 from tests.support.streams import START, to_table
 from tests.support.without_spark import DuckPipeline
@@ -19,17 +21,23 @@ class _NoSpark:
         raise SashError("this takes Spark, and here is none")
 
 
+class _NoHome(SparkHome):
+    @property
+    def session(self) -> Any:
+        return _NoSpark()
+
+
 class SparklessSession(Session):
     """Feed it by hand; `doing` is what its streams say that they do."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"policy": "conservative", **settings})
+        places = {name: settings.pop(name) for name in ("checkpoint", "clock") if name in settings}
+        super().__init__(SessionSettings(**{"policy": "conservative", **settings}), **places)
         self._epochs: dict[str, int] = {}
         self.doing = StreamState(RUNNING)
 
-    @property
-    def spark(self) -> Any:
-        return _NoSpark()
+    def _open_home(self, spark: Any, packages: Any) -> Any:
+        return _NoHome(spark, self._checkpoint, packages)
 
     def declare(self, stream: Stream, pipeline: Callable[[Stream], Any] = DuckPipeline) -> None:
         self._stream_commands.open(stream, pipeline)

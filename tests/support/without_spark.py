@@ -28,7 +28,9 @@ from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change, stream_change
 from sash.runtime.records.checkpoint import Checkpoint
 from sash.runtime.records.stream_queries import StreamQueries
-from sash.runtime.settings import Settings
+from sash.runtime.settings import SessionSettings
+from sash.runtime.spark_pass import StreamSource
+from sash.runtime.streams.pane_runtime import PaneRuntime, StreamStorage
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sharing.groups import PaneTable
 from sash.spark.preparation import Interval
@@ -90,7 +92,7 @@ class World:
     done: int = -1
     kept: list[dict[str, Any]] = field(default_factory=list)
 
-    def tell(self, progress: Progress, delivered: bool) -> None:
+    def take(self, progress: Progress, delivered: bool) -> None:
         assert not progress.outcome.failed, progress.outcome.failed
         for answer in [] if delivered else progress.answers:
             key, rows = (answer.query, (answer.as_of, answer.rows)), sorted(answer.table.to_pylist(), key=repr)
@@ -116,11 +118,13 @@ class Sparkless:
         catalog = Catalog()
         catalog.add_stream(declared)
         pipeline: Any = DuckPipeline(declared)
-        self.running = RunningStream(
-            declared, pipeline, Settings("conservative"), isolation("serial"),
+        clock = ManualClock()
+        panes = PaneRuntime(
+            StreamSource(declared, pipeline), SessionSettings("conservative"), isolation("serial"),
             StreamQueries(self._history, RLock(), lambda query: True, partial(compile_query, catalog=catalog)),
-            self._world.tell, self._checkpoint.log(declared), ManualClock(),
+            self._world, StreamStorage(self._checkpoint.log(declared)), clock,
         )  # fmt: skip
+        self.running = RunningStream(panes, clock)
         self.running.recover()
 
     def run(self, story: list[Step], *, ends: bool = True) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.changes.stateless import columns_of
+from sash.core.changes import EmptyOnce
 from sash.core.time import Micros, multiple_at_or_after
 from sash.expr.evaluate import evaluate
 from sash.expr.value_codes import canonical
@@ -47,8 +48,7 @@ class SetWindows:
         # By the ends of panes and by side, what was counted of panes that are not over.
         self._waiting: dict[Micros, dict[int, list[pa.Table]]] = {}
         self._now: Micros | None = None
-        # The last answer was empty: nothing is to be said until there are rows.
-        self.rests = False
+        self.empty = EmptyOnce()
 
     @property
     def index(self) -> SetIndex | GrowingGroupIndex:
@@ -94,22 +94,21 @@ class SetWindows:
         somebody who had none yet.
         """
         over = sorted((pane for pane in self._waiting if pane <= now), reverse=True)
-        wakes = again if self.rests else None
+        wakes = again if self.empty.rests else None
         while (multiple := self._next_multiple(over, begins, wakes)) is not None and multiple <= now:
             self._slide(multiple, over)
             self._now = multiple
             answer = self._answer()
-            if answer.num_rows or not self.rests or (wakes is not None and multiple >= wakes):
+            if self.empty.tells(answer.num_rows) or (wakes is not None and multiple >= wakes):
                 yield multiple, answer
                 wakes = None
-            self.rests = answer.num_rows == 0
 
     def _next_multiple(self, over: Sequence[Micros], begins: Micros | None, wakes: Micros | None) -> Micros | None:
         """The next one at which something may be to say."""
         after = over[-1:]
         if self._now is None:
             after = [*after, begins + 1] if begins is not None else after
-        elif not self.rests or any(window.ends for window in self._windows):
+        elif not self.empty.rests or any(window.ends for window in self._windows):
             after = [self._now + 1]
         elif wakes is not None:
             after = [*after, max(self._now + 1, wakes)]
@@ -136,7 +135,7 @@ class SetWindows:
 
     def save(self) -> tuple[dict[str, Any], list[pa.Table]]:
         """What a checkpoint keeps: sub-windows as values (or groups) and counts. The index is made again from them."""
-        state: dict[str, Any] = {"now": self._now, "had_rows": not self.rests}
+        state: dict[str, Any] = {"now": self._now, "had_rows": not self.empty.rests}
         if isinstance(self._index, GrowingGroupIndex):
             state["shift"] = self._index.shift
         waiting = [
@@ -174,7 +173,7 @@ class SetWindows:
             for side, parts in stored[pane].items():
                 self._restore(side, pane, parts)
         self.absorb(waiting)
-        self._now, self.rests = state["now"], not state["had_rows"]
+        self._now, self.empty.rests = state["now"], not state["had_rows"]
 
     def _restore(self, side: int, pane: Micros, parts: list[pa.Table]) -> None:
         if not isinstance(self._index, GrowingGroupIndex):

@@ -26,6 +26,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 
+@dataclass
+class EmptyOnce:
+    """An empty relation answers once, also as its first answer. Then it rests until rows come.
+
+    >>> relation = EmptyOnce()
+    >>> [relation.tells(rows) for rows in (0, 0, 3, 0, 0)]
+    [True, False, True, True, False]
+    """
+
+    rests: bool = False
+
+    def tells(self, rows: int) -> bool:
+        """Whether an answer of so many rows is told."""
+        told = rows > 0 or not self.rests
+        self.rests = rows == 0
+        return told
+
+
 class UpdatePattern(IntEnum):
     """Ordered from the simplest to the most complex: the pattern of several inputs is their greatest."""
 

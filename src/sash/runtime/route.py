@@ -1,4 +1,4 @@
-"""Which runtime answers a query: the one place that decides.
+"""Which runtime answers a query: the one place that decides. And what every runtime does.
 
     registered    has SLIDE, and panes can answer it ────────────────────────────► PANES
                   else a continuous plan ── route ──┬─ an aggregate over a join ──► JOINED_PANES
@@ -12,15 +12,19 @@
 
 The catalog stores the route of a registered query, and everybody reads it there: the route is not derived again from
 what a query looks like. The route of a question is a value, too: the question is answered by it, and EXPLAIN prints it.
+
+A stream is a loop over its runtimes (streams/running_stream.py). Each runtime has a log of its own, and the one of the
+panes is the stream's: it comes last, so an epoch counts when all runtimes have it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sash.catalog import CLUSTER, Route, StoredIndex, Stream
-from sash.core.time import format_duration
+from sash.core.time import Micros, format_duration
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
@@ -32,6 +36,40 @@ from sash.runtime.compiler import CompiledQuery, why_not_stored
 from sash.sql import ROW_KINDS
 
 _ROWS = Partial("rows")
+
+if TYPE_CHECKING:
+    from sash.runtime.records.journal import JournalSnapshot
+    from sash.runtime.spark_pass import Batch
+
+Q = TypeVar("Q", contravariant=True)
+A = TypeVar("A", covariant=True)
+
+
+class Runtime(Protocol[Q, A]):
+    """Answers the compiled queries `Q` of one route, by answers `A`.
+
+    An epoch is a micro-batch, a heartbeat or the end of a stream. Within an epoch a runtime changes its state, tells
+    the answers to the queries, and commits the epoch in its log, in this order. It is an error to skip an epoch; an
+    epoch that comes again after its commit changes nothing.
+    """
+
+    def take(self, batch: Batch) -> int:
+        """Take a micro-batch. The result is how many of its tuples came too late."""
+
+    def advance(self, stream: str, watermark: Micros) -> None:
+        """Go on without tuples: no tuple of a stream with an earlier time is to come."""
+
+    def finish(self, stream: str) -> None:
+        """Answer for everything that a stream has brought: it has ended, or is idle."""
+
+    def answer(self, query: Q) -> A:
+        """Answer a query as of now, from the state as it is."""
+
+    def save(self) -> JournalSnapshot:
+        """The whole state, for the log: it stands for all entries so far."""
+
+    def load(self) -> None:
+        """Become what the log has: the last snapshot, and the entries after it. Nobody is told again."""
 
 
 def route(plan: Node, execution: str) -> Route:

@@ -26,8 +26,6 @@ from sash.core.errors import SashError
 from sash.core.stopping import Cancellation
 from sash.core.time import EARLIEST, LATEST, Micros, to_datetime, to_micros
 from sash.isolation import isolation as isolation_named
-from sash.plan.continuous import AUTO
-from sash.plan.estimates import Statistics
 from sash.runtime.answers.answer import Explanation
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import AnswerMemory, Query
@@ -41,28 +39,19 @@ from sash.runtime.commands.session_state import Shared
 from sash.runtime.commands.stream_commands import StreamCommands, StreamMaker
 from sash.runtime.commands.table_commands import TableCommands
 from sash.runtime.compiler import as_select
-from sash.runtime.continuous.continuous_queries import ContinuousQueries, joined_query
+from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plans import Plans
 from sash.runtime.dashboard import Dashboard, open_dashboard
 from sash.runtime.explaining.metrics import exposition
 from sash.runtime.explaining.report import describe, schedule_report, session_statistics, show_queries, show_tables
-from sash.runtime.limits import Most
-from sash.runtime.observed import measured
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.records.checkpoint import Checkpoint
-from sash.runtime.records.session_tables import Tables
 from sash.runtime.records.table_contents import Given
-from sash.runtime.settings import (
-    DEFAULT_CLUSTER_GROUPS,
-    DEFAULT_MAX_GROUPS,
-    DEFAULT_MAX_ROWS,
-    DEFAULT_POLICY,
-    Settings,
-    duration,
-)
+from sash.runtime.settings import DEFAULT_POLICY, SessionSettings, duration
 from sash.runtime.spark_home import SparkHome, check_classic
 from sash.runtime.streams.load import IDLE, SessionState
 from sash.runtime.streams.runner import Runner
+from sash.spark.buckets import BucketSettings
 from sash.sql import (
     SCRIPTS,
     AlterArchive,
@@ -105,82 +94,43 @@ class Session:
 
     def __init__(
         self,
+        settings: SessionSettings,
         spark: SparkSession | None = None,
         checkpoint: str | Path | None = None,
-        policy: str = DEFAULT_POLICY,
-        isolation: str = "ttu",
-        keep_answers: int = 1_000,
-        answer_memory: int = 256 * 2**20,
-        share_predicates: str = "auto",
-        refresh_when_idle: bool = False,
-        filter_precision: int = 8,
-        workers: int = 1,
-        executor_rows: int = 500_000,
-        share_results: int = 100_000,
-        execution: str = AUTO,
-        partitions: int | None = None,
-        max_lag: str | None = None,
         clock: Clock | None = None,
-        max_groups: int = DEFAULT_MAX_GROUPS,
-        cluster_groups: int = DEFAULT_CLUSTER_GROUPS,
-        max_rows: int = DEFAULT_MAX_ROWS,
-        packages: Sequence[str] = (),
     ) -> None:
-        self._settings = Settings(
-            policy, share_predicates, refresh_when_idle, filter_precision, workers, max_groups, cluster_groups, max_rows
-        )
-        self._isolation = isolation_named(isolation)
-        execution = checked_execution(execution)
+        self._isolation = isolation_named(settings.isolation)
+        checked_execution(settings.execution)
         check_classic(spark)
         if spark is not None:
             from sash.spark.spark_session import check_borrowed
 
-            check_borrowed(spark, packages)
-        self.queries: dict[str, Query] = {}
-        self._keep_answers = keep_answers
-        self._memory = AnswerMemory(answer_memory)
+            check_borrowed(spark, settings.packages)
+        self._memory = AnswerMemory(settings.answer_memory)
         # The ways to sinks that several queries write to together, by sink.
         self.channels: dict[str, Channel] = {}
-        self._clock = clock or SystemClock()
+        clock = clock or SystemClock()
         self._dashboard: Dashboard | None = None
         self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         history = self._checkpoint.history if self._checkpoint else CatalogHistory()
-        self._shared = Shared(Catalog(), history, self._checkpoint)
-        self._catalog, self._streams = self._shared.catalog, self._shared.streams
-        self._home = SparkHome(spark, self._checkpoint, packages)
-        lag = None if max_lag is None else duration("max_lag", max_lag)
-        self._runner = Runner(self._checkpoint, self._clock, lambda: history.version, lag)
-        self._tables = Tables(self._catalog, history)
-        root = None if self._checkpoint is None else self._checkpoint.plans
-        self._plans = Plans(
-            lambda: self.spark, self._catalog.stream, self._registered, self._tables, root, executor_rows,
-            share_results, partitions, partial(joined_query, self._catalog), lambda: self.policy,
-            Most(max_rows, max_groups),
-        )  # fmt: skip
-        self.continuous = ContinuousQueries(self._catalog, self._plans, self._measured)
-        self._query_commands = QueryCommands(self._shared, self.continuous, self.queries, self._make_handle, execution)
-        self._index_commands = IndexCommands(self._shared)
-        self._archive_commands = ArchiveCommands(
-            self._shared, self.continuous, self.queries, lambda: self.spark, self.place_for_unwritten
-        )
-        self._maker = StreamMaker(
-            lambda: self._settings, self._isolation, isolation, self._checkpoint, self._runner,
-            self._clock, self._query_commands, self._plans, self._tables,
-        )  # fmt: skip
-        self._stream_commands = StreamCommands(
-            self._shared,
-            lambda: self.spark,
-            self._maker.make,
-            self._runner.is_running,
-            self._index_commands.restore,
-            self._archive_commands.attach_to,
-        )
-        self._table_commands = TableCommands(
-            self._catalog, history, self._tables, self.continuous, self._shared.running, self._shared.lock
-        )
-        on_spark = QuestionsOnSpark(lambda: self.spark, self._tables, self._archive_commands.feed_now)
+        self._home = self._open_home(spark, settings.packages)
+        shared = self._shared = Shared(Catalog(), history, self._checkpoint, settings, self._home)
+        self._catalog, self._streams, self.queries = shared.catalog, shared.streams, shared.handles
+        self._tables = shared.tables
+        lag = None if settings.max_lag is None else duration("max_lag", settings.max_lag)
+        self._runner = Runner(self._checkpoint, clock, history, lag)
+        buckets = BucketSettings(settings.executor_rows, settings.share_results, settings.partitions)
+        self._plans = Plans(shared, buckets)
+        self.continuous = ContinuousQueries(shared, self._plans)
+        self._query_commands = QueryCommands(shared, self.continuous, self._make_handle)
+        self._index_commands = IndexCommands(shared)
+        self._archive_commands = ArchiveCommands(shared, self.continuous)
+        maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
+        self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
+        self._table_commands = TableCommands(shared, self.continuous)
+        on_spark = QuestionsOnSpark(lambda: shared.spark, self._tables, self._archive_commands.feed_now)
         self._questions = Questions(
-            self._shared, self._query_commands, self.continuous, self.queries, lambda: self._settings, self._isolation,
+            shared, self._query_commands, self.continuous, self.queries, lambda: shared.settings, self._isolation,
             on_spark,
         )  # fmt: skip
         try:
@@ -192,6 +142,9 @@ class Session:
             self.close()
             raise
 
+    def _open_home(self, spark: SparkSession | None, packages: Sequence[str]) -> SparkHome:
+        return SparkHome(spark, self._checkpoint, packages)
+
     @property
     def spark(self) -> SparkSession:
         """The Spark session: the one that was given, or our own local one, started when it is first needed."""
@@ -200,22 +153,14 @@ class Session:
     # -- what the parts ask for ------------------------------------------------------------------------
 
     def _make_handle(self, query: RegisteredQuery) -> Query:
-        return Query(self, query, self._keep_answers, self._memory)
-
-    def _registered(self, name: str, serial: int | None) -> Query | None:
-        handle = self.queries.get(name)
-        return handle if handle is not None and handle.serial == serial else None
-
-    def _measured(self, streams: Sequence[str]) -> Statistics:
-        """What the optimiser may know about some streams."""
-        return measured([self._shared.running(name).runtime for name in streams], self._plans.observed)
+        return Query(self, query, self._shared.settings.keep_answers, self._memory)
 
     def columns_of(self, query: Query) -> tuple[list[str], bool] | None:
         return self._query_commands.columns_of(query)
 
     def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
         """Where answers wait that a sink would not take."""
-        return None if self._checkpoint is None else self._checkpoint.unwritten(query.name, query.serial, sink)
+        return self._shared.unwritten(query, sink)
 
     # -- streams ---------------------------------------------------------------------------------------
 
@@ -366,14 +311,14 @@ class Session:
     @property
     def policy(self) -> str:
         """The scheduling policy's name."""
-        return self._settings.policy
+        return self._shared.settings.policy
 
     def use_policy(self, name: str) -> None:
         """Schedule by another policy from the next micro-batch on. Deadlines that were promised stay."""
         with self._shared.lock:
-            self._settings = replace(self._settings, policy=name)
+            self._shared.settings = replace(self._shared.settings, policy=name)
             for running in self._streams.values():
-                running.settings = self._settings
+                running.use(self._shared.settings)
 
     def advance(self, stream: str, to: datetime | Micros) -> None:
         """A heartbeat: no tuple before this event time is to come on a stream."""
@@ -483,7 +428,9 @@ def connect(
     checkpoint: str | Path | None = None,
     policy: str = DEFAULT_POLICY,
     isolation: str = "ttu",
+    *,
+    clock: Clock | None = None,
     **options: Any,
 ) -> Session:
-    """Open a session: on a local Spark session of its own, or on yours."""
-    return Session(spark, checkpoint, policy, isolation, **options)
+    """Open a session: on a local Spark session of its own, or on yours. `options` are those of `SessionSettings`."""
+    return Session(SessionSettings(policy=policy, isolation=isolation, **options), spark, checkpoint, clock)

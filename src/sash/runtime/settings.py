@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sash.core.errors import SashError, nearest
 from sash.core.time import Micros, parse_duration
+from sash.plan.continuous import AUTO
 from sash.schedule import Policy
 from sash.schedule import policy as policy_named
 
@@ -69,6 +71,28 @@ class Settings:
 
     def make_policy(self) -> Policy:
         return policy_named(self.policy)
+
+
+@dataclass(frozen=True)
+class SessionSettings(Settings):
+    """All that `connect` lets its user choose.
+
+    `keep_answers` is how many answers a query remembers, `answer_memory` how many bytes all answers may take.
+    `executor_rows`: a continuous plan's epochs with more tuples run on the executors. `share_results`: there a bucket
+    of a join with more results is divided. `execution` is the strategy of continuous plans; `partitions` is the number
+    of partitions of their state buffers. `max_lag`: how long a live micro-batch may take. `packages` are connectors
+    that Sash's own Spark session is to have.
+    """
+
+    isolation: str = "ttu"
+    keep_answers: int = 1_000
+    answer_memory: int = 256 * 2**20
+    executor_rows: int = 500_000
+    share_results: int = 100_000
+    execution: str = AUTO
+    partitions: int | None = None
+    max_lag: str | None = None
+    packages: Sequence[str] = ()
 
 
 def duration(what: str, text: str) -> Micros:

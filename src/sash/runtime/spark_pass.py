@@ -1,20 +1,22 @@
-"""What the engine asks of Spark, as an interface: the one place where another reader of micro-batches fits in.
+"""What the runtime asks of Spark, as an interface, and a micro-batch as Spark has read it.
 
     RunningStream, Passes, ClusterTables ──► SparkPipeline ◄── sash.spark.pipeline.Pipeline     rows are a DataFrame
                                                            ◄── tests/support                    rows are what they like
 
-The engine does not look into the rows of a micro-batch: it gives them back to the pipeline that they came from. So a
+The runtime does not look into the rows of a micro-batch: it gives them back to the pipeline that they came from. So a
 pipeline that has only `SparkPass` runs periodic queries and stored windows without a JVM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from sash.catalog import Stream
 from sash.core.time import Micros
 from sash.panes.pane_rows import BatchFacts
 from sash.plan.periodic import PeriodicAggregate
@@ -88,3 +90,63 @@ class SparkPipeline(SparkPass, Protocol):
 
     def write_panes(self, batch: DataFrame, table: PaneTable, place: Path) -> None:
         """STORED IN CLUSTER: the rows of a pane table go to files."""
+
+
+@dataclass
+class StreamSource:
+    """A stream as it is declared, and the pipeline that reads it: both may be declared anew after a restart."""
+
+    stream: Stream
+    pipeline: SparkPipeline
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What the pass over a micro-batch gave: the partials, as they are logged and sorted out.
+
+    For row-based windows, `counted` are the partials of the tuples that got their numbers, and `pending` are the tuples
+    that have no number yet. SHED kept one tuple of `one_in`; MAX JUMP kept `jumped` tuples out, the first of this time.
+    """
+
+    table: pa.Table
+    facts: BatchFacts
+    counted: pa.Table | None = None
+    pending: pa.Table | None = None
+    one_in: int = 1
+    jumped: tuple[int, Micros] = (0, 0)
+
+
+@dataclass(frozen=True)
+class BatchTimes:
+    """The event times of a micro-batch: its greatest, a bound of its least, and the greatest of all before it.
+
+    Tuples before `late`, the watermark of its stream, came too late.
+    """
+
+    latest: Micros | None
+    earliest: Micros | None
+    before: Micros | None
+    late: Micros | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A micro-batch of a stream: its rows, about how many, their times, and how far time has gone with it.
+
+    `tuples` has, by runtime, the tuples of a plan's windows that are in this process already; `passed` is for the pane
+    tables. The epoch sees this `version` of the catalog. It `began` then, and live the next one begins after
+    `interval` seconds. `missed` tuples came too late for some runtime that has taken the micro-batch.
+    """
+
+    stream: str
+    rows: DataFrame
+    number: int
+    epoch: int
+    seen: BatchTimes
+    watermark: Micros | None
+    tuples: Mapping[Any, pa.Table] = field(default_factory=dict)
+    passed: PassResult | None = None
+    version: int = 0
+    began: float = 0.0
+    interval: float | None = None
+    missed: int = 0

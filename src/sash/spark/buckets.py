@@ -31,7 +31,7 @@ from sash.spark.exchange import marks_of, run_on_executors
 from sash.spark.leaves import Leaves
 from sash.spark.steps import Job, PlanEpoch, Report, manifests_of
 
-__all__ = ["BucketedPlan", "EpochOutcome", "PlanEpoch"]
+__all__ = ["BucketSettings", "BucketedPlan", "EpochOutcome", "PlanEpoch"]
 
 # A bucket of fewer results than this is not divided: what every share does again, the exchange of the bucket's tuples
 # and the reading of its state, would cost more.
@@ -101,12 +101,21 @@ class EpochOutcome:
     rows: int = 0
 
 
-class BucketedPlan:
-    """Runs the epochs of one plan. `directory` must be the same place for the driver and all executors.
+@dataclass(frozen=True)
+class BucketSettings:
+    """Epochs of more than `near` tuples run on the executors.
 
-    Epochs of more than `near` tuples run on the executors. There a bucket of a join that gave more than `share_results`
-    is divided, if it is more than its part.
+    There a bucket of a join with more than `share_results` results is divided, if it is more than its part.
+    `partitions` is the number of partitions of a state buffer.
     """
+
+    near: int = NEAR
+    share_results: int = LEAST_RESULTS
+    partitions: int | None = None
+
+
+class BucketedPlan:
+    """Runs the epochs of one plan. `directory` must be the same place for the driver and all executors."""
 
     def __init__(
         self,
@@ -116,23 +125,20 @@ class BucketedPlan:
         buckets: int,
         *,
         durable: bool,
-        near: int = NEAR,
-        share_results: int = LEAST_RESULTS,
         strategy: str = "upa",
-        partitions: int | None = None,
+        settings: BucketSettings | None = None,
     ) -> None:
         self._plan = plan
         self._session = session
         self._directory = directory
         self._durable = durable
-        self._near = near
+        self._settings = settings = settings or BucketSettings()
         self._strategy = strategy
-        self._partitions = partitions
         self._stages = stages(plan)
         self.leaves = Leaves(plan, self._stages, buckets)
-        divisible = [Stage(plan, partitions, strategy, part=stage).is_divisible for stage in self._stages]
+        divisible = [Stage(plan, settings.partitions, strategy, part=stage).is_divisible for stage in self._stages]
         stages_of = list(zip(self.leaves.numbers, divisible, strict=True))
-        self._shares = Shares(stages_of, session.sparkContext.defaultParallelism, share_results)
+        self._shares = Shares(stages_of, session.sparkContext.defaultParallelism, settings.share_results)
 
     def step(
         self,
@@ -159,12 +165,12 @@ class BucketedPlan:
             dict(tables),
             self._durable,
             self._strategy,
-            self._partitions,
+            self._settings.partitions,
             self._shares.now(),
             fold,
         )
         if isinstance(tuples, DataFrame):
-            return self._there(job, tuples) if number > self._near else self._here(job, tuples.toArrow())
+            return self._there(job, tuples) if number > self._settings.near else self._here(job, tuples.toArrow())
         return self._here(job, tuples)
 
     def _here(self, job: Job, tuples: pa.Table | None) -> EpochOutcome:

@@ -35,7 +35,7 @@ def answered(text: str, *tables: dict[str, list[Any]]) -> Query:
     query = handle(text)
     for number, columns in enumerate(tables):
         as_of = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=5 * number)
-        query._remember(Answer("totals", as_of, True, True, pa.table(columns)))
+        query.outward.remember(Answer("totals", as_of, True, True, pa.table(columns)))
     return query
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sash.catalog import RegisteredQuery
-from sash.core.errors import CatalogError, SashError
+from sash.core.errors import CatalogError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.runtime.answers.answer import Answer, query_html
 from sash.runtime.answers.mailbox import WAIT, Mailbox, check_policy
@@ -122,40 +122,122 @@ def size_of(table: pa.Table) -> int:
     return table.num_rows * table.num_columns * 8 if table.num_rows < SMALL else table.nbytes
 
 
+class Outward:
+    """Where the answers of one query go: into memory, to sinks, to subscribers."""
+
+    def __init__(self, query: str, keep: int, memory: AnswerMemory) -> None:
+        self._query = query
+        self._memory = memory
+        self.answers: deque[Answer] = deque(maxlen=keep)
+        self.outlets: list[Outlet] = []
+        self.mailboxes: list[Mailbox] = []
+        self.subscribers: list[Callable[[Answer], None]] = []
+        self.answered = 0
+        self.subscriber_errors = 0
+
+    def remember(self, answer: Answer) -> None:
+        self._memory.add(self.answers, answer)
+        self.answered += 1
+
+    def tell(self, answer: Answer) -> None:
+        """A subscriber that raises is reported; the others are still served."""
+        for callback in list(self.subscribers):
+            try:
+                callback(answer)
+            except Exception:
+                self._count_error()
+                told = "a subscriber of query %(query)s raised; the others are still served"
+                report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self._query)
+
+    def _count_error(self) -> None:
+        self.subscriber_errors += 1
+
+    def subscribe(self, callback: Callable[[Answer], None], queue: int, when_full: str) -> Subscription:
+        check_policy(queue, when_full)
+        if when_full == WAIT:
+            self.subscribers.append(callback)
+            return Subscription(lambda: self.subscribers.remove(callback))
+        mailbox = Mailbox(self._query, callback, queue, when_full, self._count_error)
+        self.mailboxes.append(mailbox)
+        self.subscribers.append(mailbox.take)
+        return Subscription(lambda: self._take_away(mailbox))
+
+    def _take_away(self, mailbox: Mailbox) -> None:
+        self.subscribers.remove(mailbox.take)
+        self.mailboxes.remove(mailbox)
+        mailbox.empty()
+
+    def add(self, outlet: Outlet) -> None:
+        """Answers go to a sink, too, from now on."""
+        self.outlets.append(outlet)
+        outlet.flush()
+
+    def remove(self, sink: str) -> None:
+        """A sink is gone: nothing more goes there."""
+        for outlet in [each for each in self.outlets if each.sink == sink]:
+            self.outlets.remove(outlet)
+            outlet.drop()
+
+    def settle(self, patience: float | None, settled: set[Channel]) -> None:
+        """Sinks that failed get another chance, each channel once; subscribers with a queue get what is in it."""
+        for outlet in self.outlets:
+            if outlet.channel in settled:
+                continue
+            settled.add(outlet.channel)
+            try:
+                outlet.flush()
+            except NotKeptError as error:
+                told = "what waits for %(sink)s, a sink of query %(query)s, is not stored: %(why)s"
+                why = str(error)
+                report(logger, logging.ERROR, "sink.unstored", told, query=self._query, sink=outlet.sink, why=why)
+        for mailbox in list(self.mailboxes):
+            mailbox.settle(patience)
+
+    def close(self) -> None:
+        """The query is dropped. Its answers stay with the program that holds it."""
+        self._memory.forget(self.answers)
+        for outlet in self.outlets:
+            outlet.drop()
+
+
 class Query:
     """What `register` returns. Safe to use from any thread."""
 
     def __init__(self, session: Session, query: RegisteredQuery, keep: int, memory: AnswerMemory) -> None:
         self._session = session
-        self._memory = memory
+        self.outward = Outward(query.name, keep, memory)
         self.name = query.name
         self.text = query.text
         self.serial = query.serial
         self.is_continuous = query.is_continuous
         self.failure: SashError | None = None
-        self._outlets: list[Outlet] = []
-        self._mailboxes: list[Mailbox] = []
-        self._answers: deque[Answer] = deque(maxlen=keep)
-        self._subscribers: list[Callable[[Answer], None]] = []
-        self.answered = 0
-        self.subscriber_errors = 0
+
+    @property
+    def answered(self) -> int:
+        """How many answers there were."""
+        return self.outward.answered
+
+    @property
+    def subscriber_errors(self) -> int:
+        """How often a subscriber raised."""
+        return self.outward.subscriber_errors
 
     @property
     def error(self) -> SashError | None:
         """Why the query has failed, or what keeps its answers from a sink; None while all is well."""
-        unwritten = (outlet.error for outlet in self._outlets)
+        unwritten = (outlet.error for outlet in self.outward.outlets)
         return self.failure or next((error for error in unwritten if error is not None), None)
 
     def answers(self) -> list[Answer]:
         """The answers so far, oldest first: the last 1,000 by default."""
         self._recall()
-        return list(self._answers)
+        return list(self.outward.answers)
 
     def latest(self) -> Answer | None:
         """The newest answer, or None before the first."""
         self._recall()
         try:
-            return self._answers[-1]
+            return self.outward.answers[-1]
         except IndexError:
             return None
 
@@ -208,46 +290,21 @@ class Query:
             sink.check(*columns)
         self._check_place(sink.place, sink.channel)
         unwritten = self._session.place_for_unwritten(self, sink.digest)
-        self._write_into(Outlet(self.name, sink, unwritten, first_line, sink.place, self._session.channels))
+        self.outward.add(Outlet(self.name, sink, unwritten, first_line, sink.place, self._session.channels))
 
     def _check_place(self, place: str | None, channel: str | None) -> None:
         """Answers of two queries as of one time would replace each other, unless both share the path."""
         others = [query for query in list(self._session.queries.values()) if query is not self and place is not None]
-        for other, outlet in ((query, outlet) for query in others for outlet in query._outlets):
+        for other, outlet in ((query, outlet) for query in others for outlet in query.outward.outlets):
             if outlet.place == place and (channel is None or outlet.writer.channel != channel):
                 raise SashError(
                     f"query '{other.name}' writes to '{place}' already, and each query needs a directory of its own: "
                     f"write_to(.., path='{place}/{self.name}'), or shared='true' for all of them"
                 )
 
-    def _write_into(self, outlet: Outlet) -> None:
-        self._outlets.append(outlet)
-        outlet.flush()
-
-    def _leave_out(self, sink: str) -> None:
-        """A sink is gone: nothing more goes there."""
-        for outlet in [each for each in self._outlets if each.sink == sink]:
-            self._outlets.remove(outlet)
-            outlet.drop()
-
     def sinks(self) -> list[dict[str, Any]]:
         """Each sink of `write_to`: how much was written, how much waits, and why."""
-        return [outlet.statistics() for outlet in self._outlets]
-
-    def _settle(self, patience: float | None, settled: set[Channel]) -> None:
-        """Sinks that failed get another chance, each channel once; subscribers with a queue get what is in it."""
-        for outlet in self._outlets:
-            if outlet.channel in settled:
-                continue
-            settled.add(outlet.channel)
-            try:
-                outlet.flush()
-            except NotKeptError as error:
-                told = "what waits for %(sink)s, a sink of query %(query)s, is not stored: %(why)s"
-                why = str(error)
-                report(logger, logging.ERROR, "sink.unstored", told, query=self.name, sink=outlet.sink, why=why)
-        for mailbox in list(self._mailboxes):
-            mailbox.settle(patience)
+        return [outlet.statistics() for outlet in self.outward.outlets]
 
     def subscribe(self, callback: Callable[[Answer], None], queue: int = 1_000, when_full: str = WAIT) -> Subscription:
         """Call back with each answer from now on, until the subscription is cancelled.
@@ -257,26 +314,11 @@ class Query:
         a thread of its own: at most `queue` answers wait, others are left out and counted (`subscribers`), a crash
         costs those that wait, and the stream never waits. `run()` returns when every queue is empty.
         """
-        check_policy(queue, when_full)
-        if when_full == WAIT:
-            self._subscribers.append(callback)
-            return Subscription(lambda: self._subscribers.remove(callback))
-        mailbox = Mailbox(self.name, callback, queue, when_full, self._count_error)
-        self._mailboxes.append(mailbox)
-        self._subscribers.append(mailbox.take)
-        return Subscription(lambda: self._take_away(mailbox))
-
-    def _take_away(self, mailbox: Mailbox) -> None:
-        self._subscribers.remove(mailbox.take)
-        self._mailboxes.remove(mailbox)
-        mailbox.empty()
+        return self.outward.subscribe(callback, queue, when_full)
 
     def subscribers(self) -> list[dict[str, Any]]:
         """Each subscriber with a queue: how many answers were delivered, how many wait, how many were left out."""
-        return [mailbox.statistics() for mailbox in list(self._mailboxes)]
-
-    def _count_error(self) -> None:
-        self.subscriber_errors += 1
+        return [mailbox.statistics() for mailbox in list(self.outward.mailboxes)]
 
     def drop(self) -> None:
         """Unregister the query. It disappears at the next micro-batch; its answers so far stay readable here."""
@@ -292,25 +334,6 @@ class Query:
     @property
     def _is_registered(self) -> bool:
         return self._session.queries.get(self.name) is self
-
-    def _remember(self, answer: Answer) -> None:
-        self._memory.add(self._answers, answer)
-        self.answered += 1
-
-    def _dropped(self) -> None:
-        self._memory.forget(self._answers)
-        for outlet in self._outlets:
-            outlet.drop()
-
-    def _tell(self, answer: Answer) -> None:
-        """A subscriber that raises is reported; the others are still served."""
-        for callback in list(self._subscribers):
-            try:
-                callback(answer)
-            except Exception:
-                self._count_error()
-                told = "a subscriber of query %(query)s raised; the others are still served"
-                report(logger, logging.ERROR, "subscriber.failed", told, exception=True, query=self.name)
 
     def plot(self, column: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the answers so far: a number over time, for each group its own; bars for lists and single answers.
@@ -357,18 +380,22 @@ def written_together() -> Iterator[None]:
     _write(held)
 
 
-def deliver(told: Sequence[Delivery], *, by_plan: bool = False) -> None:
-    """Hand answers outward before their commit: to sinks, which write them together, then to subscribers.
+def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = False) -> None:
+    """Remember answers, then hand them outward before their commit: to sinks, written together, then to subscribers.
 
-    A plan commits before the other plans of its micro-batch have answered. So its answers are stored if they are to be
-    written together with theirs. Raises what keeps an answer from a sink and from the checkpoint: the commit would say
-    that the sink will have it.
+    Answers that were delivered before a restart come `again`: they are remembered only. A plan commits before the other
+    plans of its micro-batch have answered. So its answers are stored if they are to be written together with theirs.
+    Raises what keeps an answer from a sink and from the checkpoint: the commit would say that the sink will have it.
     """
     for query, answer in told:
-        for outlet in query._outlets:
+        query.outward.remember(answer)
+    if again:
+        return
+    for query, answer in told:
+        for outlet in query.outward.outlets:
             outlet.add(answer)
     held, now = _HELD.get() if by_plan else None, dict[Channel, None]()
-    for outlet in dict.fromkeys(outlet for query, _ in told for outlet in query._outlets):
+    for outlet in dict.fromkeys(outlet for query, _ in told for outlet in query.outward.outlets):
         # A line that is too long would be given up before its sink has been tried.
         if held is None or not outlet.channel.is_shared or outlet.is_crowded:
             now[outlet.channel] = None
@@ -377,7 +404,15 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False) -> None:
             held[outlet.channel] = None
     _write(now)
     for query, answer in told:
-        query._tell(answer)
+        query.outward.tell(answer)
+
+
+def fail_query(name: str, query: Query | None, why: str, *, reported: bool) -> None:
+    """A query cannot go on. `reported`: that was said before a restart."""
+    if not reported:
+        report(logger, logging.ERROR, "query.failed", "query %(query)s failed: %(why)s", query=name, why=why)
+    if query is not None:
+        query.failure = QueryFailedError(f"query '{name}' failed: {why}")
 
 
 def _write(channels: Iterable[Channel]) -> None:

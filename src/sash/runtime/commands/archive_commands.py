@@ -159,26 +159,17 @@ class ArchiveSink:
 
 
 class ArchiveCommands:
-    """`handles` are the queries as users hold them, by name."""
-
-    def __init__(
-        self,
-        shared: Shared,
-        continuous: ContinuousQueries,
-        handles: dict[str, Query],
-        spark: Callable[[], SparkSession],
-        place_for_unwritten: Callable[[Query, str], Path | None],
-    ) -> None:
+    def __init__(self, shared: Shared, continuous: ContinuousQueries) -> None:
         self._shared = shared
         self._continuous = continuous
-        self._handles = handles
-        self._spark = spark
-        self._place_for_unwritten = place_for_unwritten
         self._feeds: dict[str, ArchiveFeed] = {}
         # Those of a checkpoint that cannot be opened, and why.
         self._closed: dict[str, str] = {}
         # Archives of a checkpoint that the program may still create as they were.
         self._restored: set[str] = set()
+
+    def _spark(self) -> SparkSession:
+        return self._shared.spark
 
     # -- statements ------------------------------------------------------------------------------------
 
@@ -224,8 +215,8 @@ class ArchiveCommands:
             for running in self._shared.streams.values():
                 running.feeds = [each for each in running.feeds if each is not feed]
         if feed is not None:
-            for handle in self._handles.values():
-                handle._leave_out(f"archive {feed.declared.name}")
+            for handle in self._shared.handles.values():
+                handle.outward.remove(f"archive {feed.declared.name}")
             feed.close()
         remove_archive(self._place(declared))
 
@@ -313,14 +304,14 @@ class ArchiveCommands:
 
     def _handle(self, feed: ArchiveFeed) -> Query | None:
         """The query that fills an archive, if one does: a later one of the same name is another."""
-        return next((each for each in self._handles.values() if each.serial == feed.declared.query), None)
+        return next((each for each in self._shared.handles.values() if each.serial == feed.declared.query), None)
 
     def _attach(self, feed: ArchiveFeed) -> None:
         source, handle = feed.declared.source, self._handle(feed)
         if handle is not None:
             sink = ArchiveSink(feed)
-            place = self._place_for_unwritten(handle, f"archive-{feed.declared.name.lower()}")
-            handle._write_into(Outlet(handle.name, sink, place, str))
+            place = self._shared.unwritten(handle, f"archive-{feed.declared.name.lower()}")
+            handle.outward.add(Outlet(handle.name, sink, place, str))
         elif source.lower() in self._shared.streams:
             self.attach_to(self._shared.catalog.stream(source))
 

@@ -16,12 +16,12 @@ from sash.core.time import Micros
 from sash.core.window import RowWindow
 from sash.plan.continuous import sampling_of
 from sash.runtime.answers.outlet import Channel
-from sash.runtime.answers.registered_query import Query, deliver
+from sash.runtime.answers.registered_query import Query, deliver, fail_query
 from sash.runtime.commands.declare import check_name, check_same_query, checked_execution
 from sash.runtime.commands.session_state import Shared
 from sash.runtime.compiler import CompiledQuery, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
-from sash.runtime.continuous.plans import ContinuousQuery
+from sash.runtime.continuous.plan_runtime import ContinuousQuery
 from sash.runtime.periodic.cluster_tables import ClusterTables
 from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change
@@ -32,19 +32,14 @@ logger = logging.getLogger("sash.runtime")
 
 
 class QueryCommands:
-    """`handles` are the queries as users hold them, by name; `make_handle` makes one of a registration."""
+    """`make_handle` makes the query that a user holds of a registration."""
 
     def __init__(
-        self,
-        shared: Shared,
-        continuous: ContinuousQueries,
-        handles: dict[str, Query],
-        make_handle: Callable[[RegisteredQuery], Query],
-        execution: str,
+        self, shared: Shared, continuous: ContinuousQueries, make_handle: Callable[[RegisteredQuery], Query]
     ) -> None:
         self._shared = shared
         self._continuous = continuous
-        self._handles = handles
+        self._handles = shared.handles
         self._make_handle = make_handle
         self._compiled: dict[RegisteredQuery, CompiledQuery] = {}
         # Queries of a checkpoint that the program may still register as they were.
@@ -53,7 +48,7 @@ class QueryCommands:
         self._unclaimed: dict[str, RegisteredQuery] = {}
         # Queries whose lives have ended while their sinks were still behind.
         self._partings: list[threading.Thread] = []
-        self.execution = execution
+        self.execution = checked_execution(shared.settings.execution)
 
     def set_execution(self, strategy: str) -> None:
         """For continuous queries that are registered from now on."""
@@ -162,7 +157,7 @@ class QueryCommands:
     def _answer_at_once(self, compiled: CompiledQuery) -> None:
         """Where the stream has begun and its synopsis has what the query needs, nobody waits for a slide."""
         try:
-            answer = self._shared.streams[compiled.stream.lower()].first_answer(compiled)
+            answer = self._shared.streams[compiled.stream.lower()].panes.answer(compiled)
         except QueryFailedError:
             # It fails again when it is due, and is reported then.
             return
@@ -198,7 +193,7 @@ class QueryCommands:
 
     def _part(self, query: RegisteredQuery, handle: Query | None) -> None:
         if handle is not None:
-            handle._dropped()
+            handle.outward.close()
         if self._shared.checkpoint is not None:
             self._shared.checkpoint.forget_unwritten(query.name, query.serial)
 
@@ -237,30 +232,19 @@ class QueryCommands:
 
     def take(self, progress: Progress, delivered: bool) -> None:
         """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
-        answers = []
-        for answer in progress.answers:
-            handle = self._meant(answer.query, progress)
-            if handle is not None:
-                handle._remember(answer)
-                answers.append((handle, answer))
-        if not delivered:
-            deliver(answers)
+
+        def meant(name: str) -> Query | None:
+            return self._shared.handle(name, progress.serials.get(name))
+
+        answers = [(meant(answer.query), answer) for answer in progress.answers]
+        deliver([(handle, answer) for handle, answer in answers if handle is not None], again=delivered)
         for name, why in progress.outcome.failed.items():
-            if not delivered:
-                told = "query %(query)s failed: %(why)s"
-                report(logger, logging.ERROR, "query.failed", told, query=name, why=why)
-            if (handle := self._meant(name, progress)) is not None:
-                handle.failure = QueryFailedError(f"query '{name}' failed: {why}")
+            fail_query(name, meant(name), why, reported=delivered)
         for name in progress.outcome.ended:
             told = "query %(query)s has reached the end of its lifetime"
             report(logger, logging.INFO, "query.ended", told, query=name)
-            if not delivered and self._meant(name, progress) is not None:
+            if not delivered and meant(name) is not None:
                 self._drop(name, in_batch=True)
-
-    def _meant(self, name: str, progress: Progress) -> Query | None:
-        """The query that a name meant in some progress, if it is still registered."""
-        handle = self._handles.get(name)
-        return handle if handle is not None and handle.serial == progress.serials.get(name) else None
 
     # -- sinks -----------------------------------------------------------------------------------------
 
@@ -288,7 +272,7 @@ class QueryCommands:
         """Sinks that failed get another chance; subscribers with queues are waited for, at most for so many seconds."""
         settled = set[Channel]()
         for handle in list(self._handles.values()):
-            handle._settle(patience, settled)
+            handle.outward.settle(patience, settled)
         for parting in self._partings:
             parting.join(patience)
         self._partings = [parting for parting in self._partings if parting.is_alive()]

@@ -8,99 +8,79 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sash.catalog import CLUSTER, Stream
 from sash.core.clock import Clock
 from sash.core.errors import CatalogError, CheckpointError, SashError
 from sash.isolation import Isolation
+from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import check_name, check_same, checked, declared_stream
+from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import Shared
 from sash.runtime.continuous.plans import Plans, StreamPlans
 from sash.runtime.periodic.cluster_tables import ClusterDirectories
 from sash.runtime.records.catalog_history import stream_change, stream_of
-from sash.runtime.records.checkpoint import Checkpoint
-from sash.runtime.records.session_tables import Tables
-from sash.runtime.settings import Settings
+from sash.runtime.spark_pass import SparkPipeline, StreamSource
+from sash.runtime.streams.pane_runtime import PaneRuntime, StreamStorage
 from sash.runtime.streams.runner import Runner
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sql import CreateStream
 from sash.storage.window_files import WindowFiles
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from sash.runtime.spark_pass import SparkPipeline
 
 
 @dataclass(frozen=True)
 class StreamMaker:
     """What all streams of a session have in common. Without a checkpoint, files are where the runner puts scratch."""
 
-    settings: Callable[[], Settings]
+    shared: Shared
     isolation: Isolation
-    level: str
-    checkpoint: Checkpoint | None
     runner: Runner
     clock: Clock
     queries: QueryCommands
     plans: Plans
-    tables: Tables
 
     def make(self, stream: Stream, pipeline: SparkPipeline) -> RunningStream:
-        running = RunningStream(
-            stream,
-            pipeline,
-            self.settings(),
+        checkpoint, local = self.shared.checkpoint, pipeline.is_local
+        log = None if checkpoint is None else checkpoint.log(stream)
+        panes = PaneRuntime(
+            StreamSource(stream, pipeline),
+            self.shared.settings,
             self.isolation,
             self.queries.periodic_of(stream.name),
-            self.queries.take,
-            None if self.checkpoint is None else self.checkpoint.log(stream),
+            self.queries,
+            StreamStorage(log, self._files_for(stream, local), self._panes_for(stream, local)),
             self.clock,
-            StreamPlans(self.plans, stream.name, self.queries.continuous_of(stream.name)),
-            self.tables,
-            self.level,
-            self._files_for(stream, pipeline.is_local),
-            self._panes_for(stream, pipeline.is_local),
+            self.shared.tables,
         )
-        running.input.is_wanted = self.runner.max_lag is not None
-        return running
+        panes.input.is_wanted = self.runner.max_lag is not None
+        plans = StreamPlans(self.plans, stream.name, self.queries.continuous_of(stream.name))
+        return RunningStream(panes, self.clock, plans)
 
     def _files_for(self, stream: Stream, local: bool) -> WindowFiles | None:
         """Where the rows of a stored window are that do not come to the driver."""
         if stream.keep_in != CLUSTER:
             return None
-        if self.checkpoint is not None:
-            return self.checkpoint.window_files(stream)
+        if self.shared.checkpoint is not None:
+            return self.shared.checkpoint.window_files(stream)
         return WindowFiles(self.runner.scratch_for_rows(stream, local))
 
     def _panes_for(self, stream: Stream, local: bool) -> ClusterDirectories | None:
         """Where the panes are that do not come to the driver; None without a place that executors see."""
-        if self.checkpoint is not None:
-            return ClusterDirectories(partial(self.checkpoint.pane_directory, stream), durable=True, by_size=local)
+        if (checkpoint := self.shared.checkpoint) is not None:
+            return ClusterDirectories(partial(checkpoint.pane_directory, stream), durable=True, by_size=local)
         place = partial(self.runner.scratch_for_panes, stream)
         return ClusterDirectories(place, durable=False, by_size=True) if local else None
 
 
 class StreamCommands:
-    """`run` makes a running stream out of a declared one; `is_running` tells whether Spark reads a stream now."""
+    """`maker` makes a running stream out of a declared one."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        spark: Callable[[], SparkSession],
-        run: Callable[[Stream, SparkPipeline], RunningStream],
-        is_running: Callable[[str], bool],
-        restore_indexes: Callable[[Stream], None],
-        attach_archives: Callable[[Stream], None],
-    ) -> None:
+    def __init__(self, shared: Shared, maker: StreamMaker, indexes: IndexCommands, archives: ArchiveCommands) -> None:
         self._shared = shared
-        self._spark = spark
-        self._run = run
-        self._is_running = is_running
-        self._restore_indexes = restore_indexes
-        self._attach_archives = attach_archives
+        self._maker = maker
+        self._indexes = indexes
+        self._archives = archives
         # Streams of a checkpoint that were opened again, and that the program may still declare.
         self._restored: set[str] = set()
 
@@ -114,11 +94,11 @@ class StreamCommands:
             known = self._shared.catalog.stream(name)
             stream = replace(declared_stream(statement, statement.schema or known.schema), serial=known.serial)
             check_same(stream, known)
-            frame = open_source(self._spark(), statement.source, stream.declared)
+            frame = open_source(self._shared.spark, statement.source, stream.declared)
             self._shared.streams[name].redeclare(stream, Pipeline(stream, frame))
             self._restored.discard(name)
             return
-        frame = open_source(self._spark(), statement.source, statement.schema)
+        frame = open_source(self._shared.spark, statement.source, statement.schema)
         stream = declared_stream(statement, statement.schema or schema_of(frame))
         self.open(stream, partial(Pipeline, frame=frame))
 
@@ -138,7 +118,7 @@ class StreamCommands:
             stream = replace(stream, serial=serial)
             catalog.add_stream(stream)
             try:
-                running = streams[stream.name.lower()] = self._run(stream, pipeline(stream))
+                running = streams[stream.name.lower()] = self._maker.make(stream, pipeline(stream))
                 running.recover()
                 if known is None:
                     history.append(stream_change(stream))
@@ -147,8 +127,8 @@ class StreamCommands:
                 catalog.drop_stream(stream.name)
                 raise
             if known is not None:
-                self._restore_indexes(stream)
-            self._attach_archives(stream)
+                self._indexes.restore(stream)
+            self._archives.attach_to(stream)
 
     def restore(self) -> None:
         """After a restart: streams with a declared source are opened again."""
@@ -158,14 +138,14 @@ class StreamCommands:
         for change in self._shared.history.streams().values():
             stream = stream_of(change)
             if stream.source is not None:
-                frame = open_source(self._spark(), stream.source, stream.declared)
+                frame = open_source(self._shared.spark, stream.source, stream.declared)
                 self.open(stream, partial(Pipeline, frame=frame))
                 self._restored.add(stream.name.lower())
 
     def drop(self, name: str) -> None:
         with self._shared.lock:
             stream = self._shared.catalog.stream(name)
-            if self._is_running(stream.name):
+            if self._maker.runner.is_running(stream.name):
                 raise CatalogError(f"stream '{stream.name}' is running; stop the session first")
             self._shared.catalog.check_unread_stream(stream.name)
             # First: what cannot be written does not happen.

@@ -15,19 +15,7 @@ from dataclasses import dataclass
 
 from sash.core.time import Micros, multiple_at_or_after
 from sash.runtime.records.journal import Beginning
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The event times of a micro-batch: its greatest, a bound of its least, and the greatest of all before it.
-
-    Tuples before `late`, the watermark of its stream, came too late.
-    """
-
-    latest: Micros | None
-    earliest: Micros | None
-    before: Micros | None
-    late: Micros | None = None
+from sash.runtime.spark_pass import BatchTimes
 
 
 @dataclass(frozen=True)
@@ -37,7 +25,7 @@ class PlanPanes:
     length: int = 1
     offset: int = 0
 
-    def begun(self, seen: Seen) -> Beginning:
+    def begun(self, seen: BatchTimes) -> Beginning:
         """What the first micro-batch of a stream says that a plan takes."""
         missed = None if seen.before is None else self._end(seen.before)
         if seen.earliest is None or seen.late is None or seen.earliest >= seen.late:
@@ -47,7 +35,7 @@ class PlanPanes:
             return Beginning(None, missed)
         return Beginning(self._end(seen.latest) - self.length, missed)
 
-    def noted(self, known: Beginning, seen: Seen, late: Micros | None) -> Beginning:
+    def noted(self, known: Beginning, seen: BatchTimes, late: Micros | None) -> Beginning:
         """What a later one says: out of order, but not late, its tuples may show that the data begin earlier."""
         if seen.earliest is None or (late is not None and seen.earliest < late):
             return known

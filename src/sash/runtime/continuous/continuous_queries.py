@@ -7,38 +7,40 @@ go into the catalog, so a restart compiles the same plan again and finds its sta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery, Route
+from sash.catalog import RegisteredQuery, Route
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, NotSupportedError, SashError
 from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
-from sash.plan.choice import Choice, best_plans, choose, considered
-from sash.plan.continuous import AUTO, UPA, Map, Node, is_stream, sampling_of, streams_of
-from sash.plan.estimates import Statistics, values_of
-from sash.plan.rewrites import optimise
-from sash.plan.set_windows import WindowedSet, windowed_set
-from sash.plan.shared_joins import JoinedAggregate, joined_aggregate
+from sash.plan.choice import Choice, best_plans, considered
+from sash.plan.continuous import AUTO, Node, is_stream, sampling_of, streams_of
+from sash.plan.estimates import Statistics
+from sash.plan.shared_joins import joined_aggregate
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous.join_layout import JoinLayout
-from sash.runtime.continuous.plan_runtime import PlanRuntime
-from sash.runtime.continuous.plans import ContinuousQuery, JoinGroupQuery, Plans
+from sash.runtime.continuous.join_runtime import JoinQuery
+from sash.runtime.continuous.plan_runtime import ContinuousQuery, PlanRuntime
+from sash.runtime.continuous.plans import KINDS, Plans
+from sash.runtime.observed import measured
 from sash.runtime.route import route
-from sash.sharing.choose_join import JoinLoad
 from sash.sql import BoundQuery, bind, plan_changes
+
+if TYPE_CHECKING:
+    from sash.runtime.commands.session_state import Shared
 
 
 @dataclass(frozen=True)
 class PlanDecision:
-    """A plan as it was written, what was chosen for it and on what grounds; `like` asks the same already.
+    """A plan as it was written, what was chosen for it and on what grounds, and the query that comes of it.
 
-    `current` is what is known by now.
+    `current` is what is known by now. The query `like` asks the same already; `mates` share what it is answered from.
     """
 
     written: Node
@@ -47,50 +49,21 @@ class PlanDecision:
     execution: str
     current: Statistics
     route: Route
+    query: ContinuousQuery
     like: str | None = None
-    # Of an aggregate over a join: what its group keeps, who else is in it, or who is in another one and why.
-    joined: JoinGroupQuery | None = None
-    group: JoinLayout | None = None
     mates: tuple[str, ...] = ()
+    # Of an aggregate over a join: what its group keeps, and which queries are in another group, and why.
+    group: JoinLayout | None = None
     apart: str | None = None
-    # Of a set operation that an index answers; `mates` ask the same.
-    indexed: WindowedSet | None = None
 
 
 def unmeasured(bound: BoundQuery, execution: str) -> PlanDecision:
     """What would be decided before any tuple has come."""
     written, known = plan_changes(bound), Statistics()
     way = route(written, execution)
-    if way is Route.SETS:
-        return PlanDecision(written, _only(written), known, execution, known, way, indexed=windowed_set(written))
-    if way is Route.CHANGES:
-        return PlanDecision(written, choose(written, known, execution), known, execution, known, way)
-    joined = _joined(written)
-    layout = JoinLayout([joined], JoinLoad(groups=_groups(joined, known)))
-    return PlanDecision(written, choose(written, known, UPA), known, execution, known, way, group=layout)
-
-
-def joined_query(catalog: Catalog, text: str) -> JoinedAggregate:
-    """The aggregate over a join that a query of a group is."""
-    return _joined(plan_changes(bind(as_select(text), catalog)))
-
-
-def _joined(written: Node) -> JoinedAggregate:
-    """What a query asks of its group."""
-    found = joined_aggregate(written)
-    assert found is not None
-    return found
-
-
-def _only(written: Node) -> Choice:
-    """The plan of a query that an index answers: there is nothing to choose from."""
-    return Choice(written, UPA, {}, (UPA,))
-
-
-def _groups(joined: JoinedAggregate, known: Statistics) -> int:
-    """How many groups a query is expected to have."""
-    names = [key.expression.sql for key in joined.query.keys]
-    return round(values_of(Map(joined.join, joined.columns), names, known)) if names else 1
+    choice = KINDS[way].choose(written, known, execution)
+    query = KINDS[way].of(written, known, choice.strategy, choice.plan)
+    return PlanDecision(written, choice, known, execution, known, way, query, group=query.alone())
 
 
 def _digest_of(state: str) -> str:
@@ -114,15 +87,10 @@ def _skeleton(written: Node | None) -> Hashable:
 class ContinuousQueries:
     """Compiled queries by their registration; the plans are compiled again after a restart, from the texts."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        plans: Plans,
-        measured: Callable[[Sequence[str]], Statistics],
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, shared: Shared, plans: Plans) -> None:
+        self._shared = shared
+        self._catalog = shared.catalog
         self._plans = plans
-        self._measured = measured
         self._compiled: dict[RegisteredQuery, ContinuousQuery] = {}
         self._written: dict[RegisteredQuery, Node] = {}
         # Those that are registered, in the order in which they came: by the plan as it was written, once that is known,
@@ -133,6 +101,10 @@ class ContinuousQueries:
         self._by_digest: dict[str, dict[str, None]] = {}
         # What `prepare` found: for which plan as written, and by what statistics.
         self._prepared: deque[tuple[Node, Statistics, Mapping[str, Node]]] = deque(maxlen=8)
+
+    def _measured(self, streams: Sequence[str]) -> Statistics:
+        """What the optimiser may know about some streams."""
+        return measured([self._shared.running(name).runtime for name in streams], self._plans.observed)
 
     def add(self, query: RegisteredQuery) -> None:
         """A query is registered."""
@@ -163,10 +135,6 @@ class ContinuousQueries:
             if route(written, execution) is not Route.SETS:
                 self._prepared.append((written, known, best_plans(written, known)))
 
-    def _choose(self, written: Node, known: Statistics, execution: str) -> Choice:
-        prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
-        return choose(written, known, execution, next(prepared, None))
-
     def compile(self, bound: BoundQuery, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
         """The registration of a query with the streams that it reads; what only periodic ones have is refused.
 
@@ -179,14 +147,9 @@ class ContinuousQueries:
         same = before if before and before.text == wanted.text else None
         decided = self._decide(bound, wanted.execution, same)
         strategy = decided.choice.strategy
-        joined = None if decided.joined is None else replace(decided.joined, text=wanted.text)
-        found = ContinuousQuery(
-            wanted.name, decided.choice.plan, wanted.serial, strategy, joined=joined, indexed=decided.indexed
-        )
-        if same is not None and same.execution == strategy:
-            found = replace(found, state=same.state)
-        else:
-            found = replace(found, state=self._state_of(found))
+        found = replace(decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text)
+        kept = same is not None and same.execution == strategy
+        found = replace(found, state=same.state if same is not None and kept else self._state_of(found))
         query = replace(
             wanted,
             stream=found.streams[0],
@@ -205,7 +168,7 @@ class ContinuousQueries:
 
         One that joins a group is one of it at once.
         """
-        admitted = (state for state in self._states(query) if query.joined is None or self._plans.admit(state, query))
+        admitted = (state for state in self._states(query) if self._plans.admit(state, query))
         return next(admitted, f"{query.digest}-{query.serial}")
 
     def _states(self, query: ContinuousQuery) -> list[str]:
@@ -215,30 +178,24 @@ class ContinuousQueries:
     def decide(self, bound: BoundQuery, execution: str) -> PlanDecision:
         """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
         decided = self._decide(bound, execution)
-        if decided.indexed is not None:
-            query = ContinuousQuery("", decided.written, execution=UPA, indexed=decided.indexed)
-            mates = (name for state in self._states(query) for name in self._those_of(state))
-            return replace(decided, mates=tuple(mates))
-        if decided.joined is None:
-            return decided
-        joined = decided.joined
-        query = ContinuousQuery("", decided.choice.plan, execution=UPA, joined=joined)
-        for state in self._states(query):
-            layout = self._plans.layout_with(state, joined)
+        query, states = decided.query, self._states(decided.query)
+        if not isinstance(query, JoinQuery):
+            return replace(decided, mates=tuple(name for state in states for name in self._those_of(state)))
+        for state in states:
+            layout = self._plans.layout_with(state, query)
             if layout is not None:
                 return replace(decided, group=layout, mates=self._those_of(state))
-        alone = JoinLayout([joined.query], JoinLoad(groups=joined.groups))
-        return replace(decided, group=alone, apart=self._why_apart(query, joined))
+        return replace(decided, group=query.alone(), apart=self._why_apart(query))
 
     def _those_of(self, state: str) -> tuple[str, ...]:
         return tuple(other.name for other in self._by_state.get(state, {}).values())
 
-    def _why_apart(self, query: ContinuousQuery, joined: JoinGroupQuery) -> str | None:
+    def _why_apart(self, query: JoinQuery) -> str | None:
         """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
         for state in self._states(query):
-            return f"{', '.join(self._those_of(state))}: {self._plans.why_not(state, joined)}"
+            return f"{', '.join(self._those_of(state))}: {self._plans.group(state).why_not(query)}"
         for other in self._catalog.queries:
-            if other.route is Route.JOINED_PANES and _skeleton(self._as_written(other)) == joined.query.skeleton:
+            if other.route is Route.JOINED_PANES and _skeleton(self._as_written(other)) == query.asked.skeleton:
                 return f"{other.name}: other columns of it are computed, and what is computed may fail"
         return None
 
@@ -249,20 +206,14 @@ class ContinuousQueries:
         if twin is not None and execution not in (AUTO, twin.execution):
             twin = None
         way = route(written, execution) if twin is None else twin.route
-        if way is Route.JOINED_PANES:
-            joined, known = _joined(written), current if before is None else Statistics.of(before.measurements)
-            asked = JoinGroupQuery(joined, bound.select.text, _groups(joined, known))
-            return PlanDecision(
-                written, self._choose(written, known, UPA), known, execution, current, way, joined=asked
-            )
-        if way is Route.SETS:
-            indexed = windowed_set(written)
-            return PlanDecision(written, _only(written), current, execution, current, way, indexed=indexed)
-        if twin is None:
-            return PlanDecision(written, self._choose(written, current, execution), current, execution, current, way)
-        known = Statistics.of(twin.measurements)
-        choice = self._choose(written, known, twin.execution)
-        return PlanDecision(written, choice, known, execution, current, way, twin.name)
+        kind = KINDS[way]
+        like = before if kind.is_grouped else twin
+        known = current if like is None else Statistics.of(like.measurements)
+        prepared = (plans for of, by, plans in list(self._prepared) if of == written and by == known)
+        choice = kind.choose(written, known, execution if like is None else like.execution, next(prepared, None))
+        query = kind.of(written, known, choice.strategy, choice.plan)
+        name = None if like is None else like.name
+        return PlanDecision(written, choice, known, execution, current, way, query, name)
 
     def _twin(self, written: Node, execution: str) -> RegisteredQuery | None:
         """A registered query with the same plan as it was written, and a strategy that would do."""
@@ -304,13 +255,9 @@ class ContinuousQueries:
         """A query with its plan; CheckpointError where what is stored for it is of another plan."""
         if query not in self._compiled:
             written = plan_changes(bind(as_select(query.text), self._catalog))
-            known, joined = Statistics.of(query.measurements), None
-            indexed = windowed_set(written) if query.route is Route.SETS else None
-            plan = written if indexed is not None else optimise(written, known, query.execution)
-            if query.route is Route.JOINED_PANES:
-                asked = _joined(written)
-                joined = JoinGroupQuery(asked, query.text, _groups(asked, known))
-            found = ContinuousQuery(query.name, plan, query.serial, query.execution, query.state, joined, indexed)
+            known = Statistics.of(query.measurements)
+            found = KINDS[query.route].of(written, known, query.execution)
+            found = replace(found, name=query.name, serial=query.serial, text=query.text, state=query.state)
             if _digest_of(query.state) != found.digest:
                 raise CheckpointError(
                     f"what is stored for query '{query.name}' is of another plan than this version of Sash makes of "
@@ -360,23 +307,20 @@ class ContinuousQueries:
     def schema(self, handle: Query) -> pa.Schema:
         """The columns of a query's changes."""
         self.runtime(handle)
-        plan = self._plan_of(handle)
+        # A query's own plan, whatever it is answered from.
+        plan = self.compiled(self._catalog.query(handle.name)).plan
         if sampling_of(plan) is not None:
             raise SashError(f"query '{handle.name}' is answered at the multiples of its SLIDE: it has answers()")
         return Changes.none(plan.schema).to_table().schema
 
     def view(self, handle: Query) -> pa.Table:
         runtime = self.runtime(handle)
-        plan = self._plan_of(handle)
-        if is_stream(plan):
+        query = self.compiled(self._catalog.query(handle.name))
+        if is_stream(query.plan):
             reason = "is a stream of results that never end, and no relation to look at"
             raise SashError(f"query '{handle.name}' {reason}: it has answers() and, without SLIDE, changes()")
-        rows, now = runtime.rows_of(handle.serial, plan.schema), runtime.now
+        rows, now = runtime.answer(query), runtime.now
         return rows.replace_schema_metadata({"as_of": to_datetime(now).isoformat()} if now > BEGINNING else {})
-
-    def _plan_of(self, handle: Query) -> Node:
-        """A query's own plan, whatever it is answered from."""
-        return self.compiled(self._catalog.query(handle.name)).plan
 
     def statistics(self, handle: Query) -> dict[str, Any]:
         if not handle.is_continuous:

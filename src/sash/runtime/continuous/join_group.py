@@ -17,12 +17,12 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from sash.changes.join_partials import Fold
-from sash.core.changes import Changes
+from sash.core.changes import Changes, EmptyOnce
 from sash.core.errors import QueryFailedError
 from sash.core.time import Micros, multiple_at_or_after, to_datetime
 from sash.panes.answers import Finisher
@@ -61,8 +61,8 @@ class _Asked:
     query: JoinedAggregate
     place: JoinPlace
     finisher: Finisher
-    # Its last answer was empty; it may have something to say without new results.
-    rests: bool = False
+    empty: EmptyOnce = field(default_factory=EmptyOnce)
+    # It may have something to say without new results.
     is_awake: bool = True
     # The last time for which it was answered ahead, at the end of all streams.
     told: Micros | None = None
@@ -291,7 +291,7 @@ class JoinGroup:
                     yield from self._of_view([each for each in readers if each.place.pair == pair], view, end)
 
     def _of_view(self, readers: list[_Asked], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
-        """A relation that is empty answers once, also as its first answer, and then rests until results come."""
+        """The answers of the queries that read a view."""
         found: Found = {}
         for each in readers:
             try:
@@ -300,11 +300,10 @@ class JoinGroup:
                 self.failed[each.name] = error
                 each.is_awake = False
                 continue
-            if (table.num_rows or not each.rests) and (each.told is None or end > each.told):
+            if each.empty.tells(table.num_rows) and (each.told is None or end > each.told):
                 scheduled = self.is_scheduled(each.query.slide, end)
                 yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
-            each.rests = table.num_rows == 0
-            each.is_awake = not each.rests or not view.empty
+            each.is_awake = not each.empty.rests or not view.empty
 
     # -- what its timeline asks ------------------------------------------------------------------------
 
@@ -324,7 +323,7 @@ class JoinGroup:
         return SavedJoinGroup(
             now=self._now,
             looked_at=self._looked_at,
-            queries={each.name: (each.rests, each.is_awake, each.told) for each in self._asked.values()},
+            queries={each.name: (each.empty.rests, each.is_awake, each.told) for each in self._asked.values()},
             schedule=self._scheduler.snapshot(),
             panes=[synopsis.now for synopsis in synopses],
             failed={name: str(error) for name, error in self.failed.items()},
@@ -336,7 +335,7 @@ class JoinGroup:
         """The inverse of `save`, into a group of the same layout and the same queries that has nothing yet."""
         self._now, self._looked_at = saved.now, saved.looked_at
         for each in self._asked.values():
-            each.rests, each.is_awake, each.told = saved.queries[each.name]
+            each.empty.rests, each.is_awake, each.told = saved.queries[each.name]
         self._scheduler = LocalScheduler.restore(saved.schedule, self._policy)
         self.failed = {name: QueryFailedError(text) for name, text in saved.failed.items()}
         names = list(self._synopses)

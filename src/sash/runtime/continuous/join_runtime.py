@@ -2,81 +2,174 @@
 
     epochs ──► the plan of the group ──► results, put together ──► log ──► synopses ──► answers to each query
 
-A group is open until its first epoch: so long every query over its join becomes one of the founders, who decide what
-is kept (`join_layout`). They are written down beside the log. From the first epoch on the group stays as it is; who
-comes later is one of it if it is answered by what is kept. An entry of the log has what an epoch brought, and who has
-come and gone before it, so that a replay gives the same group again. Who is dropped goes at the next epoch.
-
-The groups of aggregates over joins, by their directories: which query may join which, and opening them.
+A group is open until its first epoch. Until then every query over its join becomes one of the founders, who decide
+what is kept (`join_layout`), and an open group that gains or loses a founder is founded anew. From the first epoch on
+the group stays as it is; a later query joins it if what is kept answers the query. An entry of the log has what an
+epoch brought, and which queries have come and gone before it, so that a replay gives the same group again. A dropped
+query leaves at the next epoch.
 
 plans/join-DIGEST-N/   group.json: the founders, and what was decided for them     log/, state/: as any plan's
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from sash.catalog import Stream
 from sash.changes.join_partials import Fold
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError
-from sash.core.time import Micros, to_datetime
-from sash.core.versions import RowVersions
-from sash.plan.shared_joins import JoinedAggregate, shared_rows
+from sash.core.time import to_datetime
+from sash.plan.choice import Choice, choose
+from sash.plan.continuous import UPA, Map, Node
+from sash.plan.estimates import Statistics, values_of
+from sash.plan.rewrites import optimise
+from sash.plan.shared_joins import JoinedAggregate, joined_aggregate, shared_rows
 from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.registered_query import Delivery, Query, deliver
+from sash.runtime.compiler import as_select
 from sash.runtime.continuous.beginnings import PlanPanes
 from sash.runtime.continuous.join_group import JoinAnswer, JoinGroup
 from sash.runtime.continuous.join_layout import JoinLayout
-from sash.runtime.continuous.plan_runtime import ChangeListener, EpochInstants, PlanRuntime
-from sash.runtime.limits import USUAL, Most
+from sash.runtime.continuous.plan_runtime import (
+    ChangeListener,
+    ContinuousQuery,
+    EpochInstants,
+    PlanParts,
+    PlanRuntime,
+)
 from sash.runtime.records.journal import JOIN, GroupMember, JoinEntry, JoinSnapshot, PlanProgress
 from sash.runtime.statistics import Executed
 from sash.schedule import Policy
 from sash.schedule import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
-from sash.spark.buckets import BucketedPlan, EpochOutcome
-from sash.storage.epochs import EpochLog
+from sash.spark.buckets import EpochOutcome
+from sash.sql import bind, plan_changes
 from sash.storage.files import damaged, make_directory, read_facts, write_facts
+
+if TYPE_CHECKING:
+    from sash.runtime.continuous.plans import PlanDirectories
+
+
+def joined_query(written: Node) -> JoinedAggregate:
+    """What a query asks of its group."""
+    found = joined_aggregate(written)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinQuery(ContinuousQuery):
+    """The kind of the route JOINED_PANES; `groups` is how many the query is expected to have.
+
+    Queries with different plans share a group, so a query keeps its own statistics.
+    """
+
+    asked: JoinedAggregate
+    groups: int
+
+    prefix: ClassVar[str] = "join-"
+    is_grouped: ClassVar[bool] = True
+
+    @classmethod
+    def choose(
+        cls, written: Node, known: Statistics, execution: str, plans: Mapping[str, Node] | None = None
+    ) -> Choice:
+        return choose(written, known, UPA, plans)
+
+    @classmethod
+    def of(cls, written: Node, known: Statistics, execution: str, plan: Node | None = None) -> JoinQuery:
+        asked = joined_query(written)
+        names = [key.expression.sql for key in asked.query.keys]
+        groups = round(values_of(Map(asked.join, asked.columns), names, known)) if names else 1
+        plan = plan or optimise(written, known, execution)
+        return cls(plan=plan, execution=execution, asked=asked, groups=groups)
+
+    @property
+    def identity(self) -> str:
+        """Which queries may share a group. What the group stores is checked when it is opened."""
+        return f"{self.asked.skeleton!r} {self.asked.computed!r}"
+
+    @property
+    def member(self) -> GroupMember:
+        return GroupMember(self.serial, self.name, self.text, self.groups)
+
+    def open(self, directories: PlanDirectories, readers: Mapping[int, ChangeListener]) -> JoinRuntime:
+        """A group finds its queries by itself: it has members that are not registered any more."""
+        return GroupPlace(directories, self.state).opened(self.member)
+
+    def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
+        assert isinstance(runtime, JoinRuntime)
+        runtime.join_as(self, reader)
+
+    def alone(self) -> JoinLayout:
+        return JoinLayout([self.asked], JoinLoad(groups=self.groups))
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a group asks of its session: whom it answers, how texts become queries, and the policy's name of now."""
+class GroupPlace:
+    """Where a group is: the name of its directory, among those of its session."""
 
-    handle: Callable[[str, int], Query | None]
-    bind: Callable[[str], JoinedAggregate]
-    policy: Callable[[], str]
+    directories: PlanDirectories
+    state: str
 
+    @property
+    def directory(self) -> Path:
+        return self.directories.path(self.state)
 
-def layout_of(founders: Sequence[GroupMember], bind: Callable[[str], JoinedAggregate]) -> JoinLayout:
-    groups = max(founder.groups for founder in founders)
-    return JoinLayout([bind(founder.text) for founder in founders], JoinLoad(groups=groups))
+    @property
+    def policy(self) -> str:
+        """The name of the scheduling policy of now."""
+        return self.directories.shared.settings.policy
+
+    def bind(self, member: GroupMember) -> JoinedAggregate:
+        return joined_query(plan_changes(bind(as_select(member.text), self.directories.shared.catalog)))
+
+    def handle(self, member: GroupMember) -> Query | None:
+        """The query that a user holds, while it is registered."""
+        return self.directories.shared.handle(member.name, member.serial)
+
+    def layout_of(self, founders: Sequence[GroupMember]) -> JoinLayout:
+        groups = max(founder.groups for founder in founders)
+        return JoinLayout([self.bind(founder) for founder in founders], JoinLoad(groups=groups))
+
+    def runtime(self, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
+        return JoinRuntime(founders, layout, self.directories.parts(layout.plan, self.state), self)
+
+    def founded(self, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
+        """A new group, with its founders written down."""
+        make_directory(self.directory)
+        write_facts(self.directory / "group.json", {"founders": founders, "layout": layout.signature})
+        return self.runtime(founders, layout)
+
+    def opened(self, first: GroupMember | None = None) -> JoinRuntime:
+        """The group as it was left. If nobody has founded it, `first` does."""
+        path = self.directory / "group.json"
+        if not path.exists() and first is not None and not (self.directory / "log" / "manifest.json").exists():
+            return self.founded([first], self.layout_of([first]))
+        founders, signature = _read(path)
+        layout = self.layout_of(founders)
+        if layout.signature != signature:
+            raise _other_layout(founders)
+        runtime = self.runtime(founders, layout)
+        runtime.load()
+        return runtime.without([each.serial for each in founders if self.handle(each) is None])
 
 
 class JoinRuntime(PlanRuntime):
     """`founders` decide on the layout, whether they are still registered or not."""
 
     def __init__(
-        self,
-        founders: Sequence[GroupMember],
-        layout: JoinLayout,
-        streams: list[Stream],
-        bucketed: BucketedPlan,
-        directory: Path,
-        log: EpochLog | None,
-        tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
-        around: Surroundings,
-        most: Most = USUAL,
+        self, founders: Sequence[GroupMember], layout: JoinLayout, parts: PlanParts, place: GroupPlace
     ) -> None:
-        super().__init__(layout.plan, streams, bucketed, directory, log, tables, most)
+        super().__init__(layout.plan, parts)
         self._panes = PlanPanes(layout.cut.length, layout.cut.offset)
         self.founders, self.layout = tuple(founders), layout
-        self._around = around
+        self._place = place
         self._is_formed = False
         # Who is registered for the group; of these, who is in it; who has come and gone since the last commit.
         self._members = {founder.serial: founder for founder in founders}
@@ -88,7 +181,7 @@ class JoinRuntime(PlanRuntime):
         self._group = self._new_group()
 
     def _new_group(self) -> JoinGroup:
-        self._policy = self._around.policy()
+        self._policy = self._place.policy
         return JoinGroup({}, policy=policy_named(self._policy), layout=self.layout, most_groups=self._most.groups)
 
     def _use(self, policy: str) -> None:
@@ -108,21 +201,53 @@ class JoinRuntime(PlanRuntime):
         """An epoch is about to begin."""
         self._is_formed = True
 
-    def succeed(self, before: JoinRuntime) -> None:
-        """Take the place of an open group that had other founders."""
-        self._readers.update(before._readers)
-        self._progress.ended = before._progress.ended
+    def with_founder(self, query: JoinQuery, layout: JoinLayout) -> JoinRuntime:
+        """An open group with one more founder, for whom it keeps what the layout says."""
+        return self._founded_anew([*self.founders, query.member], layout)
 
-    def join_as(self, member: GroupMember, reader: ChangeListener) -> None:
+    def without(self, gone: Sequence[int]) -> JoinRuntime:
+        """An open group as if dropped queries had not founded it; a group that runs keeps what it has."""
+        asked = zip(self.founders, self.layout.founders, strict=True)
+        left = {member: query for member, query in asked if member.serial not in gone}
+        if not self.is_open or not left or len(left) == len(self.founders):
+            return self
+        layout = JoinLayout(list(left.values()), JoinLoad(groups=max(member.groups for member in left)))
+        return self._founded_anew(list(left), layout)
+
+    def _founded_anew(self, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
+        found = self._place.founded(founders, layout)
+        found._readers.update(self._readers)
+        found._progress.ended = self._progress.ended
+        return found
+
+    def layout_with(self, query: JoinQuery) -> JoinLayout | None:
+        """What the group would keep with one query more; None if the query cannot join."""
+        layout = self.layout
+        if not self.is_open:
+            return layout if self.why_not(query) is None else None
+        founders = [*layout.founders, query.asked]
+        load = JoinLoad(groups=max(query.groups, layout.load.groups))
+        return JoinLayout(founders, load) if shared_rows(founders) is not None else None
+
+    def why_not(self, query: JoinQuery) -> str | None:
+        """In a few words, why a query cannot join a group that runs; None if it can."""
+        if self.failed is not None:
+            return "their join has failed"
+        if self.is_open:
+            return "one name would stand for two columns"
+        if self._group.is_crowded(query.asked):
+            return "their groups were too many"
+        return self.layout.why_not(query.asked)
+
+    def join_as(self, query: JoinQuery, reader: ChangeListener) -> None:
+        if self.layout.place_of(query.asked) is None:
+            raise _other_layout(self.founders)
         with self._state:
-            self._members.setdefault(member.serial, member)
-        self.join(member.serial, reader)
-        why = self._group.failed.get(str(member.serial))
+            self._members.setdefault(query.serial, query.member)
+        self.join(query.serial, reader)
+        why = self._group.failed.get(str(query.serial))
         if why is not None:
             reader.fail(str(why), reported=True)
-
-    def _handle_of(self, member: GroupMember) -> Query | None:
-        return self._around.handle(member.name, member.serial)
 
     def _synchronise(self) -> None:
         """Between two epochs queries come and go."""
@@ -130,7 +255,7 @@ class JoinRuntime(PlanRuntime):
             members = dict(self._members)
         inside = {int(serial) for serial in self._group.members}
         for serial, member in members.items():
-            is_registered = self._handle_of(member) is not None
+            is_registered = self._place.handle(member) is not None
             if is_registered and serial not in inside:
                 self._enter(member)
                 self._entered.append(member)
@@ -139,7 +264,7 @@ class JoinRuntime(PlanRuntime):
                 self._left.append(serial)
 
     def _enter(self, member: GroupMember) -> None:
-        self._group.enter(str(member.serial), self._around.bind(member.text))
+        self._group.enter(str(member.serial), self._place.bind(member))
 
     def _leave(self, serial: int) -> None:
         self._group.leave(str(serial))
@@ -147,18 +272,14 @@ class JoinRuntime(PlanRuntime):
         with self._state:
             self._members.pop(serial, None)
 
-    def is_crowded(self, query: JoinedAggregate) -> bool:
-        """Whether the groups of a query were too many to go on with."""
-        return self._group.is_crowded(query)
-
     def _release(self) -> None:
         super()._release()
         self._group = self._new_group()
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
-        return self._last.get(serial, schema.empty_table())
+    def answer(self, query: ContinuousQuery) -> pa.Table:
+        return self._last.get(query.serial, query.plan.schema.empty_table())
 
     def count_of(self, serial: int) -> int:
         return len(self._last.get(serial, ()))
@@ -168,7 +289,7 @@ class JoinRuntime(PlanRuntime):
             self._load(delivered=None)
             self._is_whole = True
         # Before queries come and go: as it is repeated.
-        self._use(self._around.policy())
+        self._use(self._place.policy)
         self._synchronise()
         return self._group.fold
 
@@ -199,17 +320,12 @@ class JoinRuntime(PlanRuntime):
         for each in answers:
             serial = int(each.query)
             self._last[serial] = each.table
-            member = self._members[serial]
-            handle = None if delivered is None else self._handle_of(member)
-            if handle is None:
-                continue
-            known = progress.complete_from(each.reaches)
-            complete = known is not None and each.as_of >= known
-            answer = Answer(member.name, to_datetime(each.as_of), complete, each.scheduled, each.table)
-            handle._remember(answer)
-            if not delivered:
-                told.append((handle, answer))
-        deliver(told, by_plan=True)
+            handle = None if delivered is None else self._place.handle(self._members[serial])
+            if handle is not None:
+                known = progress.complete_from(each.reaches)
+                complete, as_of = known is not None and each.as_of >= known, to_datetime(each.as_of)
+                told.append((handle, Answer(handle.name, as_of, complete, each.scheduled, each.table)))
+        deliver(told, by_plan=True, again=bool(delivered))
         for name in self._group.failed.keys() - failed:
             reader = self._readers.get(int(name))
             if reader is not None and delivered is not None:
@@ -238,13 +354,13 @@ class JoinRuntime(PlanRuntime):
         self._journal.append(JoinEntry(after, *moved, self._policy, self._most.groups, list(tables)))
         self._progress = after
         self._entered, self._left = [], []
-        self._journal.compact(self._snapshot)
+        self._journal.compact(self.save)
 
-    def _snapshot(self) -> JoinSnapshot:
+    def save(self) -> JoinSnapshot:
         inside = [self._members[int(serial)] for serial in self._group.members]
         return JoinSnapshot(self._progress, self._group.save(), inside, self._policy, self._last)
 
-    def recover(self) -> None:
+    def load(self) -> None:
         """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
         if self._journal.is_durable:
             self._load(delivered=True)
@@ -268,7 +384,7 @@ class JoinRuntime(PlanRuntime):
             self._give(self._answers(entry.partials, entry.progress), entry.progress, delivered)
 
         self._journal.replay(JOIN, self._restore, apply)
-        self._use(self._around.policy())
+        self._use(self._place.policy)
         self._group.most_groups = self._most.groups
 
     def _restore(self, snapshot: JoinSnapshot) -> None:
@@ -282,83 +398,6 @@ class JoinRuntime(PlanRuntime):
         for member in members:
             self._members.setdefault(member.serial, member)
             self._enter(member)
-
-
-# Opens the runtime of a layout in a directory: founders, layout, directory.
-Open = Callable[[Sequence[GroupMember], JoinLayout, Path], JoinRuntime]
-
-
-class JoinGroups:
-    """Of one session; the caller keeps those that run, and holds the lock of all plans."""
-
-    def __init__(self, around: Surroundings, open_: Open) -> None:
-        self.around = around
-        self._open = open_
-
-    def opened(self, directory: Path, first: GroupMember | None) -> JoinRuntime:
-        """As it was left; where nobody has founded it yet, `first` does."""
-        path = directory / "group.json"
-        if not path.exists() and first is not None and not (directory / "log" / "manifest.json").exists():
-            return self._founded(directory, [first], layout_of([first], self.around.bind))
-        founders, signature = _read(path)
-        layout = layout_of(founders, self.around.bind)
-        if layout.signature != signature:
-            raise _other_layout(founders)
-        runtime = self._open(founders, layout, directory)
-        runtime.recover()
-        gone = [each.serial for each in founders if self.around.handle(each.name, each.serial) is None]
-        return self.without(runtime, directory, gone)
-
-    def with_founder(
-        self, runtime: JoinRuntime, directory: Path, member: GroupMember, layout: JoinLayout
-    ) -> JoinRuntime:
-        """An open group with one more founder, which would keep this then."""
-        return self._founded_anew(runtime, directory, [*runtime.founders, member], layout)
-
-    def without(self, runtime: JoinRuntime, directory: Path, gone: Collection[int]) -> JoinRuntime:
-        """A group as if queries that are gone had not founded it, while it is open; else what it keeps stays."""
-        asked = zip(runtime.founders, runtime.layout.founders, strict=True)
-        left = {member: query for member, query in asked if member.serial not in gone}
-        if not runtime.is_open or not left or len(left) == len(runtime.founders):
-            return runtime
-        layout = JoinLayout(list(left.values()), JoinLoad(groups=max(member.groups for member in left)))
-        return self._founded_anew(runtime, directory, list(left), layout)
-
-    def _founded_anew(
-        self, runtime: JoinRuntime, directory: Path, founders: Sequence[GroupMember], layout: JoinLayout
-    ) -> JoinRuntime:
-        found = self._founded(directory, founders, layout)
-        found.succeed(runtime)
-        return found
-
-    def _founded(self, directory: Path, founders: Sequence[GroupMember], layout: JoinLayout) -> JoinRuntime:
-        make_directory(directory)
-        write_facts(directory / "group.json", {"founders": founders, "layout": layout.signature})
-        return self._open(founders, layout, directory)
-
-    def layout_with(self, runtime: JoinRuntime, asked: JoinedAggregate, groups: int) -> JoinLayout | None:
-        """What a group would keep with one query more; None if it cannot join."""
-        layout = runtime.layout
-        if not runtime.is_open:
-            can_join = runtime.failed is None and layout.place_of(asked) is not None and not runtime.is_crowded(asked)
-            return layout if can_join else None
-        founders = [*layout.founders, asked]
-        load = JoinLoad(groups=max(groups, layout.load.groups))
-        return JoinLayout(founders, load) if shared_rows(founders) is not None else None
-
-    def why_not(self, runtime: JoinRuntime, asked: JoinedAggregate) -> str:
-        """In a few words, why a query cannot join a group."""
-        if runtime.failed is not None:
-            return "their join has failed"
-        if runtime.is_open:
-            return "one name would stand for two columns"
-        if runtime.is_crowded(asked):
-            return "their groups were too many"
-        return runtime.layout.why_not(asked) or "it can"
-
-    def check(self, runtime: JoinRuntime, asked: JoinedAggregate) -> None:
-        if runtime.layout.place_of(asked) is None:
-            raise _other_layout(runtime.founders)
 
 
 def _read(path: Path) -> tuple[list[GroupMember], str]:

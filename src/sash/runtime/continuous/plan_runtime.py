@@ -24,12 +24,13 @@ lock and goes on to a plan's state; it never waits for a turn, so no callback ca
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -41,40 +42,117 @@ from sash.changes.join_partials import Fold
 from sash.core.changes import Changes
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import BEGINNING, Micros
-from sash.core.versions import RowVersions
-from sash.plan.continuous import Node, is_stream, sampling_of, windows
+from sash.plan.choice import Choice, choose
+from sash.plan.continuous import UPA, Node, is_stream, sampling_of, streams_of, table_joins, windows
+from sash.plan.estimates import Statistics
 from sash.plan.outputs import Sampled
 from sash.plan.reach import pane_of, reaches
+from sash.plan.rewrites import optimise
 from sash.runtime.answers.registered_query import Delivery, deliver
-from sash.runtime.continuous.beginnings import PlanPanes, Seen
+from sash.runtime.continuous.beginnings import PlanPanes
 from sash.runtime.continuous.change_view import ChangeView, Passing
 from sash.runtime.limits import USUAL, Most, too_many_rows
 from sash.runtime.observed import Observed
-from sash.runtime.records.journal import PLAN, Journal, PlanEntry, PlanProgress, PlanSnapshot
+from sash.runtime.records.journal import PLAN, Journal, JournalSnapshot, PlanEntry, PlanProgress, PlanSnapshot
+from sash.runtime.records.session_tables import Tables
+from sash.runtime.spark_pass import Batch, BatchTimes
 from sash.spark.buckets import BucketedPlan, EpochOutcome, PlanEpoch
 from sash.spark.leaves import Leaves
+from sash.spark.spark_faults import first_line, is_of_data
 from sash.storage.epochs import EpochLog
 from sash.storage.files import remove, sync_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from sash.runtime.continuous.join_layout import JoinLayout
+    from sash.runtime.continuous.plans import PlanDirectories
+
 _SIGN = "_sign"
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A micro-batch of a stream: its rows, about how many, their times, and how far time has gone with it.
+class PlanParts:
+    """What a plan runs with: its streams, its buckets and the directory of their state, its log, the tables it joins.
 
-    `tuples` are those of the plans' windows, where they are here already.
+    Without a log nothing is to survive. `most` is what the plan may keep.
     """
 
-    rows: DataFrame
-    number: int
-    epoch: int
-    seen: Seen
-    watermark: Micros | None
-    tuples: Mapping[PlanRuntime, pa.Table] = field(default_factory=dict)
+    streams: Sequence[Stream]
+    bucketed: BucketedPlan
+    directory: Path
+    log: EpochLog | None
+    tables: Tables | None = None
+    most: Most = USUAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuousQuery:
+    """A registered query with its plan; `state` is the name of the plan's directory.
+
+    This class is the kind of the route CHANGES. The other routes have a subclass each, beside their runtime.
+    """
+
+    plan: Node
+    execution: str = UPA
+    name: str = ""
+    serial: int = 0
+    text: str = ""
+    state: str = ""
+
+    # How the directories of this kind begin.
+    prefix: ClassVar[str] = ""
+    # Queries with different plans share a runtime, a group, and are admitted to it one by one. In the other kinds a
+    # query that asks what a registered query asks has the same plan, by the same statistics.
+    is_grouped: ClassVar[bool] = False
+
+    @classmethod
+    def choose(
+        cls, written: Node, known: Statistics, execution: str, plans: Mapping[str, Node] | None = None
+    ) -> Choice:
+        """The plan and the strategy of a query that was written so; `plans` are the best ones, where they are known."""
+        return choose(written, known, execution, plans)
+
+    @classmethod
+    def of(cls, written: Node, known: Statistics, execution: str, plan: Node | None = None) -> ContinuousQuery:
+        """The query that was written so. Without `plan` it gets the plan that `choose` found by the same statistics."""
+        return cls(plan=plan or optimise(written, known, execution), execution=execution)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return streams_of(self.plan)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(columns_of_tables(self.plan))
+
+    @property
+    def identity(self) -> str:
+        """What the stored state depends on: the plan as it is executed, and the strategy."""
+        return f"{self.execution} {self.plan!r}"
+
+    @property
+    def digest(self) -> str:
+        return f"{self.prefix}{hashlib.sha256(self.identity.encode()).hexdigest()[:24]}"
+
+    def open(self, directories: PlanDirectories, readers: Mapping[int, ChangeListener]) -> PlanRuntime:
+        """The runtime of this query's plan, as its log has left it, with the queries that have the plan."""
+        runtime = self._new_runtime(directories)
+        for serial, reader in readers.items():
+            runtime.join(serial, reader)
+        runtime.load()
+        return runtime
+
+    def _new_runtime(self, directories: PlanDirectories) -> PlanRuntime:
+        return PlanRuntime(self.plan, directories.parts(self.plan, self.state, self.execution))
+
+    def join(self, runtime: PlanRuntime, reader: ChangeListener) -> None:
+        """Become one of the queries of a plan that runs."""
+        runtime.join(self.serial, reader)
+
+    def alone(self) -> JoinLayout | None:
+        """What a group of this query alone would keep, where queries are grouped."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -93,49 +171,40 @@ class EpochInstants:
 class ChangeListener(Protocol):
     """A query that has the plan."""
 
-    def take(self, changes: Changes, instants: EpochInstants, *, delivered: bool) -> list[Delivery]: ...
+    def take(self, changes: Changes, instants: EpochInstants) -> list[Delivery]: ...
 
-    def tell(self, as_of: Micros, table: pa.Table, *, complete: bool, delivered: bool) -> list[Delivery]: ...
+    def answer(self, as_of: Micros, table: pa.Table, *, complete: bool) -> list[Delivery]: ...
 
     def fail(self, why: str, *, reported: bool) -> None: ...
 
 
-def no_tables(low: Micros, high: Micros) -> Mapping[str, RowVersions]:
-    """Of a plan that reads none."""
-    return {}
+def columns_of_tables(plan: Node) -> dict[str, list[str]]:
+    """The columns that a plan needs of each table that it joins."""
+    found: dict[str, list[str]] = {}
+    for node in table_joins(plan):
+        known = found.setdefault(node.table.name, [])
+        known += [column for _, column in node.columns if column not in known]
+    return found
 
 
 class PlanRuntime:
-    """One plan with all the queries that have it, its readers by their serial numbers.
-
-    `tables` gives what the plan's tables hold for the instants low <= t < high, which it is about to process; `most` is
-    what it may keep.
-    """
+    """The runtime of one plan, with all the queries that have it: its readers, by their serial numbers."""
 
     # Whether the tuples of small epochs are brought to the Sash process.
     wants_tuples = True
 
-    def __init__(
-        self,
-        plan: Node,
-        streams: list[Stream],
-        bucketed: BucketedPlan,
-        directory: Path,
-        log: EpochLog | None,
-        tables: Callable[[Micros, Micros], Mapping[str, RowVersions]],
-        most: Most = USUAL,
-    ) -> None:
+    def __init__(self, plan: Node, parts: PlanParts) -> None:
         self.plan = plan
-        self.streams = {stream.name.lower(): stream for stream in streams}
+        self.streams = {stream.name.lower(): stream for stream in parts.streams}
         self.view = Passing(plan.schema) if is_stream(plan) else ChangeView(plan.schema)
         self._sampling = sampling_of(plan)
         self._panes = PlanPanes() if self._sampling is None else _panes(plan, self._sampling)
         self._reaches = () if self._sampling is None else reaches(plan)
-        self._bucketed = bucketed
-        self._directory = directory
-        self._journal = Journal(log)
-        self._tables = tables
-        self._most = most
+        self._bucketed = parts.bucketed
+        self._directory = parts.directory
+        self._journal = Journal(parts.log)
+        self._tables, self._columns = parts.tables, columns_of_tables(plan)
+        self._most = parts.most
         self._progress = PlanProgress()
         self._turn = threading.Lock()
         self._state = threading.Lock()
@@ -155,10 +224,6 @@ class PlanRuntime:
     @property
     def late(self) -> int:
         return self._progress.late
-
-    def missed(self, stream: str) -> int:
-        """How many tuples of a stream's last micro-batch came too late."""
-        return 0 if self.failed is not None else self._progress.missed.get(stream.lower(), 0)
 
     @property
     def failed(self) -> str | None:
@@ -182,12 +247,12 @@ class PlanRuntime:
     def is_read_by(self, serial: int) -> bool:
         return serial in self._readers
 
-    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
-        """The answer's rows for one of the queries, whose columns are given."""
+    def answer(self, query: ContinuousQuery) -> pa.Table:
+        """The rows of a query's answer as of now."""
         return self.rows()[0].rows
 
     def count_of(self, serial: int) -> int:
-        """How many they are."""
+        """How many rows the answer of a query has."""
         with self._state:
             return self.view.count(self.now)
 
@@ -220,6 +285,13 @@ class PlanRuntime:
         afterwards()
         return True
 
+    def without(self, gone: Sequence[int]) -> PlanRuntime:
+        """The runtime that goes on when some queries are dropped: this one."""
+        return self
+
+    def form(self) -> None:
+        """An epoch is about to begin."""
+
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
         with self._turn:
@@ -244,23 +316,34 @@ class PlanRuntime:
 
     # -- time and tuples -------------------------------------------------------------------------------
 
-    def take(self, stream: str, batch: Batch) -> None:
-        """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
-        with self._in_turn():
-            name = stream.lower()
-            if not self.wants(name, batch.epoch):
-                return
-            after = self._moved(name, batch.seen.latest, batch.watermark)
-            after.taken[name] = batch.epoch
-            self._note_beginning(name, batch.seen, after)
-            tuples = batch.tuples.get(self)
-            if tuples is None:
-                tuples = self.leaves.of(batch.rows, self.streams[name])
-            else:
-                self.observed.take(name, tuples, batch.number)
-            self._step(tuples, batch.number, after)
+    @contextmanager
+    def _epoch(self) -> Iterator[None]:
+        """An error of an expression fails the plan's queries; a lost worker or an unwritable state stops the stream."""
+        try:
+            with self._in_turn():
+                yield
+        except Exception as error:
+            if not is_of_data(error):
+                raise
+            self.fail(first_line(error))
 
-    def _note_beginning(self, name: str, seen: Seen, after: PlanProgress) -> None:
+    def take(self, batch: Batch) -> int:
+        """A stream's micro-batch. Tuples wait until the least watermark of all streams has passed them."""
+        name = batch.stream.lower()
+        with self._epoch():
+            if self.wants(name, batch.epoch):
+                after = self._moved(name, batch.seen.latest, batch.watermark)
+                after.taken[name] = batch.epoch
+                self._note_beginning(name, batch.seen, after)
+                tuples = batch.tuples.get(self)
+                if tuples is None:
+                    tuples = self.leaves.of(batch.rows, self.streams[name])
+                else:
+                    self.observed.take(name, tuples, batch.number)
+                self._step(tuples, batch.number, after)
+        return 0 if self.failed is not None else self._progress.missed.get(name, 0)
+
+    def _note_beginning(self, name: str, seen: BatchTimes, after: PlanProgress) -> None:
         """What came before the plan is not in its windows; what begins with it is."""
         if name in after.begun:
             late = max(self._progress.low, self._progress.watermarks.get(name, BEGINNING))
@@ -274,7 +357,7 @@ class PlanRuntime:
 
     def advance(self, stream: str, watermark: Micros) -> None:
         """A heartbeat: no tuple of this stream with an earlier time is to come."""
-        with self._in_turn():
+        with self._epoch():
             self._go_on(self._moved(stream.lower(), None, watermark))
 
     def begin(self, stream: str) -> None:
@@ -284,7 +367,7 @@ class PlanRuntime:
 
     def finish(self, stream: str) -> None:
         """A stream has ended, or is idle: it holds nobody back, and its own last instant is over."""
-        with self._in_turn():
+        with self._epoch():
             name = stream.lower()
             after = self._moved(name, None, None)
             after.ended = sorted({*after.ended, name})
@@ -328,7 +411,7 @@ class PlanRuntime:
         high = self._reached(after)
         late = self._late_before
         manifests = {int(bucket): manifest for bucket, manifest in before.manifests.items()}
-        tables = self._tables(before.low, high)
+        tables = self._tables.read(self._columns, before.low, high) if self._tables is not None else {}
         begins = None if self._sampling is None else after.begins
         epoch = PlanEpoch(after.number, before.low, high, late, begins)
         outcome = self._bucketed.step(tuples, number, epoch, manifests, tables, self._fold())
@@ -385,8 +468,7 @@ class PlanRuntime:
                     after.answered = sorted(told if has_answered else self._told(self._progress) & told)
                     self._commit(after, changes)
                     return
-            heard = [each for reader in untold.values() for each in reader.take(changes, instants, delivered=False)]
-            deliver(heard, by_plan=True)
+            deliver([each for reader in untold.values() for each in reader.take(changes, instants)], by_plan=True)
             told.update(untold)
 
     def _count_late(self, late: tuple[int, ...], after: PlanProgress) -> None:
@@ -420,9 +502,12 @@ class PlanRuntime:
         self._journal.append(PlanEntry(after.since(self._progress), _written(changes) if len(changes) else None))
         self._progress = after
         self.view.add(changes, self.now)
-        self._journal.compact(lambda: PlanSnapshot(after, _written(self.view.rows(self.now))))
+        self._journal.compact(self.save)
 
-    def recover(self) -> None:
+    def save(self) -> JournalSnapshot:
+        return PlanSnapshot(self._progress, _written(self.view.rows(self.now)))
+
+    def load(self) -> None:
         """As the log has it. Changes since the last snapshot are remembered, not delivered again.
 
         Each query gets what it was told, and the rows that stood before that.
@@ -471,7 +556,7 @@ class PlanRuntime:
     def _remind(self, serials: Iterable[int], changes: Changes, instants: EpochInstants) -> None:
         for serial in serials:
             if serial in self._readers:
-                self._readers[serial].take(changes, instants, delivered=True)
+                deliver(self._readers[serial].take(changes, instants), again=True)
 
     def _remove_files(self, before: PlanProgress | None, after: PlanProgress) -> None:
         """State files that no manifest names: of chunks that have expired, or left by a crash."""

@@ -5,148 +5,109 @@ with it. The name is part of the registration. So after a restart a query finds 
 this version of Sash would make differently is noticed (`CheckpointError`) instead of beginning with empty windows; and
 a query that is registered anew never finds what a dropped one has left.
 
-Aggregates over one join have different plans and share one nevertheless: that of their group (join_runtime.py), whose
-directory is named join-DIGEST-N, by the join. Set operations that an index answers (set_runtime.py) have directories
-named set-DIGEST-N.
+Each route has a kind of query and of runtime, and directories of its own: set operations that an index answers
+(set_runtime.py) set-DIGEST-N, groups of aggregates over one join (join_runtime.py) join-DIGEST-N, by the join.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sash.catalog import Stream
+from sash.catalog import Route
 from sash.changes import bucket_state
 from sash.core.errors import SashError
-from sash.core.time import Micros
-from sash.plan.continuous import UPA, Node, streams_of, table_joins
-from sash.plan.set_windows import WindowedSet
-from sash.plan.shared_joins import JoinedAggregate
-from sash.runtime.answers.registered_query import Query
+from sash.plan.continuous import UPA, Node, streams_of
 from sash.runtime.continuous.join_layout import JoinLayout
-from sash.runtime.continuous.join_runtime import JoinGroups, JoinRuntime, Surroundings
+from sash.runtime.continuous.join_runtime import GroupPlace, JoinQuery, JoinRuntime
 from sash.runtime.continuous.plan_reader import PlanReader
-from sash.runtime.continuous.plan_runtime import Batch, PlanRuntime, no_tables
-from sash.runtime.continuous.set_runtime import SetRuntime
-from sash.runtime.limits import USUAL, Most
+from sash.runtime.continuous.plan_runtime import ContinuousQuery, PlanParts, PlanRuntime
+from sash.runtime.continuous.set_runtime import SetQuery
+from sash.runtime.limits import Most
 from sash.runtime.observed import Observed
-from sash.runtime.records.journal import GroupMember
-from sash.runtime.records.session_tables import Tables
 from sash.runtime.records.stream_queries import StreamQueries
+from sash.runtime.spark_pass import Batch
+from sash.spark.buckets import BucketedPlan, BucketSettings
+from sash.spark.leaves import Scan, seems_small
 from sash.storage.epochs import EpochLog
 from sash.storage.files import make_directory, read_facts, remove, write_facts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from sash.spark.buckets import BucketedPlan
+    from sash.runtime.commands.session_state import Shared
 
 logger = logging.getLogger("sash.runtime")
 
-
-# How the directories of groups begin.
-_JOIN = "join-"
-# How those of set operations begin that an index answers.
-_SET = "set-"
-
-
-@dataclass(frozen=True)
-class JoinGroupQuery:
-    """What a group needs of its query: `groups` is how many it is expected to have."""
-
-    query: JoinedAggregate
-    text: str
-    groups: int
+# The kind of query of each route that continuous plans answer.
+KINDS: dict[Route, type[ContinuousQuery]] = {
+    Route.CHANGES: ContinuousQuery,
+    Route.SETS: SetQuery,
+    Route.JOINED_PANES: JoinQuery,
+}
 
 
-@dataclass(frozen=True)
-class ContinuousQuery:
-    """A registered query with its plan; `state` is the name of the plan's directory."""
+class PlanDirectories:
+    """Opens plans in their directories: in the checkpoint, or in a scratch directory while the session lasts."""
 
-    name: str
-    plan: Node
-    serial: int = 0
-    execution: str = "upa"
-    state: str = ""
-    # Of an aggregate over a join, which is answered from the synopses of a group.
-    joined: JoinGroupQuery | None = None
-    # Of a set operation that an index answers.
-    indexed: WindowedSet | None = None
+    def __init__(self, shared: Shared, settings: BucketSettings) -> None:
+        self.shared = shared
+        self._settings = settings
+        self._root = None if shared.checkpoint is None else shared.checkpoint.plans
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return streams_of(self.plan)
+    def path(self, state: str) -> Path:
+        if self._root is not None:
+            return self._root / state
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="sash-plans-", ignore_cleanup_errors=True)
+        return Path(self._scratch.name) / state
 
-    @property
-    def tables(self) -> tuple[str, ...]:
-        return tuple(columns_of_tables(self.plan))
+    def parts(self, plan: Node, state: str, strategy: str = UPA) -> PlanParts:
+        """What a plan runs with."""
+        shared, directory, durable = self.shared, self.path(state), self._root is not None
+        make_directory(directory / "state")
+        session = shared.spark
+        buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
+        bucketed = BucketedPlan(
+            plan, session, directory / "state", buckets, durable=durable, strategy=strategy, settings=self._settings
+        )
+        streams = [shared.catalog.stream(name) for name in streams_of(plan)]
+        log = EpochLog(directory / "log") if durable else None
+        most = Most(shared.settings.max_rows, shared.settings.max_groups)
+        return PlanParts(streams, bucketed, directory / "state", log, shared.tables, most)
 
-    @property
-    def digest(self) -> str:
-        """Of what the stored state depends on: the plan as it is executed, and the strategy.
+    def remove(self, state: str) -> None:
+        bucket_state.forget(self.path(state) / "state")
+        remove(self.path(state))
 
-        Of a group, who may be one of it; what it stores is checked when it is opened.
-        """
-        if self.joined is not None:
-            shared = f"{self.joined.query.skeleton!r} {self.joined.query.computed!r}"
-            return f"{_JOIN}{hashlib.sha256(shared.encode()).hexdigest()[:24]}"
-        if self.indexed is not None:
-            return f"{_SET}{hashlib.sha256(repr(self.indexed).encode()).hexdigest()[:24]}"
-        return hashlib.sha256(f"{self.execution} {self.plan!r}".encode()).hexdigest()[:24]
+    def close(self) -> None:
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
 
 class Plans:
-    """`handle` finds the query that a registration became, if it is still there; `root` is the checkpoint's part.
+    """The plans that run, by their directories. Epochs of few tuples (`BucketSettings.near`) run in this process."""
 
-    Epochs of more than `near` tuples run on Spark's executors, where a bucket of a join with more than `share_results`
-    may be divided; `partitions` are those of state buffers. A plan that keeps more than `most` fails.
-    """
-
-    def __init__(
-        self,
-        spark: Callable[[], SparkSession],
-        stream: Callable[[str], Stream],
-        handle: Callable[[str, int], Query | None],
-        tables: Tables,
-        root: Path | None,
-        near: int,
-        share_results: int,
-        partitions: int | None,
-        bind: Callable[[str], JoinedAggregate],
-        policy: Callable[[], str],
-        most: Most = USUAL,
-    ) -> None:
-        self._spark = spark
-        self._stream = stream
-        self._handle = handle
-        self._tables = tables
-        self._root = root
-        self._near = near
-        self._share_results = share_results
-        self._partitions = partitions
-        self._most = most
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+    def __init__(self, shared: Shared, settings: BucketSettings) -> None:
+        self._shared = shared
+        self._near = settings.near
+        self._directories = PlanDirectories(shared, settings)
         self._running: dict[str, PlanRuntime] = {}
-        self._is_closed = False
-        self._groups = JoinGroups(Surroundings(handle, bind, policy), self._open_group)
+        self.is_closed = False
         # After a restart several streams may be the first to ask for a plan.
         self._lock = threading.RLock()
 
     def is_running(self, state: str) -> bool:
         return state in self._running
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
 
     def attach(self, query: ContinuousQuery, mates: Sequence[ContinuousQuery] = ()) -> PlanRuntime:
         """The runtime of a query's plan: the one that runs already, or a new one, as its log has left it.
@@ -154,65 +115,44 @@ class Plans:
         `mates` have the same plan, the query among them: all of them must be there when the log is read.
         """
         with self._lock:
-            return self._attached(query, mates or [query])
-
-    def _attached(self, query: ContinuousQuery, mates: Sequence[ContinuousQuery]) -> PlanRuntime:
-        runtime = self._running.get(query.state)
-        if runtime is not None and runtime.is_read_by(query.serial):
+            runtime = self._running.get(query.state)
+            if runtime is None:
+                readers = {each.serial: PlanReader(each, self._shared) for each in mates or [query]}
+                runtime = self._running[query.state] = query.open(self._directories, readers)
+            if not runtime.is_read_by(query.serial):
+                query.join(runtime, PlanReader(query, self._shared))
             return runtime
-        if query.joined is not None:
-            return self._attached_to_group(query, query.joined)
-        if runtime is not None:
-            runtime.join(query.serial, self._reader(query))
+
+    def group(self, state: str) -> JoinRuntime:
+        """A group of aggregates over a join, as it is."""
+        with self._lock:
+            if state not in self._running:
+                self._running[state] = GroupPlace(self._directories, state).opened()
+            runtime = self._running[state]
+            assert isinstance(runtime, JoinRuntime)
             return runtime
-        runtime = self._open(query)
-        for each in mates:
-            runtime.join(each.serial, self._reader(each))
-        runtime.recover()
-        self._running[query.state] = runtime
-        return runtime
 
-    def _reader(self, query: ContinuousQuery) -> PlanReader:
-        return PlanReader(query.name, query.plan, partial(self._handle, query.name, query.serial))
-
-    # -- groups of aggregates over a join ----------------------------------------------------------------
-
-    def _attached_to_group(self, query: ContinuousQuery, joined: JoinGroupQuery) -> JoinRuntime:
-        runtime = self._group(query.state, _member(query))
-        self._groups.check(runtime, joined.query)
-        runtime.join_as(_member(query), self._reader(query))
-        return runtime
-
-    def _group(self, state: str, first: GroupMember | None = None) -> JoinRuntime:
-        runtime = self._running.get(state)
-        if runtime is None:
-            runtime = self._running[state] = self._groups.opened(self._directory(state), first)
-        assert isinstance(runtime, JoinRuntime)
-        return runtime
-
-    def layout_with(self, state: str, joined: JoinGroupQuery) -> JoinLayout | None:
+    def layout_with(self, state: str, query: JoinQuery) -> JoinLayout | None:
         """What a group would keep with one query more; None if it cannot be one of it."""
         with self._lock:
-            return self._groups.layout_with(self._group(state), joined.query, joined.groups)
-
-    def why_not(self, state: str, joined: JoinGroupQuery) -> str:
-        """Why a query cannot be one of a group."""
-        with self._lock:
-            return self._groups.why_not(self._group(state), joined.query)
+            return self.group(state).layout_with(query)
 
     def admit(self, state: str, query: ContinuousQuery) -> bool:
-        """Whether a query is one of a group from now on: before it is registered, lest the group be formed without."""
-        assert query.joined is not None
+        """Whether a query shares what is in a directory; a group has it as a member from now on.
+
+        This comes before the registration, lest the group be formed without the query.
+        """
+        if not isinstance(query, JoinQuery):
+            return True
         with self._lock:
-            runtime, layout = self._group(state), self.layout_with(state, query.joined)
+            runtime, layout = self.group(state), self.layout_with(state, query)
             if layout is not None and runtime.is_open:
-                directory = self._directory(state)
-                self._running[state] = self._groups.with_founder(runtime, directory, _member(query), layout)
+                self._running[state] = runtime.with_founder(query, layout)
             return layout is not None
 
     def detach(self, state: str, serial: int, *, last: bool) -> None:
         """A query was dropped. The `last` one of its plan takes the stored state with it, also if it never ran here."""
-        remove = partial(_remove, self._directory(state))
+        remove = partial(self._directories.remove, state)
         with self._lock:
             runtime = self._running.get(state)
             if runtime is None:
@@ -220,58 +160,46 @@ class Plans:
                     remove()
             elif runtime.leave(serial, remove, last=last):
                 del self._running[state]
-            elif isinstance(runtime, JoinRuntime):
-                self._running[state] = self._groups.without(runtime, self._directory(state), [serial])
+            else:
+                self._running[state] = runtime.without([serial])
 
-    def take(self, queries: list[ContinuousQuery], stream: str, batch: Batch) -> int:
-        """Give a stream's micro-batch to the plans of some queries. A plan that fails takes its own queries along.
+    def of(self, queries: list[ContinuousQuery], *, form: bool = True) -> list[PlanRuntime]:
+        """The plans of some queries; a plan that was dropped a moment ago does not come back.
 
-        Gives how many tuples came too late, by the plan that misses the most.
+        `form`: an epoch is about to begin, so groups are formed now.
         """
-        if not batch.tuples and self.is_near(batch.number):
-            scanned = self.scan(queries, stream, batch.rows, batch.epoch)
-            batch = batch if scanned is None else replace(batch, tuples=scanned[0])
-        plans = self._distinct(queries)
-        for runtime in plans:
-            self._guarded(runtime, partial(runtime.take, stream, batch))
-        return max((runtime.missed(stream) for runtime in plans), default=0)
+        with self._lock:
+            here = [query for query in queries if self._shared.handle(query.name, query.serial) is not None]
+            mates: dict[str, list[ContinuousQuery]] = {}
+            for query in here:
+                mates.setdefault(query.state, []).append(query)
+            plans = list({query.state: self.attach(query, mates[query.state]) for query in here}.values())
+            for runtime in plans if form else ():
+                runtime.form()
+        if any(runtime.is_in_turn for runtime in plans):
+            raise SashError("a subscriber cannot let time go on under the changes that it is told of; do it afterwards")
+        return plans
 
-    def is_near(self, number: int) -> bool:
-        """So many tuples are processed in the Sash process."""
-        return number <= self._near
-
-    def scan(
-        self, queries: list[ContinuousQuery], stream: str, rows: DataFrame, epoch: int
-    ) -> tuple[dict[PlanRuntime, pa.Table], pa.Table] | None:
-        """The tuples of all plans by one job, and what it has seen on the way.
+    def scan(self, plans: Sequence[PlanRuntime], stream: str, rows: DataFrame, epoch: int) -> ScannedTuples | None:
+        """The tuples of some plans by one job, and what it has seen on the way.
 
         None if nobody wants them, or if the job fails: then each plan reads for itself, and it turns out whose
         expression it was.
         """
-        from sash.spark.leaves import Scan
-
-        every = [runtime for runtime in self._distinct(queries) if runtime.wants_tuples]
-        wanting = [runtime for runtime in every if runtime.wants(stream, epoch)]
+        wanting = [runtime for runtime in plans if runtime.wants_tuples and runtime.wants(stream, epoch)]
         if not wanting:
             return None
         try:
-            found = Scan(self._stream(stream), [runtime.leaves for runtime in wanting]).collect(rows)
+            leaves = [runtime.leaves for runtime in wanting]
+            found = Scan(self._shared.catalog.stream(stream), leaves).collect(rows)
         except Exception as error:
             logger.debug("the shared scan of %s failed: %s", stream, error)
             return None
         return dict(zip(wanting, found.tuples, strict=True)), found.facts
 
-    def advance(self, queries: list[ContinuousQuery], stream: str, watermark: Micros) -> None:
-        for runtime in self._distinct(queries):
-            self._guarded(runtime, partial(runtime.advance, stream, watermark))
-
-    def begin(self, queries: list[ContinuousQuery], stream: str) -> None:
-        for runtime in self._distinct(queries, form=False):
-            runtime.begin(stream)
-
-    def finish(self, queries: list[ContinuousQuery], stream: str) -> None:
-        for runtime in self._distinct(queries):
-            self._guarded(runtime, partial(runtime.finish, stream))
+    def is_near(self, number: int) -> bool:
+        """So many tuples are processed in the Sash process."""
+        return number <= self._near
 
     @property
     def observed(self) -> list[Observed]:
@@ -285,6 +213,7 @@ class Plans:
 
     @property
     def is_in_turn(self) -> bool:
+        """The calling thread works on some plan: it is in a subscriber's callback, say."""
         return any(runtime.is_in_turn for runtime in list(self._running.values()))
 
     @property
@@ -293,81 +222,12 @@ class Plans:
         return len(self._running)
 
     def close(self) -> None:
-        self._is_closed = True
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        self.is_closed = True
+        self._directories.close()
 
-    def _distinct(self, queries: list[ContinuousQuery], *, form: bool = True) -> list[PlanRuntime]:
-        """The plans of some queries; one that was dropped a moment ago does not come back.
 
-        Groups are formed now, if an epoch is about to begin.
-        """
-        with self._lock:
-            here = [query for query in queries if self._handle(query.name, query.serial) is not None]
-            mates: dict[str, list[ContinuousQuery]] = {}
-            for query in here:
-                mates.setdefault(query.state, []).append(query)
-            plans = list({query.state: self.attach(query, mates[query.state]) for query in here}.values())
-            for group in plans:
-                if form and isinstance(group, JoinRuntime):
-                    group.form()
-        if any(runtime.is_in_turn for runtime in plans):
-            raise SashError("a subscriber cannot let time go on under the changes that it is told of; do it afterwards")
-        return plans
-
-    def _open(self, query: ContinuousQuery) -> PlanRuntime:
-        directory = self._directory(query.state)
-        streams = [self._stream(name) for name in query.streams]
-        if query.indexed is not None:
-            bucketed, log = self._opened(query.indexed.tuples, directory, query.execution)
-            return SetRuntime(query.indexed, query.plan, streams, bucketed, directory / "state", log, self._most)
-        bucketed, log = self._opened(query.plan, directory, query.execution)
-        read = partial(self._tables.read, columns_of_tables(query.plan))
-        return PlanRuntime(query.plan, streams, bucketed, directory / "state", log, read, self._most)
-
-    def _open_group(self, founders: Sequence[GroupMember], layout: JoinLayout, directory: Path) -> JoinRuntime:
-        bucketed, log = self._opened(layout.plan, directory, UPA)
-        streams = [self._stream(name) for name in streams_of(layout.plan)]
-        around = self._groups.around
-        return JoinRuntime(founders, layout, streams, bucketed, directory / "state", log, no_tables, around, self._most)
-
-    def _opened(self, plan: Node, directory: Path, strategy: str) -> tuple[BucketedPlan, EpochLog | None]:
-        from sash.spark.buckets import BucketedPlan
-
-        state = directory / "state"
-        make_directory(state)
-        session, durable = self._spark(), self._root is not None
-        buckets = _buckets(directory / "plan.json", session.sparkContext.defaultParallelism)
-        bucketed = BucketedPlan(
-            plan,
-            session,
-            state,
-            buckets,
-            durable=durable,
-            near=self._near,
-            share_results=self._share_results,
-            strategy=strategy,
-            partitions=self._partitions,
-        )
-        return bucketed, EpochLog(directory / "log") if durable else None
-
-    def _directory(self, state: str) -> Path:
-        if self._root is not None:
-            return self._root / state
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="sash-plans-", ignore_cleanup_errors=True)
-        return Path(self._scratch.name) / state
-
-    def _guarded(self, runtime: PlanRuntime, step: Callable[[], None]) -> None:
-        """What an expression raises fails the plan's queries; a lost worker or an unwritable state stops the stream."""
-        from sash.spark.spark_faults import first_line, is_of_data
-
-        try:
-            step()
-        except Exception as error:
-            if not is_of_data(error):
-                raise
-            runtime.fail(first_line(error))
+# The tuples that each plan's windows take of a micro-batch, and the facts about the micro-batch.
+ScannedTuples = tuple[dict[PlanRuntime, pa.Table], pa.Table]
 
 
 class StreamPlans:
@@ -378,51 +238,26 @@ class StreamPlans:
         self._stream = stream
         self._queries = queries
 
-    def scan_ahead(
-        self, version: int, rows: DataFrame, epoch: int, last: int | None
-    ) -> tuple[dict[PlanRuntime, pa.Table], pa.Table] | None:
-        """Before it is known how many rows there are, if they seem few: by the last time's, and by their files."""
-        from sash.spark.leaves import seems_small
+    def at(self, version: int | None = None, *, form: bool = True) -> list[PlanRuntime]:
+        """The plans at a version of the catalog, by default the newest."""
+        return self._plans.of(self._queries.at(version), form=form)
 
+    def scan_ahead(self, version: int, rows: DataFrame, epoch: int, last: int | None) -> ScannedTuples | None:
+        """Before it is known how many rows there are, if they seem few: by the last time's, and by their files."""
         if not self._plans.is_near(1 if last is None else last) or not seems_small(rows, unknown=last is not None):
             return None
-        return self._plans.scan(self._queries.at(version), self._stream, rows, epoch)
+        return self._plans.scan(self.at(version), self._stream, rows, epoch)
 
-    def take(self, version: int, batch: Batch) -> int:
-        return self._plans.take(self._queries.at(version), self._stream, batch)
-
-    def advance(self, watermark: Micros) -> None:
-        self._plans.advance(self._queries.at(None), self._stream, watermark)
+    def with_tuples(self, plans: Sequence[PlanRuntime], batch: Batch) -> Batch:
+        """A small micro-batch with the tuples of all plans, read by one job."""
+        if batch.tuples or not self._plans.is_near(batch.number):
+            return batch
+        scanned = self._plans.scan(plans, self._stream, batch.rows, batch.epoch)
+        return batch if scanned is None else replace(batch, tuples=scanned[0])
 
     @property
     def is_in_turn(self) -> bool:
-        """The calling thread works on some plan: it is in a subscriber's callback, say."""
         return self._plans.is_in_turn
-
-    def begin(self) -> None:
-        self._plans.begin(self._queries.at(None), self._stream)
-
-    def finish(self) -> None:
-        self._plans.finish(self._queries.at(None), self._stream)
-
-
-def columns_of_tables(plan: Node) -> dict[str, list[str]]:
-    """The columns that a plan needs of each table that it joins."""
-    found: dict[str, list[str]] = {}
-    for node in table_joins(plan):
-        known = found.setdefault(node.table.name, [])
-        known += [column for _, column in node.columns if column not in known]
-    return found
-
-
-def _member(query: ContinuousQuery) -> GroupMember:
-    assert query.joined is not None
-    return GroupMember(query.serial, query.name, query.joined.text, query.joined.groups)
-
-
-def _remove(directory: Path) -> None:
-    bucket_state.forget(directory / "state")
-    remove(directory)
 
 
 def _buckets(path: Path, wanted: int) -> int:

@@ -10,31 +10,59 @@ windows and the same answers again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.catalog import Stream
 from sash.changes.set_counts import SetWindows
-from sash.core.changes import Changes
+from sash.core.changes import Changes, EmptyOnce
 from sash.core.errors import CheckpointError, QueryFailedError
 from sash.core.time import Micros
-from sash.plan.continuous import Node
-from sash.plan.set_windows import WindowedSet
+from sash.plan.choice import Choice
+from sash.plan.continuous import UPA, Node
+from sash.plan.estimates import Statistics
+from sash.plan.set_windows import WindowedSet, windowed_set
 from sash.runtime.answers.registered_query import Delivery, deliver
-from sash.runtime.continuous.plan_runtime import ChangeListener, PlanRuntime, no_tables
-from sash.runtime.limits import USUAL, Most, too_many_values
+from sash.runtime.continuous.plan_runtime import ChangeListener, ContinuousQuery, PlanParts, PlanRuntime
+from sash.runtime.limits import too_many_values
 from sash.runtime.records.journal import SET, PlanProgress, SetEntry, SetSnapshot
 from sash.spark.leaves import counted
-from sash.storage.epochs import EpochLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sash.spark.buckets import BucketedPlan
+    from sash.runtime.continuous.plans import PlanDirectories
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetQuery(ContinuousQuery):
+    """The kind of the route SETS. There is one plan: nothing to choose from."""
+
+    asked: WindowedSet
+
+    prefix: ClassVar[str] = "set-"
+
+    @classmethod
+    def choose(
+        cls, written: Node, known: Statistics, execution: str, plans: Mapping[str, Node] | None = None
+    ) -> Choice:
+        return Choice(written, UPA, {}, (UPA,))
+
+    @classmethod
+    def of(cls, written: Node, known: Statistics, execution: str, plan: Node | None = None) -> SetQuery:
+        asked = windowed_set(written)
+        assert asked is not None
+        return cls(plan=written, execution=execution, asked=asked)
+
+    @property
+    def identity(self) -> str:
+        return repr(self.asked)
+
+    def _new_runtime(self, directories: PlanDirectories) -> SetRuntime:
+        return SetRuntime(self.asked, self.plan, directories.parts(self.asked.tuples, self.state, self.execution))
 
 
 class SetRuntime(PlanRuntime):
@@ -42,24 +70,15 @@ class SetRuntime(PlanRuntime):
 
     wants_tuples = False
 
-    def __init__(
-        self,
-        asked: WindowedSet,
-        plan: Node,
-        streams: list[Stream],
-        bucketed: BucketedPlan,
-        directory: Path,
-        log: EpochLog | None,
-        most: Most = USUAL,
-    ) -> None:
-        super().__init__(plan, streams, bucketed, directory, log, no_tables, most)
+    def __init__(self, asked: WindowedSet, plan: Node, parts: PlanParts) -> None:
+        super().__init__(plan, parts)
         self._asked = asked
         self._sets = SetWindows(asked)
         self._last: pa.Table = asked.schema.empty_table()
         # What is in memory is what was committed.
         self._is_whole = True
 
-    def rows_of(self, serial: int, schema: pa.Schema) -> pa.Table:
+    def answer(self, query: ContinuousQuery) -> pa.Table:
         return self._last
 
     def count_of(self, serial: int) -> int:
@@ -133,16 +152,15 @@ class SetRuntime(PlanRuntime):
         if counts is not None:
             self._sets.absorb(counts)
         known, told = progress.complete_from(self._reaches), list[Delivery]()
-        rested, has_answered = self._sets.rests, False
+        empty, has_answered = EmptyOnce(self._sets.empty.rests), False
         again = low if new else None
         for as_of, table in self._sets.advance(progress.low - 1, progress.begins, again):
             self._last = table
-            complete = known is not None and as_of >= known
+            complete, is_told, has_answered = known is not None and as_of >= known, empty.tells(table.num_rows), True
             for serial, reader in readers.items():
-                if serial in new or table.num_rows or not rested:
-                    told += reader.tell(as_of, table, complete=complete, delivered=delivered)
-            rested, has_answered = not table.num_rows, True
-        deliver(told, by_plan=True)
+                if is_told or serial in new:
+                    told += reader.answer(as_of, table, complete=complete)
+        deliver(told, by_plan=True, again=delivered)
         return has_answered
 
     # -- commit and recovery ---------------------------------------------------------------------------
@@ -153,12 +171,12 @@ class SetRuntime(PlanRuntime):
         )
         self._progress = after
         if self.failed is None:
-            self._journal.compact(self._snapshot)
+            self._journal.compact(self.save)
 
-    def _snapshot(self) -> SetSnapshot:
+    def save(self) -> SetSnapshot:
         return SetSnapshot(self._progress, *self._sets.save(), self._last)
 
-    def recover(self) -> None:
+    def load(self) -> None:
         """As the log has it. Answers since the last snapshot are remembered, not delivered again."""
         if not self._journal.is_durable:
             return

@@ -19,6 +19,7 @@ from sash.plan.stages import EVERYWHERE, StagePlan, Target, stages
 from sash.rows.set_index import DEFAULT_DIRECTORY
 from sash.runtime.continuous.continuous_queries import PlanDecision
 from sash.runtime.continuous.join_layout import JoinLayout
+from sash.runtime.continuous.set_runtime import SetQuery
 from sash.runtime.explaining.explain_joins import explain_joins
 from sash.sharing.descriptions import SCANNED
 
@@ -85,8 +86,8 @@ def explain_continuous(decision: PlanDecision) -> str:
         joins = explain_joins(decision.group.plan, decision.current, strategy)
         shared = [*_from_synopses(decision, decision.group), *explain_plan(decision.group.plan)[1:]]
         return "\n".join([_title(plan), *shared, *joins])
-    if decision.indexed is not None:
-        return "\n".join([_title(decision.written), *explain_sets(decision.indexed, decision.mates)])
+    if isinstance(decision.query, SetQuery):
+        return "\n".join([_title(decision.written), *explain_sets(decision.query.asked, decision.mates)])
     joins = explain_joins(plan, decision.current, strategy)
     own = _own_join(decision)
     return "\n".join([*explain_plan(plan), *_rewriting(decision), *own, *joins, *_execution(decision)])

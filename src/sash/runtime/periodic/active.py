@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
 from sash.panes.covered import Covered
 from sash.panes.pane_store import PaneStore
@@ -79,7 +80,7 @@ class ActiveQuery:
     compiled: CompiledQuery
     readings: list[BoundReading]
     ends_at: Micros | None = None
-    resting: bool = False
+    empty: EmptyOnce = field(default_factory=EmptyOnce)
     # As of when it was answered last, and by how many updates in all it was late.
     answered: int | None = None
     lateness: int = 0
@@ -97,7 +98,7 @@ class ActiveQuery:
         if self.compiled.exactly:
             late = now - as_of
         else:
-            late = 0 if self.answered is None or self.resting else as_of - self.answered - self.compiled.slide
+            late = 0 if self.answered is None or self.empty.rests else as_of - self.answered - self.compiled.slide
         self.lateness += max(0, late) // pane
         self.answered = as_of
 

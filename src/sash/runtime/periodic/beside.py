@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from sash.runtime.answers.answer import Answer
@@ -43,9 +44,20 @@ from sash.runtime.records.journal import GroupService, ServiceStep
 from sash.schedule import SharedTime
 
 
-class Beside(Advance):
-    """`away`: this thread waits for others, and whoever wants to read the windows may do so meanwhile."""
+@dataclass(frozen=True)
+class SlideRules:
+    """How executions and slides get along: by the isolation `level`.
 
+    While this thread waits for workers, it is `away`, and others may read the windows. `history` writes down what
+    executions do to the panes of some group.
+    """
+
+    level: str
+    away: Callable[[], AbstractContextManager[None]]
+    history: PaneHistory | None = None
+
+
+class Beside(Advance):
     def __init__(
         self,
         groups: Sequence[PaneGroup],
@@ -54,14 +66,10 @@ class Beside(Advance):
         outcome: AdvanceOutcome,
         pause: Callable[[], None],
         workers: int,
-        level: str,
-        away: Callable[[], AbstractContextManager[None]],
-        history: PaneHistory | None = None,
+        rules: SlideRules,
     ) -> None:
         super().__init__(groups, targets, execute, outcome, pause, workers)
-        self._level = level
-        self._away = away
-        self._history = history
+        self._level, self._away, self._history = rules.level, rules.away, rules.history
         self._flights = 0
         self._doing: dict[Future[Any], Flight] = {}
         # In the order of commits; executions that nothing ran beside are there with their answers.

@@ -35,7 +35,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.journal import ClusterChanges
-from sash.runtime.spark_pass import SparkPipeline
+from sash.runtime.spark_pass import StreamSource
 from sash.sharing.choose import CLUSTER
 from sash.spark.pane_files import ask_or_blame
 from sash.storage.files import remove, written
@@ -56,14 +56,14 @@ class _Cluster:
     """The files of one pane table, and Spark to read them. `away`: others may have the windows meanwhile."""
 
     files: WindowFiles
-    pipeline: Callable[[], SparkPipeline]
+    source: StreamSource
     away: Callable[[], AbstractContextManager[None]]
 
     def ask(self, inquiry: Inquiry, files: pa.Table) -> Mapping[int, Sequence[PartResult]]:
         self.files.check(files)
         paths, rows = list(map(self.files.path, files["file"].to_pylist())), int(np.asarray(files["rows"]).sum())
         with self.away():
-            return ask_or_blame(self.pipeline().session, inquiry, paths, rows)
+            return ask_or_blame(self.source.pipeline.session, inquiry, paths, rows)
 
     def reading(self) -> AbstractContextManager[None]:
         return self.files.reading()
@@ -87,13 +87,13 @@ class ClusterTables:
     def __init__(
         self,
         runtime: StreamRuntime,
-        pipeline: Callable[[], SparkPipeline],
+        source: StreamSource,
         place: ClusterDirectories | None,
         away: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._stream = runtime.stream.name
         self._runtime = runtime
-        self._pipeline = pipeline
+        self._source = source
         self._place = place
         self._away = away
         runtime.may_move = place is not None and place.by_size
@@ -166,7 +166,7 @@ class ClusterTables:
                 files = self._files_of(directory)
                 # All of it is there before anything changes here.
                 moved = _written(group.panes, files, epoch)
-                self._move(group, _Cluster(files, self._pipeline, self._away), moved)
+                self._move(group, _Cluster(files, self._source, self._away), moved)
                 self._moved[directory] = moved
                 told = "stream %(stream)s: the panes of %(groups)s go to the cluster, %(rows)d rows of them"
                 report(logger, logging.INFO, "panes.moved", told, stream=self._stream, groups=group.label, rows=rows)
@@ -192,7 +192,7 @@ class ClusterTables:
             directory = directory_of(group)
             files = self._files_of(directory)
             place = files.place(epoch)
-            self._pipeline().write_panes(rows, group.full_table, place)
+            self._source.pipeline.write_panes(rows, group.full_table, place)
             found = files.found(place)
             starts = pa.array(np.asarray(found["end"]) - group.clock.length)
             named = found.append_column("start", starts).append_column("table", pa.array([directory] * len(found)))
@@ -274,7 +274,7 @@ class ClusterTables:
             files = self._files_of(directory)
             files.check_sizes(panes.to_table())
             files.keep_only(panes.files)
-            panes.cluster = _Cluster(files, self._pipeline, self._away)
+            panes.cluster = _Cluster(files, self._source, self._away)
             panes.failures = self._failures
             self._before[directory] = panes.files
         if self._place is not None and self._place.durable and self._place.directory().exists():

@@ -74,7 +74,7 @@ class Flight:
     def take(self) -> JointAnswers | None:
         """The panes of now; None if there is nothing to compute with them."""
         queries = self.queries
-        rest = all(active.resting and self.group.is_silent(active, self.as_of) for active in queries)
+        rest = all(active.empty.rests and self.group.is_silent(active, self.as_of) for active in queries)
         self.joint = None if rest else JointAnswers(queries, self.as_of, AdvanceOutcome())
         if self.joint is not None:
             self.joint.freeze()

@@ -383,10 +383,8 @@ class PaneGroup:
             if active.answered == execution.as_of:
                 continue
             active.note_answer(execution.as_of, self.clock.position, self.clock.length)
-            empty = self.is_silent(active, execution.as_of)
-            if not (empty and active.resting):
+            if active.empty.tells(not self.is_silent(active, execution.as_of)):
                 awake.append(active)
-            active.resting = empty
         return awake
 
     def is_silent(self, active: ActiveQuery, as_of: int) -> bool:

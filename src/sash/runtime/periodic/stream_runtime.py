@@ -29,7 +29,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.observed import RateMeter
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.advance import Advance, Execute, Served
-from sash.runtime.periodic.beside import Beside
+from sash.runtime.periodic.beside import Beside, SlideRules
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.flight import PaneHistory
 from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
@@ -397,7 +397,8 @@ class StreamRuntime:
         """Live, executions may run beside slides; and what they did then is repeated in the same way."""
         workers, level = self.settings.workers, self._level
         if pace.services is not None or (pace.hurries and workers > 1 and level != "serial"):
-            return Beside(groups, ends, execute, outcome, self._pause, workers, level, self._away, self.history)
+            rules = SlideRules(level, self._away, self.history)
+            return Beside(groups, ends, execute, outcome, self._pause, workers, rules)
         return Advance(groups, ends, execute, outcome, self._pause, workers)
 
     # -- answering -------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def save(runtime: StreamRuntime) -> SavedRuntime:
 def _saved_query(active: ActiveQuery) -> SavedQuery:
     return SavedQuery(
         ends_at=active.ends_at,
-        resting=active.resting,
+        resting=active.empty.rests,
         answered=active.answered,
         lateness=active.lateness,
         valid_from=[bound.valid_from for bound in active.readings],
@@ -119,7 +119,7 @@ def load(runtime: StreamRuntime, saved: SavedRuntime) -> None:
 
 
 def _load_query(active: ActiveQuery, saved: SavedQuery) -> None:
-    active.ends_at, active.resting = saved.ends_at, saved.resting
+    active.ends_at, active.empty.rests = saved.ends_at, saved.resting
     active.answered, active.lateness = saved.answered, saved.lateness
     for bound, since in zip(active.readings, saved.valid_from, strict=True):
         bound.valid_from = since

@@ -6,7 +6,6 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from sash.core.clock import Clock
 from sash.core.errors import CheckpointError, SashError
 from sash.core.events import report
 from sash.core.time import SECOND, Micros
+from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.records.checkpoint import Checkpoint
 from sash.runtime.settings import duration
 from sash.runtime.streams.input_limit import InputLimit
@@ -30,21 +30,24 @@ _POLL_SECONDS = 0.2
 
 
 class Runner:
-    """`version` gives the catalog's version, read anew by every micro-batch."""
+    """Every micro-batch reads the catalog's version from its history anew."""
 
     def __init__(
-        self, checkpoint: Checkpoint | None, clock: Clock, version: Callable[[], int], max_lag: Micros | None = None
+        self, checkpoint: Checkpoint | None, clock: Clock, history: CatalogHistory, max_lag: Micros | None = None
     ) -> None:
         """`max_lag`: how long a live micro-batch may take."""
         self.max_lag = max_lag
         self._checkpoint = checkpoint
         self._clock = clock
-        self._version = version
+        self._history = history
         self._live: dict[str, Intake] = {}
         # How streams that are not live any more have ended.
         self._over: dict[str, StreamState] = {}
         self._watches: list[IdleWatch | MachineWatch] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    def _version(self) -> int:
+        return self._history.version
 
     def is_running(self, stream: str) -> bool:
         return stream in self._live

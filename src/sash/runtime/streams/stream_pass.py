@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from sash.catalog import Stream
 from sash.core.time import Micros
 from sash.isolation import Isolation
 from sash.panes.pane_rows import BatchFacts
@@ -24,17 +23,15 @@ from sash.plan.nodes import Lookup
 from sash.runtime.periodic.cluster_tables import ClusterTables
 from sash.runtime.periodic.stream_runtime import Numbered, StreamRuntime
 from sash.runtime.records.session_tables import Tables
-from sash.runtime.spark_pass import SparkPipeline
-from sash.runtime.streams.roster import Roster
+from sash.runtime.spark_pass import PassResult, StreamSource
 from sash.spark.preparation import Interval, looked_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from sash.runtime.streams.pane_runtime import Roster
+
 T = TypeVar("T")
-# The result of the pass, and the same sorted out; that of the pass over numbered tuples; and the tuples that wait for
-# their numbers.
-Passed = tuple[pa.Table, BatchFacts, pa.Table | None, pa.Table | None]
 
 
 class Passes:
@@ -42,16 +39,14 @@ class Passes:
 
     def __init__(
         self,
-        stream: Stream,
-        pipeline: Callable[[], SparkPipeline],
+        source: StreamSource,
         runtime: StreamRuntime,
         roster: Roster,
         cluster: ClusterTables,
         tables: Tables | None,
         isolation: Isolation,
     ) -> None:
-        self._stream = stream
-        self._pipeline = pipeline
+        self._source = source
         self._runtime = runtime
         self._roster = roster
         self._cluster = cluster
@@ -60,16 +55,16 @@ class Passes:
         # Tuples that row-based windows have seen and the watermark has not passed.
         self.pending: pa.Table | None = None
 
-    def aggregate(self, rows: DataFrame, epoch: int) -> Passed:
+    def aggregate(self, rows: DataFrame, epoch: int) -> PassResult:
         """The one action, those of pane tables in the cluster, and those of row-based windows."""
 
-        def passes() -> Passed:
+        def passes() -> PassResult:
             found = self._looked_up(rows)
-            table = self._pipeline().aggregate(found, self._runtime.tables())
+            table = self._source.pipeline.aggregate(found, self._runtime.tables())
             self._cluster.write(found, epoch)
             facts = self.facts(table)
             self._cluster.check_written(facts)
-            return table, facts, *self._count(rows, self._runtime.next_watermark(facts))
+            return PassResult(table, facts, *self._count(rows, self._runtime.next_watermark(facts)))
 
         return self._without_culprits(rows, passes)
 
@@ -85,22 +80,22 @@ class Passes:
         if not tables:
             return None, None
         interval = Interval(self._runtime.watermark, watermark)
-        return self._pipeline().aggregate_numbered(rows, self.pending, interval, self._runtime.counted, tables)
+        return self._source.pipeline.aggregate_numbered(rows, self.pending, interval, self._runtime.counted, tables)
 
     def facts(self, table: pa.Table) -> BatchFacts:
         """What the pass over a micro-batch brought."""
-        return self._pipeline().facts(table, self._runtime.tables())
+        return self._source.pipeline.facts(table, self._runtime.tables())
 
     def numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> Numbered | None:
         """What the pass over numbered tuples brought."""
-        facts = self._pipeline().numbered_facts(counted, self._runtime.tables(by_rows=True))
+        facts = self._source.pipeline.numbered_facts(counted, self._runtime.tables(by_rows=True))
         return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
         """The rows with the columns of the tables that queries look them up in."""
         if self._tables is None:
             return rows
-        return looked_up(rows, self._stream, self._tables.all_versions(dict.fromkeys(lookups)))
+        return looked_up(rows, self._source.stream, self._tables.all_versions(dict.fromkeys(lookups)))
 
     def _looked_up(self, rows: DataFrame) -> DataFrame:
         return self.looked_up(rows, self._roster.lookups)
@@ -115,14 +110,14 @@ class Passes:
                 return action()
             except Exception as error:
                 if rows is not None:
-                    self._pipeline().readable(rows)
+                    self._source.pipeline.readable(rows)
                 if not self._fail_culprits(rows):
                     raise error
             finally:
                 self._runtime.statistics.seconds_in_spark += time.perf_counter() - started
 
     def _fail_culprits(self, rows: DataFrame | None) -> bool:
-        pipeline = self._pipeline()
+        pipeline = self._source.pipeline
         # Row-based windows read tuples of earlier micro-batches too: those that have waited for their numbers.
         waited = pipeline.with_pending(rows, self.pending)
         found_rows = None if rows is None else self._looked_up(rows)

@@ -1,0 +1,438 @@
+"""The runtime of the route PANES: a stream's pane tables, its stored window, and the stream's log that has both.
+
+    read       Spark's one action for all pane tables: partials, as Arrow      (no lock held: questions go on)
+    take       slide: apply the entry to panes and stored window, run what is due          (under the isolation level)
+               hand answers outward
+               append the entry to the log: the epoch is committed
+
+The panes themselves (periodic/stream_runtime.py) do no I/O: what an entry does to them is the same when it comes and
+when it is replayed. The stored window has its rows in the same entries, so it is a part of this runtime.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from sash.catalog import Stream
+from sash.core.clock import Clock
+from sash.core.errors import SashError
+from sash.core.time import Micros
+from sash.isolation import Isolation
+from sash.panes.pane_rows import BatchFacts
+from sash.plan.nodes import Lookup
+from sash.runtime.answers.answer import Answer
+from sash.runtime.compiler import CompiledQuery
+from sash.runtime.periodic import stream_snapshot
+from sash.runtime.periodic.advance import repeated
+from sash.runtime.periodic.cluster_tables import ClusterDirectories, ClusterTables
+from sash.runtime.periodic.onetime import PaneLookup, is_cut
+from sash.runtime.periodic.pace import UNHURRIED, Pace, UntilNext
+from sash.runtime.periodic.stream_runtime import Progress, StreamRuntime, newest_common
+from sash.runtime.records.journal import (
+    STREAM,
+    BatchEntry,
+    EndEntry,
+    HeartbeatEntry,
+    Journal,
+    Jumped,
+    ReplayedSettings,
+    StreamEntry,
+    StreamSnapshot,
+)
+from sash.runtime.records.session_tables import Tables
+from sash.runtime.records.stream_queries import StreamQueries
+from sash.runtime.settings import SessionSettings, Settings
+from sash.runtime.spark_pass import Batch, PassResult, SparkPipeline, StreamSource
+from sash.runtime.stored.stored_window import Brought, KeptWindow, rows_of_batch
+from sash.runtime.streams.input_limit import InputMeter
+from sash.runtime.streams.load import report_recovery, report_snapshot
+from sash.runtime.streams.stream_pass import Passes
+from sash.spark.sources import units_in
+from sash.storage.epochs import KEEP_ALL, EpochLog
+from sash.storage.window_files import WindowFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Audience(Protocol):
+    """Takes what a stream has for its queries."""
+
+    def take(self, progress: Progress, delivered: bool) -> None:
+        """Hand answers to their queries; record failures and ends. `delivered`: all this was told before a restart."""
+
+
+class Roster:
+    """The queries that a stream serves as of a version of the catalog: those that are wanted, have failed, have ended.
+
+    They are known by their serial numbers, as text: a later query of the same name is another one. A version that
+    differs by one query from the version before it costs what that query costs. `audience` takes progress outward.
+    """
+
+    def __init__(self, runtime: StreamRuntime, queries: StreamQueries[CompiledQuery], audience: Audience) -> None:
+        self._runtime = runtime
+        self._queries = queries
+        self._audience = audience
+        self.version = -1
+        self.wanted: dict[str, CompiledQuery] = {}
+        # The serial number that a name has among those that are wanted.
+        self._serials: dict[str, int] = {}
+        # The tables in which tuples are looked up, and for how many queries.
+        self.lookups: Counter[Lookup] = Counter()
+        self.failed: dict[str, str] = {}
+        self._ended: set[str] = set()
+
+    def synchronise(self, version: int) -> None:
+        if version == self.version:
+            return
+        gone, come = self._queries.go_to(version)
+        for query in gone:
+            del self.wanted[str(query.serial)], self._serials[query.name]
+            self.lookups -= Counter(query.lookups)
+        for query in come:
+            self.wanted[str(query.serial)] = query
+            self._serials[query.name] = query.serial
+            self.lookups.update(query.lookups)
+        self._runtime.change([query.name for query in gone], [query for query in come if not self._is_over(query)])
+        self.version = version
+
+    def _is_over(self, query: CompiledQuery) -> bool:
+        return str(query.serial) in self.failed or str(query.serial) in self._ended
+
+    def serials(self, names: Iterable[str]) -> dict[str, str]:
+        """The serial numbers of queries by name."""
+        return {name: str(self._serials[name]) for name in names if name in self._serials}
+
+    def fail(self, failed: dict[str, str]) -> None:
+        """Take queries, by their serial numbers, out of the runtime for good."""
+        self.failed.update(failed)
+        self._runtime.change([self.wanted[serial].name for serial in failed], ())
+
+    def failed_since(self, before: Iterable[str]) -> dict[str, str]:
+        known = set(before)
+        return {serial: why for serial, why in self.failed.items() if serial not in known}
+
+    def hand_over(self, progress: Progress, delivered: bool) -> None:
+        """Take note of who has failed or ended, and take answers outward."""
+        outcome = progress.outcome
+        serials = self.serials([*outcome.failed, *outcome.ended])
+        self.failed.update({serials[name]: why for name, why in outcome.failed.items()})
+        self._ended.update(serials[name] for name in outcome.ended)
+        self._take_outward(progress, delivered)
+
+    def report_failures(self, failed: dict[str, str], reported: bool) -> None:
+        found = Progress()
+        known = {serial: why for serial, why in failed.items() if serial in self.wanted}
+        found.outcome.failed.update({self.wanted[serial].name: why for serial, why in known.items()})
+        self._take_outward(found, reported)
+
+    def _take_outward(self, progress: Progress, delivered: bool) -> None:
+        progress.serials = self._serials
+        self._audience.take(progress, delivered)
+
+    @property
+    def ended(self) -> list[str]:
+        """The queries, by serial number, whose LIFETIME is over."""
+        return sorted(self._ended)
+
+    def load(self, failed: dict[str, str], ended: Iterable[str]) -> None:
+        self.failed, self._ended = dict(failed), set(ended)
+
+
+@dataclass(frozen=True)
+class StreamStorage:
+    """Where a stream has its log, the rows of its stored window, and the panes that do not come to this process.
+
+    Each is None where there is none: without a checkpoint, or without a place that executors see.
+    """
+
+    log: EpochLog | None = None
+    files: WindowFiles | None = None
+    panes: ClusterDirectories | None = None
+
+
+class PaneRuntime:
+    """`queries` are the stream's periodic ones at the versions of the catalog; `audience` takes progress outward."""
+
+    def __init__(
+        self,
+        source: StreamSource,
+        settings: SessionSettings,
+        isolation: Isolation,
+        queries: StreamQueries[CompiledQuery],
+        audience: Audience,
+        storage: StreamStorage,
+        clock: Clock,
+        tables: Tables | None = None,
+    ) -> None:
+        stream, level = source.stream, settings.isolation
+        self.source = source
+        # What the user wants; those of `panes` are the settings of the epoch that it works on.
+        self.settings: Settings = settings
+        self._isolation = isolation
+        self._journal = Journal(storage.log)
+        self._clock = clock
+        self.panes = StreamRuntime(stream, settings, isolation.give_way, level, isolation.away)
+        away = nullcontext if level == "serial" else isolation.away
+        self.cluster = ClusterTables(self.panes, source, storage.panes, away)
+        self._roster = Roster(self.panes, queries, audience)
+        self.passes = Passes(source, self.panes, self._roster, self.cluster, tables, isolation)
+        self.kept: KeptWindow | None = None
+        if stream.keep is not None:
+            self.kept = KeptWindow(stream, level, files=storage.files, most_rows=settings.max_rows)
+        self.input = InputMeter()
+        self.epoch = -1
+        self._is_broken = False
+        # Queries that had failed when the epoch began.
+        self._failed_before: set[str] = set()
+
+    @property
+    def stream(self) -> Stream:
+        return self.source.stream
+
+    @property
+    def pipeline(self) -> SparkPipeline:
+        return self.source.pipeline
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def check_whole(self) -> None:
+        if self._is_broken:
+            raise SashError(
+                f"stream '{self.stream.name}' failed in the middle of a micro-batch; connect again"
+                + (" with the checkpoint to go on" if self._journal.is_durable else " and read it anew")
+            )
+
+    def begin(self, epoch: int, version: int) -> int:
+        """Go to the version of the catalog that an epoch sees: the one of its first attempt, else the given one."""
+        seen = self._journal.intend(epoch, version)
+        self._failed_before = set(self._roster.failed)
+        with self._isolation.slide():
+            self._use(self.settings)
+            self._roster.synchronise(seen)
+            self.cluster.move(epoch)
+        return seen
+
+    def read(self, rows: DataFrame, epoch: int, scanned: pa.Table | None, one_in: int) -> PassResult:
+        """Spark's one action for the pane tables. `scanned` are the facts of a scan that plans have made instead.
+
+        SHED: the rows are one of `one_in` tuples, and their partials are scaled.
+        """
+        if scanned is None:
+            found = self.passes.aggregate(rows, epoch)
+        else:
+            found = PassResult(scanned, self.passes.facts(scanned))
+        if one_in > 1:
+            table = self.pipeline.scaled(found.table, self.panes.tables(), one_in)
+            found = replace(found, table=table, facts=self.passes.facts(table), one_in=one_in)
+        return found
+
+    def take(self, batch: Batch) -> int:
+        """`batch.missed` tuples came too late for the other runtimes."""
+        passed, statistics, is_live = batch.passed, self.panes.statistics, batch.interval is not None
+        assert passed is not None
+        kept, dropped = self._rows_to_keep(batch)
+        began, late = time.perf_counter(), statistics.late_tuples
+        entry = BatchEntry(
+            epoch=batch.epoch,
+            version=batch.version,
+            settings=ReplayedSettings.of(self.panes.settings),
+            failed=self._roster.failed_since(self._failed_before),
+            counted=passed.counted,
+            pending=passed.pending,
+            partials=passed.table,
+            prices=self.panes.drifted_prices() if is_live else self.panes.model_prices(),
+            missed=max(batch.missed, dropped),
+            one_in=passed.one_in,
+            jumped=Jumped(*passed.jumped),
+            kept=kept,
+            lasts=None if self.kept is None or kept is None else self.kept.last_end(kept),
+        )
+        with self._all_or_broken():
+            with self._isolation.slide():
+                self.cluster.bring()
+                progress = self._apply_batch(entry, passed.facts, self._pace(batch))
+            statistics.seconds_in_sash += time.perf_counter() - began
+            self.epoch = batch.epoch
+            measured = None
+            if self.input.is_wanted:
+                units = units_in(self.stream.source, batch.rows, batch.number)
+                measured = self.input.take(units, self._clock.now() - batch.began)
+            self._commit(replace(entry, services=progress.services, input=measured), progress)
+        return statistics.late_tuples - late
+
+    def _pace(self, batch: Batch) -> Pace:
+        """Live, there is time until the next micro-batch; and if Spark's part has used it, half as much again."""
+        if batch.interval is None:
+            return UNHURRIED
+        used = self._clock.now() - batch.began
+        return UntilNext(self._clock, max(batch.interval - used, used / 2))
+
+    def _rows_to_keep(self, batch: Batch) -> Brought:
+        """What the stored window takes of a micro-batch, and how many tuples came too late for it."""
+        if self.kept is None:
+            return None, 0
+        started = time.perf_counter()
+        brought = rows_of_batch(self.kept, self.pipeline, batch.rows, batch.epoch, batch.watermark)
+        self.panes.statistics.seconds_in_spark += time.perf_counter() - started
+        return brought
+
+    def advance(self, stream: str, watermark: Micros) -> None:
+        self._move(watermark, partial(HeartbeatEntry, watermark=watermark))
+
+    def finish(self, stream: str) -> None:
+        """Close the panes that are open."""
+        self._move(None, EndEntry)
+
+    def _move(self, watermark: Micros | None, kind: Callable[..., StreamEntry]) -> None:
+        """Time goes on without tuples, to a watermark or to the end."""
+        self.check_whole()
+        failed_before = set(self._roster.failed)
+        counted, pending = self.passes.count_pending(watermark)
+        with self._all_or_broken():
+            with self._isolation.slide():
+                self._use(self.settings)
+                entry = kind(
+                    epoch=self.epoch,
+                    version=self._roster.version,
+                    settings=ReplayedSettings.of(self.panes.settings),
+                    failed=self._roster.failed_since(failed_before),
+                    counted=counted,
+                    pending=pending,
+                )
+                progress = self._apply_time(entry)
+            self._commit(entry, progress)
+
+    @contextmanager
+    def _all_or_broken(self) -> Iterator[None]:
+        """From the first change to the commit: what fails in between leaves a state that only the log can mend."""
+        try:
+            yield
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def _commit(self, entry: StreamEntry, progress: Progress) -> None:
+        """Tell of what has failed and what is answered, then write the entry; `progress` is what came of it."""
+        self._roster.report_failures(entry.failed, reported=False)
+        changes = self.cluster.changes(progress.outcome.failed)
+        self._roster.hand_over(progress, delivered=False)
+        self._journal.append(replace(entry, cluster=changes))
+        edge = KEEP_ALL if self.kept is None else self.kept.oldest
+        snapshot = self._journal.compact(self.save, edge)
+        if snapshot is not None:
+            report_snapshot(self.stream.name, snapshot)
+        is_batch = isinstance(entry, BatchEntry)
+        self.cluster.settle(taken_back=is_batch)
+        if self.kept is not None:
+            self.kept.let_go(taken_back=is_batch)
+
+    # -- what an entry does, when it comes and when it is replayed -------------------------------------
+
+    def _apply_batch(self, entry: BatchEntry, facts: BatchFacts, pace: Pace) -> Progress:
+        """`facts` are the partials of the micro-batch, sorted out."""
+        self.panes.reprice(entry.prices)
+        numbered = self.passes.numbered(entry.counted, entry.pending)
+        progress = self.panes.apply(facts, numbered, pace, entry.missed, entry.one_in, entry.jumped)
+        self.passes.pending = entry.pending
+        self._keep(entry.kept)
+        return progress
+
+    def _apply_time(self, entry: StreamEntry) -> Progress:
+        """A heartbeat, or the end."""
+        numbered = self.passes.numbered(entry.counted, entry.pending)
+        if isinstance(entry, HeartbeatEntry):
+            progress = self.panes.advance(entry.watermark, numbered)
+        else:
+            progress = self.panes.finish(numbered)
+        self.passes.pending = entry.pending
+        self._keep(None)
+        if self.kept is not None and isinstance(entry, EndEntry) and self.panes.latest is not None:
+            self.kept.finish(self.panes.latest)
+        return progress
+
+    def _keep(self, rows: pa.Table | None) -> None:
+        """The stored window follows the watermark."""
+        if self.kept is not None:
+            self.kept.take(self.kept.empty() if rows is None else rows, self.panes.watermark)
+
+    def _use(self, settings: Settings) -> None:
+        self.panes.use(settings)
+        if self.kept is not None:
+            self.kept.allow(settings.max_rows, self.panes.latest)
+
+    # -- answers of now, and recovery ------------------------------------------------------------------
+
+    def answer(self, query: CompiledQuery) -> Answer | None:
+        """From the panes as they are, also for a query that is scheduled only at the next micro-batch.
+
+        None where panes do not have everything that the query reads.
+        """
+
+        def take() -> PaneLookup | None:
+            active = self.panes.covers(query)
+            if active is None or is_cut(active) or self.panes.is_between(query):
+                return None
+            as_of = newest_common(active)
+            return None if as_of is None else PaneLookup(active, as_of)
+
+        return self._isolation.taking(take)
+
+    def save(self) -> StreamSnapshot:
+        return StreamSnapshot(
+            epoch=self.epoch,
+            version=self._roster.version,
+            settings=ReplayedSettings.of(self.panes.settings),
+            failed=dict(self._roster.failed),
+            ended=self._roster.ended,
+            runtime=stream_snapshot.save(self.panes),
+            pending=self.passes.pending,
+            input=self.input.save(),
+            kept=None if self.kept is None else self.kept.save(),
+        )
+
+    def load(self) -> None:
+        """The last snapshot, and what came after it. Answers are remembered, not delivered again."""
+        if not self._journal.is_durable:
+            return
+        snapshot, applied = self._journal.replay(STREAM, self._load_snapshot, self._repeat)
+        self._use(self.settings)
+        if self.kept is not None:
+            self.kept.keep_only_files()
+        self.cluster.recovered()
+        self._roster.report_failures(self._roster.failed, reported=True)
+        if snapshot is not None or applied:
+            report_recovery(self.stream.name, snapshot, applied, self.epoch)
+
+    def _load_snapshot(self, snapshot: StreamSnapshot) -> None:
+        self._use(snapshot.settings.over(self.settings))
+        self._roster.load(snapshot.failed, snapshot.ended)
+        self._roster.synchronise(snapshot.version)
+        self.passes.pending = snapshot.pending
+        stream_snapshot.load(self.panes, snapshot.runtime)
+        if self.kept is not None and snapshot.kept is not None:
+            self.kept.load(snapshot.kept, snapshot.rows)
+        self.input.load(snapshot.input)
+        self.epoch = snapshot.epoch
+
+    def _repeat(self, entry: StreamEntry) -> None:
+        """What is stored and who is answered must be as it was then, whatever the user wants from now on."""
+        self._use(entry.settings.over(self.settings))
+        self._roster.synchronise(entry.version)
+        self.cluster.replay(entry.cluster)
+        self._roster.fail(entry.failed)
+        if isinstance(entry, BatchEntry):
+            progress = self._apply_batch(entry, self.passes.facts(entry.partials), repeated(entry.services))
+            self.input.take(*(entry.input or (0, 0.0)))
+        else:
+            progress = self._apply_time(entry)
+        self._roster.hand_over(progress, delivered=True)
+        self.epoch = entry.epoch
