@@ -127,9 +127,9 @@ def test_answers_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch, caplog: 
     with SparklessSession() as session:
         session.declare(stream())
         query = session.register(QUERY, name="q")
-        monkeypatch.setattr(query, "_outlets", [Unstored()])
+        monkeypatch.setattr(query.outward, "outlets", [Unstored()])
         query.outward.settle(None, set())
-        monkeypatch.setattr(query, "_outlets", [])
+        monkeypatch.setattr(query.outward, "outlets", [])
     assert events(caplog) == [{"event": "sink.unstored", "query": "q", "sink": "parquet", "why": "no space left"}]
 
 
