@@ -274,7 +274,7 @@ class Copy:
             self.process = subprocess.Popen(
                 command, cwd=self.tree, env=environment, stdout=out, stderr=out, start_new_session=True
             )
-            code = self._wait(self.process, told)
+            code = self.wait(self.process, told)
             self.end()
         if self.stopped or code == -signal.SIGTERM:  # no mutant does that, somebody outside did
             raise SystemExit("stopped: the same command goes on from here")
@@ -296,7 +296,7 @@ class Copy:
             more["NUMBA_CACHE_DIR"] = str(self.folder / "numba")
         return os.environ | more
 
-    def _wait(self, process: subprocess.Popen[bytes], told: Path) -> int | None:
+    def wait(self, process: subprocess.Popen[bytes], told: Path) -> int | None:
         """The exit code; None if for too long no test begins."""
         while True:
             try:

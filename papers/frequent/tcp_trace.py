@@ -25,7 +25,7 @@ SHORTEST, LONGEST, TAIL = 4, 20_000, 1.1
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_trace(ends: Any, open_connections: int, random: Any, trace: Any) -> None:
+def kernel_trace(ends: Any, open_connections: int, random: Any, trace: Any) -> None:
     sources = np.zeros(open_connections, dtype=np.int64)
     left = np.zeros(open_connections, dtype=np.int64)
     filled = 0
@@ -48,7 +48,7 @@ def tcp_trace(packets: int, seed: int = 7) -> NDArray[np.int64]:
     ends = np.cumsum(weights) / weights.sum()
     trace = np.empty(packets, dtype=np.int64)
     random = np.random.default_rng(seed)
-    _kernel_trace(ends, OPEN_CONNECTIONS, random, trace)
+    kernel_trace(ends, OPEN_CONNECTIONS, random, trace)
     # A source that had no connection at all sends one packet somewhere.
     silent = np.setdiff1d(np.arange(SOURCES), trace)
     trace[random.choice(packets, len(silent), replace=False)] = silent

@@ -80,7 +80,7 @@ def join(
         )
     check(algorithm, patterns, interval)
     given = arguments(tuples, order, patterns)
-    members, times, counts = _kernel_eager(*given, chosen.timestamps, interval, buckets, keep)
+    members, times, counts = kernel_eager(*given, chosen.timestamps, interval, buckets, keep)
     return JoinResults(members, *times, *counts.tolist())
 
 
@@ -97,7 +97,7 @@ def check(algorithm: str, patterns: Sequence[UpdatePattern], interval: int) -> N
 
 
 @njit(cache=True)
-def _kernel_eager(
+def kernel_eager(
     stream: Int64s, value: Int64s, ts: Int64s, exp: Int64s, back: Int64s,
     order: Int64s, orders: Int64s, fifo: Booleans, timestamps: bool, interval: int, buckets: int, keep: bool,
 ) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip

@@ -131,7 +131,7 @@ def by_tuples(
         took = {"naive": time.perf_counter() - clock}
         for p, index in indexes.items():
             columns = np.array([1 + index.levels.above(v) for v in trades.thresholds.tolist()])
-            state = (p, columns, index._lengths, index.stamps[: trades.keys], index._listing)
+            state = (p, columns, index._lengths, index.stamps[: trades.keys], index.listing)
             clock = time.perf_counter()
             found = index_tuples(*shared, *state)
             took[f"p = {p}"] = time.perf_counter() - clock

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from papers.synopses import search_tree
 from sash.panes.intervals import interval, running_sums
 
-_extend_running, _lookup_running = running_sums._kernel_extend, running_sums._kernel_lookup
-_extend_interval, _lookup_interval = interval._kernel_extend_one, interval._kernel_lookup_one
+_extend_running, _lookup_running = running_sums.kernel_extend, running_sums.kernel_lookup
+_extend_interval, _lookup_interval = interval.kernel_extend_one, interval.kernel_lookup_one
 _tree_update, _tree_lookup = search_tree.update, search_tree.lookup
 _ADD = 0
 
@@ -47,7 +47,7 @@ Run = Callable[[Inputs], NDArray[np.int64]]
 
 
 @numba.njit(nogil=True)
-def _kernel_mix_running(rows: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_mix_running(rows: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
     for i in range(updates.size):
         if updates[i]:
             _extend_running(rows, length, values[i : i + 1])
@@ -57,7 +57,7 @@ def _kernel_mix_running(rows: Any, length: Any, updates: Any, values: Any, lefts
 
 
 @numba.njit(nogil=True)
-def _kernel_mix_interval(tree: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_mix_interval(tree: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
     for i in range(updates.size):
         if updates[i]:
             _extend_interval(_ADD, tree, length, values[i : i + 1])
@@ -67,7 +67,7 @@ def _kernel_mix_interval(tree: Any, length: Any, updates: Any, values: Any, left
 
 
 @numba.njit(nogil=True)
-def _kernel_mix_search_tree(
+def kernel_mix_search_tree(
     tree: Any, root: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any
 ) -> Any:
     for i in range(updates.size):
@@ -80,7 +80,7 @@ def _kernel_mix_search_tree(
 
 
 @numba.njit(nogil=True)
-def _kernel_mix_flat_tree(tree: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_mix_flat_tree(tree: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
     # The search tree at its best: its shape never changes, so no links and no rebalancing, but each update still
     # brings all sums up to the root up to date.
     leaves = tree.shape[0] // 2
@@ -97,7 +97,7 @@ def _kernel_mix_flat_tree(tree: Any, length: Any, updates: Any, values: Any, lef
 
 
 @numba.njit(nogil=True)
-def _kernel_mix_all(
+def kernel_mix_all(
     answers: Any, ring: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any
 ) -> None:
     size = ring.size
@@ -116,7 +116,7 @@ def _kernel_mix_all(
 
 
 @numba.njit(nogil=True)
-def _kernel_mix_none(ring: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_mix_none(ring: Any, length: Any, updates: Any, values: Any, lefts: Any, rights: Any, out: Any) -> None:
     size = ring.size
     for i in range(updates.size):
         if updates[i]:
@@ -134,23 +134,23 @@ def _kernel_mix_none(ring: Any, length: Any, updates: Any, values: Any, lefts: A
 
 
 def _running(capacity: int) -> Run:
-    return _looped(_kernel_mix_running, np.zeros((capacity + 1, 1), np.int64))
+    return _looped(kernel_mix_running, np.zeros((capacity + 1, 1), np.int64))
 
 
 def _interval(capacity: int) -> Run:
-    return _looped(_kernel_mix_interval, _flat_tree(capacity))
+    return _looped(kernel_mix_interval, _flat_tree(capacity))
 
 
 def _psoup_flat(capacity: int) -> Run:
-    return _looped(_kernel_mix_flat_tree, _flat_tree(capacity))
+    return _looped(kernel_mix_flat_tree, _flat_tree(capacity))
 
 
 def _all(capacity: int) -> Run:
-    return _looped(_kernel_mix_all, np.zeros(capacity + 1, np.int64), np.zeros(capacity, np.int64))
+    return _looped(kernel_mix_all, np.zeros(capacity + 1, np.int64), np.zeros(capacity, np.int64))
 
 
 def _none(capacity: int) -> Run:
-    return _looped(_kernel_mix_none, np.zeros(capacity, np.int64))
+    return _looped(kernel_mix_none, np.zeros(capacity, np.int64))
 
 
 def _flat_tree(capacity: int) -> NDArray[np.int64]:
@@ -173,7 +173,7 @@ def _psoup(capacity: int) -> Run:
         nonlocal root
         out = np.zeros_like(inputs.values)
         arrays = (inputs.updates, inputs.values, inputs.lefts, inputs.rights, out)
-        root = _kernel_mix_search_tree(tree, root, inputs.length, *arrays)
+        root = kernel_mix_search_tree(tree, root, inputs.length, *arrays)
         return out
 
     return run

@@ -28,7 +28,7 @@ def window_interval(length: int, n_left: int, n_right: int = 0) -> Interval:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_extend(ring: Any, length: Any, values: Any) -> None:
+def kernel_extend(ring: Any, length: Any, values: Any) -> None:
     slots = ring.shape[0]
     slot = length % slots
     for i in range(values.shape[0]):
@@ -40,7 +40,7 @@ def _kernel_extend(ring: Any, length: Any, values: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_lookup(operation: Any, ring: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_lookup(operation: Any, ring: Any, lefts: Any, rights: Any, out: Any) -> None:
     slots = ring.shape[0]
     for i in range(lefts.size):
         position = rights[i]
@@ -72,15 +72,15 @@ class BasicIntervals(SharedSynopsis):
         return capacity
 
     def _append(self, values: Component) -> None:
-        _kernel_extend(self._rows, self.length, values)
+        kernel_extend(self._rows, self.length, values)
 
     def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
         if len(lefts) == 1:
-            _kernel_lookup(self._operation, self._rows, lefts, rights, out)
+            kernel_lookup(self._operation, self._rows, lefts, rights, out)
             return
         order = np.lexsort((-lefts, rights))
         scanned = out.copy()
-        _kernel_lookup(self._operation, self._rows, lefts[order], rights[order], scanned)
+        kernel_lookup(self._operation, self._rows, lefts[order], rights[order], scanned)
         out[order] = scanned
 
     def grow(self, capacity: int) -> None:

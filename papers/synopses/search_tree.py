@@ -25,65 +25,65 @@ def empty_tree(capacity: int) -> NDArray[np.int64]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_pull(tree: Any, node: Any) -> None:
+def kernel_pull(tree: Any, node: Any) -> None:
     total = tree[tree[node, LEFT], TOTAL] + tree[tree[node, RIGHT], TOTAL]
     tree[node, TOTAL] = total + tree[node, VALUE]
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_skew(tree: Any, node: Any) -> Any:
+def kernel_skew(tree: Any, node: Any) -> Any:
     """A red link to the left becomes one to the right."""
     left = tree[node, LEFT]
     if node == 0 or tree[left, LEVEL] != tree[node, LEVEL]:
         return node
     tree[node, LEFT], tree[left, RIGHT] = tree[left, RIGHT], node
-    _kernel_pull(tree, node)
-    _kernel_pull(tree, left)
+    kernel_pull(tree, node)
+    kernel_pull(tree, left)
     return left
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_split(tree: Any, node: Any) -> Any:
+def kernel_split(tree: Any, node: Any) -> Any:
     """Of two red links to the right in a row, the middle node rises."""
     right = tree[node, RIGHT]
     if node == 0 or tree[tree[right, RIGHT], LEVEL] != tree[node, LEVEL]:
         return node
     tree[node, RIGHT], tree[right, LEFT] = tree[right, LEFT], node
     tree[right, LEVEL] += 1
-    _kernel_pull(tree, node)
-    _kernel_pull(tree, right)
+    kernel_pull(tree, node)
+    kernel_pull(tree, right)
     return right
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_insert(tree: Any, node: Any, new: Any) -> Any:
+def kernel_insert(tree: Any, node: Any, new: Any) -> Any:
     if node == 0:
         return new
     side = LEFT if tree[new, POSITION] < tree[node, POSITION] else RIGHT
-    tree[node, side] = _kernel_insert(tree, tree[node, side], new)
-    _kernel_pull(tree, node)
-    return _kernel_split(tree, _kernel_skew(tree, node))
+    tree[node, side] = kernel_insert(tree, tree[node, side], new)
+    kernel_pull(tree, node)
+    return kernel_split(tree, kernel_skew(tree, node))
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_delete_oldest(tree: Any, node: Any) -> Any:
+def kernel_delete_oldest(tree: Any, node: Any) -> Any:
     left = tree[node, LEFT]
     if left == 0:
         return tree[node, RIGHT]
-    tree[node, LEFT] = _kernel_delete_oldest(tree, left)
-    _kernel_pull(tree, node)
+    tree[node, LEFT] = kernel_delete_oldest(tree, left)
+    kernel_pull(tree, node)
     lower = min(tree[tree[node, LEFT], LEVEL], tree[tree[node, RIGHT], LEVEL]) + 1
     if lower < tree[node, LEVEL]:
         tree[node, LEVEL] = lower
         right = tree[node, RIGHT]
         tree[right, LEVEL] = min(tree[right, LEVEL], lower)
-        node = _kernel_skew(tree, node)
-        right = _kernel_skew(tree, tree[node, RIGHT])
+        node = kernel_skew(tree, node)
+        right = kernel_skew(tree, tree[node, RIGHT])
         tree[node, RIGHT] = right
         if right != 0:
-            tree[right, RIGHT] = _kernel_skew(tree, tree[right, RIGHT])
-        node = _kernel_split(tree, node)
-        tree[node, RIGHT] = _kernel_split(tree, tree[node, RIGHT])
+            tree[right, RIGHT] = kernel_skew(tree, tree[right, RIGHT])
+        node = kernel_split(tree, node)
+        tree[node, RIGHT] = kernel_split(tree, tree[node, RIGHT])
     return node
 
 
@@ -94,8 +94,8 @@ def update(tree: Any, root: Any, length: Any, value: Any) -> Any:
     new = (length + 1) % (capacity + 1) + 1
     tree[new, LEFT], tree[new, RIGHT], tree[new, LEVEL] = 0, 0, 1
     tree[new, POSITION], tree[new, VALUE], tree[new, TOTAL] = length + 1, value, value
-    root = _kernel_insert(tree, root, new)
-    return _kernel_delete_oldest(tree, root) if length + 1 > capacity else root
+    root = kernel_insert(tree, root, new)
+    return kernel_delete_oldest(tree, root) if length + 1 > capacity else root
 
 
 @numba.njit(cache=True, nogil=True)

@@ -183,7 +183,7 @@ def test_files_are_plain_parquet_sorted_by_key(tmp_path: Path) -> None:
 
 
 def test_large_sub_indices_are_gathered_with_wide_offsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_writer, "_WIDE_FROM_BYTES", 0)
+    monkeypatch.setattr(arrow_writer, "WIDE_FROM_BYTES", 0)
     rows = pa.table({"key": ["b", "a", None], "raw": [b"1", None, b"3"], "list": [["x"], [], None]})
     archive = Archive.create(tmp_path, rows.schema, "key", lifetime=8, every=2, g=2, e=2, strategy="rebuild")
     archive.update(with_times(rows, [1] * 3, [9] * 3), 2)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sash.archive import Archive
 from sash.archive.archive import OWN, remove_archive
 from sash.archive.inbox import Inbox
+from sash.archive.spec import Spec
 from sash.core.errors import ArchiveError
 from sash.core.faults import listening
 from tests.archive.model import KINDS, Kind, Model, Record, assert_same_briefly, batches, described, make, table
@@ -103,8 +104,8 @@ def test_killed_at_any_step(tmp_path: Path, kind: Kind, change: Callable[[Archiv
         archive, before = prepared(directory, kind)
         with failing(at, Killed(), True), pytest.raises(Killed):
             change(archive)
-        assert archive._fence is not None
-        archive._fence._file.close()  # as the system does when a process dies
+        assert archive.fence is not None
+        archive.fence.drop()  # as the system does when a process dies
         with Archive.open(directory, write=True) as again:
             check_before_or_after(again, before, change)
             go_on(again)
@@ -142,8 +143,8 @@ def test_killed_at_random_in_a_long_run(kind: Kind, updates: list[tuple[int, lis
                 with failing(at, Killed(), True):
                     archive.update(table(records), now)
             except Killed:
-                assert archive._fence is not None
-                archive._fence._file.close()
+                assert archive.fence is not None
+                archive.fence.drop()
                 archive = Archive.open(directory, write=True)
                 if archive.facts().updated != now:
                     assert_same_briefly(archive, model)
@@ -220,9 +221,9 @@ def test_killed_while_something_is_delivered(tmp_path: Path, half: bool) -> None
         else:
             break
         again = Inbox(directory, spec)
-        assert waiting(again) in ([each.id for each in OLD[:5]], [each.id for each in OLD[:5] + NEW[:5]])
+        assert waiting(again, spec) in ([each.id for each in OLD[:5]], [each.id for each in OLD[:5] + NEW[:5]])
         again.put(1, table(NEW[:5]))
-        assert waiting(again) == [each.id for each in OLD[:5] + NEW[:5]]
+        assert waiting(again, spec) == [each.id for each in OLD[:5] + NEW[:5]]
     assert [moment.rpartition(" ")[0] for moment in death.seen] == [
         f"{when} {step}" for step in ("write", "sync", "rename", "sync") for when in ("before", "after")
     ]
@@ -238,16 +239,16 @@ def test_killed_while_what_waits_is_let_go(tmp_path: Path) -> None:
         for at, left in ((1, 3), (2, 2), (3, 2)):
             with dying(at), pytest.raises(Killed):
                 let_go()
-            assert len(waiting(inbox)) == 5 * left
+            assert len(waiting(inbox, spec)) == 5 * left
             for number in range(3):
                 inbox.put(number, table(NEW[:5]))
         with listening(death := Death(at=-1)):
             let_go()
-        assert death.moments == 6 and not waiting(inbox)
+        assert death.moments == 6 and not waiting(inbox, spec)
 
 
-def waiting(inbox: Inbox) -> list[int]:
-    return sorted(inbox.waiting(None, 200).read(inbox._spec)["id"].to_pylist())
+def waiting(inbox: Inbox, spec: Spec) -> list[int]:
+    return sorted(inbox.waiting(None, 200).read(spec)["id"].to_pylist())
 
 
 def check_before_or_after(archive: Archive, before: Model, change: Callable[[Archive], None]) -> None:
@@ -257,9 +258,9 @@ def check_before_or_after(archive: Archive, before: Model, change: Callable[[Arc
     assert_same_briefly(archive, expected(change, before) if done else before)
     if change is update:
         assert facts.note == ({"epoch": 3} if done else {})
-    state = archive._states.manifest
     on_disk = {path.name for path in (archive.directory / "data").iterdir()}
-    assert {file.name for file in state.files} <= on_disk
+    with archive.hold() as state:
+        assert {file.name for file in state.manifest.files} <= on_disk
     assert not [name for name in on_disk if name.endswith((".draft", ".piece"))]
 
 

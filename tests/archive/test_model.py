@@ -57,6 +57,6 @@ def test_a_migrated_archive_has_the_same_records(updates: list[tuple[int, list[R
 
 def assert_no_file_is_forgotten(archive: Archive) -> None:
     """On disk there are the files of the state and those that the last change replaced, and no others."""
-    state = archive._states.manifest
-    named = {*(file.name for file in state.files), *state.retired}
+    with archive.hold() as state:
+        named = {*(file.name for file in state.manifest.files), *state.manifest.retired}
     assert {path.name for path in (archive.directory / "data").iterdir()} == named

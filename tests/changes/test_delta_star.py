@@ -99,7 +99,7 @@ def test_values_that_never_come_again_are_forgotten() -> None:
     stage, state = Stage(plan_of(50)), State()
     for low in range(0, 40_000, 100):
         _, state = stage.step(state, numbers(stage, np.arange(low, low + 100), low), low, low + 100)
-        assert all(len(known._numbering) <= 2_000 for known in state.memory.values())
+        assert all(len(known.numbering) <= 2_000 for known in state.memory.values())
 
 
 MOMENT = datetime(2024, 5, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.changes.graph_join import Booleans, Values, _kernel_connected, _kernel_grouped
+from sash.changes.graph_join import Booleans, Values, kernel_connected, kernel_grouped
 from sash.changes.join import Int64s
 from sash.changes.lifetimes import Lifetimes
 from sash.core.changes import NEVER, Changes
@@ -161,7 +161,7 @@ lives = st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(4, 9), st.in
 
 
 def reference_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int64s, Int64s]:
-    """`_kernel_grouped` by sorting."""
+    """`kernel_grouped` by sorting."""
     places = np.flatnonzero(wanted)
     members = places[np.argsort(numbers[places], kind="stable")]
     return np.searchsorted(numbers[members], np.arange(count + 1)), members
@@ -171,7 +171,7 @@ def reference_connected(
     roots: Int64s, sides: Int64s, lookups: Int64s, checks: Int64s, starts: Int64s, members: Int64s,
     numbers: Int64s, touched: Booleans, ts: Int64s, exp: Int64s, end: Int64s, low: int,
 ) -> set[tuple[tuple[int, ...], int, int, int]]:  # fmt: skip
-    """`_kernel_connected`, as a set, by trying every combination of tuples of the inputs."""
+    """`kernel_connected`, as a set, by trying every combination of tuples of the inputs."""
     every = [roots.tolist()]
     for attribute, _, begin in lookups[1:].tolist():
         every.append(members[starts[begin] : starts[begin + numbers[attribute].max() + 1]].tolist())
@@ -200,12 +200,12 @@ def test_kernels(data: st.DataObject) -> None:
     wanted = [side[:, 1] + side[:, 2] > low for side in sides]
     alive = [_alive(side) for side in sides]
     for own, side in zip(wanted, sides, strict=True):
-        found, expected = (each(side[:, 0], own, 3) for each in (_kernel_grouped, reference_grouped))
+        found, expected = (each(side[:, 0], own, 3) for each in (kernel_grouped, reference_grouped))
         assert [part.tolist() for part in found] == [part.tolist() for part in expected]
     values = Values(node.attributes, alive, numbers, touched, wanted)
     every = []
     for turn in values.turns:
-        places, *times = _kernel_connected(*values.arguments(turn, low))
+        places, *times = kernel_connected(*values.arguments(turn, low))
         listed = list(zip(map(tuple, places.T.tolist()), *(part.tolist() for part in times), strict=True))
         assert len(listed) == len(set(listed)) and set(listed) == reference_connected(*values.arguments(turn, low))
         every += listed

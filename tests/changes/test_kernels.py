@@ -12,19 +12,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.changes.distinct import GONE, _kernel_changes_of_presence, _kernel_delta_star
-from sash.changes.group_by import ADD, MAX, MIN, _kernel_replay, _kernel_replay_moments, _trees
-from sash.changes.join import Int64s, _kernel_pairs
-from sash.changes.key_numbers import _kernel_numbers, dense_codes
+from sash.changes.distinct import GONE, kernel_changes_of_presence, kernel_delta_star
+from sash.changes.group_by import ADD, MAX, MIN, group_trees, kernel_replay, kernel_replay_moments
+from sash.changes.join import Int64s, kernel_pairs
+from sash.changes.key_numbers import dense_codes, kernel_numbers
 from sash.changes.matching import (
     EXCEPT_ALL,
     INTERSECT_ALL,
     WITH_MATCH,
     WITHOUT_MATCH,
-    _by_key,
-    _kernel_matching,
-    _starts,
+    kernel_matching,
+    key_starts,
     shown,
+    times_by_key,
 )
 
 lives = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(1, 9)), max_size=12)
@@ -38,7 +38,7 @@ def arrays(tuples: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, 
 def reference_pairs(
     built: Int64s, built_ts: Int64s, built_out: Int64s, probing: Int64s, probing_ts: Int64s, probing_out: Int64s
 ) -> tuple[Int64s, Int64s]:
-    """`_kernel_pairs` by comparing everything with everything."""
+    """`kernel_pairs` by comparing everything with everything."""
     same = built[:, None] == probing[None, :]
     start = np.maximum(built_ts[:, None], probing_ts[None, :])
     ones, others = np.nonzero(same & (start < np.minimum(built_out[:, None], probing_out[None, :])))
@@ -48,7 +48,7 @@ def reference_pairs(
 
 @given(lives, lives)
 def test_pairs(left: list[tuple[int, int, int]], right: list[tuple[int, int, int]]) -> None:
-    found = set(zip(*(part.tolist() for part in _kernel_pairs(*arrays(left), *arrays(right))), strict=True))
+    found = set(zip(*(part.tolist() for part in kernel_pairs(*arrays(left), *arrays(right))), strict=True))
     assert found == set(zip(*(part.tolist() for part in reference_pairs(*arrays(left), *arrays(right))), strict=True))
 
 
@@ -61,7 +61,7 @@ def reference_delta_star(
     values: Int64s, ts: Int64s, exp: Int64s, expiring: Int64s, shown: Int64s, spare: Int64s, spare_exp: Int64s,
     first: int, high: int,
 ) -> tuple[Int64s, Int64s]:  # fmt: skip
-    """`_kernel_delta_star`, instant by instant, from everything that lives: no spare duplicates are kept."""
+    """`kernel_delta_star`, instant by instant, from everything that lives: no spare duplicates are kept."""
     every = [(v, GONE, int(spare_exp[v]), int(spare[v])) for v in range(len(shown)) if spare[v] >= 0]
     every += zip(values.tolist(), ts.tolist(), exp.tolist(), range(first, first + len(ts)), strict=True)
     instants = {int(t) for t in shown if t != GONE} | {t for _, come, gone, _ in every for t in (come, gone)}
@@ -85,7 +85,7 @@ def test_delta_star(
     early = [each for each in tuples if each[1] < high]
     values, ts, exp = arrays(sorted(early, key=lambda each: (each[1], -each[2])))
     results = []
-    for function in (_kernel_delta_star, reference_delta_star):
+    for function in (kernel_delta_star, reference_delta_star):
         shown, spare, spare_exp = (np.full(5, empty, dtype=np.int64) for empty in (GONE, -1, GONE))
         for value, each in enumerate(standing):
             if each is not None:
@@ -100,7 +100,7 @@ def test_delta_star(
 
 
 def reference_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> tuple[Int64s, int]:
-    """`_kernel_numbers` with a dictionary; `slots` stay as they are."""
+    """`kernel_numbers` with a dictionary; `slots` stay as they are."""
     numbers = {tuple(row): place for place, row in enumerate(known[:number].tolist())}
     found = [numbers.setdefault(tuple(row), len(numbers)) for row in rows.tolist()]
     for row, place in numbers.items():
@@ -111,7 +111,7 @@ def reference_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -
 @given(st.lists(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0, 1, -(2**63), 2**63 - 1])), max_size=9)))
 def test_numbers(batches: list[list[tuple[int, int]]]) -> None:
     results = []
-    for function in (_kernel_numbers, reference_numbers):
+    for function in (kernel_numbers, reference_numbers):
         known, number, slots, found = np.zeros((28, 2), dtype=np.int64), 0, np.full(32, -1, dtype=np.int64), []
         for batch in batches:
             rows = np.array(batch, dtype=np.int64).reshape(-1, 2)
@@ -128,7 +128,7 @@ def reference_replay(
     kind: int, values: Any, identity: Any, roots: Int64s, leaves: Int64s, active: Any,
     switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
 ) -> Any:  # fmt: skip
-    """`_kernel_replay` by combining all that is on, after every instant."""
+    """`kernel_replay` by combining all that is on, after every instant."""
     is_on, out, change = np.array(active, dtype=bool), [], 0
     group_of = np.searchsorted(roots, leaves, side="right") - 1
     for instant in range(len(ends)):
@@ -154,18 +154,18 @@ def test_replay(kind: int, data: st.DataObject) -> None:
         sorted(data.draw(st.lists(st.integers(0, number - 1), max_size=12)), key=lambda i: codes[i]), dtype=np.int64
     )
     on = np.array(data.draw(st.lists(st.booleans(), min_size=len(switched), max_size=len(switched))), dtype=np.bool_)
-    roots, leaves = _trees(codes)
+    roots, leaves = group_trees(codes)
     ends = np.arange(1, len(switched) + 1)
     identity = {ADD: 0, MIN: 2**62, MAX: -(2**62)}[kind]
     arguments = (kind, values, np.int64(identity), roots, leaves, active, switched, on, ends, codes[switched])
-    assert _kernel_replay(*arguments).tolist() == reference_replay(*arguments).tolist()
+    assert kernel_replay(*arguments).tolist() == reference_replay(*arguments).tolist()
 
 
 def reference_replay_moments(
     means: Any, squares: Any, roots: Int64s, leaves: Int64s, active: Any, counts: Int64s,
     switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """`_kernel_replay_moments` from all that is on, after every instant; 0 where that is nothing."""
+    """`kernel_replay_moments` from all that is on, after every instant; 0 where that is nothing."""
     is_on, change = np.array(active, dtype=bool), 0
     group_of = np.searchsorted(roots, leaves, side="right") - 1
     found = np.zeros((2, len(ends)))
@@ -194,10 +194,10 @@ def test_replay_moments(data: st.DataObject) -> None:
         sorted(data.draw(st.lists(st.integers(0, number - 1), max_size=12)), key=lambda i: codes[i]), dtype=np.int64
     )
     on = np.array(data.draw(st.lists(st.booleans(), min_size=len(switched), max_size=len(switched))), dtype=np.bool_)
-    roots, leaves = _trees(codes)
+    roots, leaves = group_trees(codes)
     happening = (switched, on, np.arange(1, len(switched) + 1), codes[switched])
     there = reference_replay(ADD, counts, np.int64(0), roots, leaves, active, *happening) > 0
-    found = _kernel_replay_moments(means, squares, roots, leaves, active, counts, *happening)
+    found = kernel_replay_moments(means, squares, roots, leaves, active, counts, *happening)
     expected = reference_replay_moments(means, squares, roots, leaves, active, counts, *happening)
     for one, other in zip(found, expected, strict=True):
         assert one[there] == pytest.approx(other[there], rel=1e-9, abs=1e-6)
@@ -206,7 +206,7 @@ def test_replay_moments(data: st.DataObject) -> None:
 def reference_changes_of_presence(
     codes: Int64s, times: Int64s, steps: Int64s, present: Int64s
 ) -> tuple[Int64s, Int64s]:  # fmt: skip
-    """`_kernel_changes_of_presence`, all events of an instant at a time."""
+    """`kernel_changes_of_presence`, all events of an instant at a time."""
     places, signs = [], []
     for value, now in sorted(set(zip(codes.tolist(), times.tolist(), strict=True))):
         events = np.flatnonzero((codes == value) & (times == now))
@@ -222,7 +222,7 @@ def reference_changes_of_presence(
 def test_changes_of_presence(events: list[tuple[int, int, int]]) -> None:
     codes, times, steps = np.array(sorted(events), dtype=np.int64).reshape(-1, 3).T
     results = []
-    for function in (_kernel_changes_of_presence, reference_changes_of_presence):
+    for function in (kernel_changes_of_presence, reference_changes_of_presence):
         present = np.array([0, 1, 3], dtype=np.int64)
         results.append([part.tolist() for part in (*function(codes, times, steps, present), present)])
     assert results[0] == results[1]
@@ -240,7 +240,7 @@ def reference_matching(
     rule: int, starts: Int64s, ts: Int64s, exp: Int64s, out: Int64s, by_out: Int64s, right_starts: Int64s,
     right_came: Int64s, right_went_starts: Int64s, right_went: Int64s, low: int, high: int,
 ) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip
-    """`_kernel_matching` by comparing what is shown at each instant with what was shown at the one before."""
+    """`kernel_matching` by comparing what is shown at each instant with what was shown at the one before."""
     found: list[tuple[int, int, int]] = []
     for key in range(len(starts) - 1):
         ours = range(starts[key], starts[key + 1])
@@ -266,10 +266,11 @@ def test_matching(rule: int, left: list[tuple[int, ...]], right: list[tuple[int,
     others, right_ts, _, right_out = alive_from(LOW, right)
     leaving = right_out < HIGH
     arguments = (
-        rule, _starts(codes, 3), ts, exp, out, np.lexsort((out, codes)), *reversed(_by_key(others, right_ts, 3)),
-        *reversed(_by_key(others[leaving], right_out[leaving], 3)), LOW, HIGH,
+        rule, key_starts(codes, 3), ts, exp, out, np.lexsort((out, codes)),
+        *reversed(times_by_key(others, right_ts, 3)),
+        *reversed(times_by_key(others[leaving], right_out[leaving], 3)), LOW, HIGH,
     )  # fmt: skip
-    found, expected = _kernel_matching(*arguments), reference_matching(*arguments)
+    found, expected = kernel_matching(*arguments), reference_matching(*arguments)
     assert sorted(zip(*map(list, found), strict=True)) == sorted(zip(*map(list, expected), strict=True))
 
 

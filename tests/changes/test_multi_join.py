@@ -18,9 +18,9 @@ from sash.changes.bucket_state import State, Working
 from sash.changes.build import pipelined
 from sash.changes.deltas import net
 from sash.changes.join import Int64s
-from sash.changes.join_values import Booleans, _kernel_members, _kernel_numbered
+from sash.changes.join_values import Booleans, kernel_members, kernel_numbered
 from sash.changes.operator import Epoch, Share, Storing
-from sash.changes.pipelined_join import _kernel_combinations
+from sash.changes.pipelined_join import kernel_combinations
 from sash.core.changes import Changes, UpdatePattern, together
 from sash.core.window import FOREVER, RowWindow, TimeWindow
 from sash.plan.continuous import STRATEGIES, Aggregated, GroupBy, Join, Node, windows
@@ -187,7 +187,7 @@ lives = st.lists(
 def reference_members(
     codes: Int64s, wanted: Booleans, touched: Booleans, keys: Int64s
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """`_kernel_members` by looking for each key in turn, keys numbered as they come."""
+    """`kernel_members` by looking for each key in turn, keys numbered as they come."""
     found = []
     for key in dict.fromkeys(keys.tolist()):
         mine = np.flatnonzero((codes == key) & wanted)
@@ -203,7 +203,7 @@ def reference_members(
 def reference_combinations(
     bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
 ) -> set[tuple[tuple[int, ...], int, int, int]]:
-    """`_kernel_combinations`, as a set, by trying every combination of a key whatever its tuples are."""
+    """`kernel_combinations`, as a set, by trying every combination of a key whatever its tuples are."""
     found = set()
     for key in range(bounds.shape[2]):
         first, middle, last = bounds[:, :, key]
@@ -223,11 +223,11 @@ def test_kernels(sides: list[list[tuple[int, int, int, int, bool]]], low: int, c
     bounds, members, times = [], [], []
     columns = [[np.array([each[i] for each in side], dtype=np.int64) for i in range(5)] for side in sides]
     keys = np.concatenate([codes[touched.astype(bool)] for codes, *_, touched in columns])
-    slots, numbers, count = _kernel_numbered(keys)
+    slots, numbers, count = kernel_numbered(keys)
     assert count == len(set(keys.tolist()))
     for codes, ts, length, taken, touched in columns:
         wanted = ts + length > low
-        found = _kernel_members(codes, wanted, touched.astype(bool), keys, slots, numbers, count)
+        found = kernel_members(codes, wanted, touched.astype(bool), keys, slots, numbers, count)
         expected = reference_members(codes, wanted, touched.astype(bool), keys)
         assert [part.tolist() for part in found] == [part.tolist() for part in expected]
         bounds.append([part + sum(map(len, members)) for part in found[:3]])
@@ -239,6 +239,6 @@ def test_kernels(sides: list[list[tuple[int, int, int, int, bool]]], low: int, c
         np.stack(bounds, 1), np.array(orders), np.concatenate(members),
         *(np.concatenate([part[i] for part in times]) for i in range(3)), low,
     )  # fmt: skip
-    places, *lifetimes = _kernel_combinations(*arguments)
+    places, *lifetimes = kernel_combinations(*arguments)
     listed_ = list(zip(map(tuple, places.T.tolist()), *(part.tolist() for part in lifetimes), strict=True))
     assert len(listed_) == len(set(listed_)) and set(listed_) == reference_combinations(*arguments)

@@ -157,18 +157,21 @@ class TestBench:
 
 def test_two_quick_ctrl_c_wait_for_nothing(monkeypatch):
     """The second one comes before the stop has begun: what waits for the micro-batch in flight is left out."""
-    monkeypatch.setattr(opening, "_abandoned", False)
+    monkeypatch.setattr(opening, "abandoned", False)
 
     def wait(seconds):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
     stops = []
-    session = SimpleNamespace(queries={}, start=lambda trigger: None, wait=wait, stop=lambda: stops.append("stop"))
+    query = SimpleNamespace(name="q", subscribe=lambda sinks: None)
+    session = SimpleNamespace(
+        queries={"q": query}, start=lambda trigger: None, wait=wait, stop=lambda: stops.append("stop")
+    )
     messages = stderr_console(quiet=True)
     script_run = ScriptRun(session, Sinks([], lambda: None), JsonOutput(), messages, prune=False)
     with pytest.raises(KeyboardInterrupt):
-        script_run._live("1 sec")
+        script_run.all([], "1 sec")
     opening.stop(session, messages)
     assert stops == []
 

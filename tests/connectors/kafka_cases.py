@@ -262,7 +262,7 @@ def test_max_lag_limits_offsets_and_follows(
         declare(session, topic, timestamp="ts DELAY 1 hour")
         session.register("SELECT COUNT(*) AS n, SUM(v) AS total FROM s [WINDOW 1 hour SLIDE 1 sec]", name="q")
         clock.follow(session)
-        statistics = session._streams["s"].runtime.statistics
+        statistics = session.streams["s"].runtime.statistics
         session.start(trigger="0 seconds")
         for until in (20, 140):
             while statistics.tuples < until:

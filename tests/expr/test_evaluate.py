@@ -11,7 +11,7 @@ import pytest
 from sash.core.errors import QueryFailedError
 from sash.expr.evaluate import FUNCTIONS, LAZY, evaluate
 from sash.plan.expressions import Call, Expression, Field, Literal
-from sash.sql.expressions.answer_terms import _RENAMED, _SAME
+from sash.sql.expressions.answer_terms import EVALUATED_BY
 from tests.expr.expression_cases import CASES, Case
 
 
@@ -79,7 +79,7 @@ def test_every_function_has_a_case() -> None:
 
 
 def test_the_binder_knows_the_same_vocabulary() -> None:
-    assert _SAME | set(_RENAMED.values()) == FUNCTIONS.keys() | LAZY.keys()
+    assert set(EVALUATED_BY.values()) == FUNCTIONS.keys() | LAZY.keys()
 
 
 def test_a_constant_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_ten_thousand_slides_against_eight_readers(level: str) -> None:
         check_aborts(recorder.history)
     for count, answer in found:
         check_contents(count, answer)
-    assert not window._readings and not window._preferred and window._gate._highest == 0
+    assert not window.readings and not window.preferred and window.gate.highest == 0
 
 
 def check_aborts(history: History) -> None:
@@ -160,7 +160,7 @@ def test_under_serial_a_slide_waits() -> None:
     reader = start(lambda: window.read(SLOTS, scan))
     assert inside.wait(PATIENCE)
     writer = start(slide)
-    while not window._serial.waiting:
+    while not window.serial.waiting:
         threading.Event().wait(0)
     go_on.set()
     join(reader, writer)
@@ -180,7 +180,7 @@ def test_slides_wait_for_who_was_aborted_too_often(level: str) -> None:
 
     def scan(content: Content) -> int:
         future = slider.submit(slide_all)
-        if not window._preferred:
+        if not window.preferred:
             future.result(PATIENCE)
         return content[0]
 

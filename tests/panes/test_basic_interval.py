@@ -427,7 +427,7 @@ def test_memory_does_not_grow_with_ever_new_keys(
             )
         synopsis.expire(now - window + 1)
         most_groups = max(most_groups, synopsis.groups)
-        most_values = max(most_values, *(len(ranked.dictionary) for ranked in synopsis._ranked.values()))
+        most_values = max(most_values, *(len(ranked.dictionary) for ranked in synopsis.ranked.values()))
     in_a_window = (window + 1) * (per_pane + 2)
     assert most_groups <= 3 * in_a_window and most_values <= 3 * in_a_window
     assert synopsis.rows <= in_a_window

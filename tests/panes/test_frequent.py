@@ -16,9 +16,9 @@ from sash.panes import frequent as module
 from sash.panes.frequent import (
     LONGEST_INSERTED,
     FrequentItems,
-    _kernel_top,
-    _reference_top,
     frequent_in_window,
+    kernel_top,
+    sorted_top,
     top_items,
 )
 from tests.support.examples import examples
@@ -168,7 +168,7 @@ def test_lists_and_exact_counts_report_the_same(stream: list[list[int]], k: int)
 def test_the_kernel_is_its_reference(drawn: list[int], k: int) -> None:
     counts = np.array(drawn, dtype=np.int64)
     ours, theirs = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
-    assert _kernel_top(counts, ours) == _reference_top(counts, theirs)
+    assert kernel_top(counts, ours) == sorted_top(counts, theirs)
     np.testing.assert_array_equal(ours, theirs)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sash.panes.accumulator import FOLDS, SCANS, fold_moments
 from sash.panes.partials import Combine
-from sash.panes.partitioned import _kernel_ages
+from sash.panes.partitioned import kernel_ages
 from tests.support.examples import examples
 
 GROUPS = 4
@@ -182,7 +182,7 @@ def reference_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:
 def test_ages_are_their_reference(partitions: list[int], data: st.DataObject) -> None:
     last = data.draw(st.integers(0, len(partitions)))
     ours, theirs = ([np.array([0, 2, 0, 5]), np.full(len(partitions), -1, dtype=np.int64)] for _ in range(2))
-    _kernel_ages(np.array(partitions, dtype=np.int64), last, *ours)
+    kernel_ages(np.array(partitions, dtype=np.int64), last, *ours)
     reference_ages(np.array(partitions, dtype=np.int64), last, *theirs)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -208,8 +209,8 @@ def test_panes_of_one_end_keep_their_order_of_arrival() -> None:
 @settings(max_examples=examples(20))
 def test_room_follows_the_rows(sizes: list[int], kept: int) -> None:
     """However many panes pass through, the arrays stay within a small multiple of what is alive."""
-    least = pane_ring._LEAST_CAPACITY
-    pane_ring._LEAST_CAPACITY = 8
+    least = pane_ring.LEAST_CAPACITY
+    pane_ring.LEAST_CAPACITY = 8
     try:
         ring = PaneRing()
         ring.add_column("sum", np.int64, 0)
@@ -219,9 +220,9 @@ def test_room_follows_the_rows(sizes: list[int], kept: int) -> None:
             assert ring.codes(0, len(ring)).tolist() == [
                 n for n in range(max(0, i + 1 - kept), i + 1) for _ in range(sizes[n])
             ]
-            assert len(ring._codes) <= max(8, 4 * max(sum(sizes[j : j + kept + 1]) for j in range(i + 1)))
+            assert ring.capacity <= max(8, 4 * max(sum(sizes[j : j + kept + 1]) for j in range(i + 1)))
     finally:
-        pane_ring._LEAST_CAPACITY = least
+        pane_ring.LEAST_CAPACITY = least
 
 
 def test_a_burst_gives_its_room_back() -> None:
@@ -231,9 +232,26 @@ def test_a_burst_gives_its_room_back() -> None:
     for i in range(1, 3_000):
         ring.insert(pane(i, i + 1, 1_000))
         ring.expire(i)
-        if len(ring._codes) < 10_000:
+        if ring.capacity < 10_000:
             return
-    pytest.fail(f"still room for {len(ring._codes)} rows")
+    pytest.fail(f"still room for {ring.capacity} rows")
+
+
+class Sketch:
+    """An object that a weak reference can watch."""
+
+
+def test_expired_objects_are_let_go() -> None:
+    ring = PaneRing()
+    ring.add_column("sketch", np.object_, None)
+    sketches = [Sketch() for _ in range(6)]
+    alive = [weakref.ref(sketch) for sketch in sketches]
+    for i in range(6):
+        ring.insert(Pane(i, i + 1, np.zeros(1, dtype=np.int32), {"sketch": np.array([sketches[i]], dtype=object)}))
+    del sketches
+    assert all(reference() is not None for reference in alive)
+    ring.expire(4)
+    assert [reference() is not None for reference in alive] == [False] * 4 + [True] * 2
 
 
 def test_a_column_is_a_view() -> None:

@@ -100,7 +100,7 @@ def test_what_was_taken_back_was_never_there(text: str, parts: list[tuple[list[A
     """Parts that leave are taken back after others have come."""
     folded = Folded(text)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_folds, "_LEAST_WAITING", least)
+        patched.setattr(row_folds, "LEAST_WAITING", least)
         for place, (rows, _) in enumerate(parts):
             for fold in folded.folds:
                 fold.add(table_of(rows))

@@ -173,14 +173,14 @@ def test_how_often_a_deletion_goes_round_the_ring() -> None:
     entries, nodes = np.zeros(len(before), dtype=np.int64), np.arange(len(before))
     gone = nodes[: len(expired)]
     start, link = np.full(1, -1), np.full(len(before), -1)
-    rings._kernel_append_each(entries, nodes, start, link)
+    rings.kernel_append_each(entries, nodes, start, link)
     rounds = expected["ring_traversals"]["AUX_per_tuple"]
-    assert rings._kernel_delete_oldest(gone, start, link) == sum(len(before) - 1 - place for place in range(rounds))
+    assert rings.kernel_delete_oldest(gone, start, link) == sum(len(before) - 1 - place for place in range(rounds))
     start, link = np.full(1, -1), np.full(len(before), -1)
-    rings._kernel_push(entries, entries[:1], nodes, start, link)
+    rings.kernel_push(entries, entries[:1], nodes, start, link)
     stay = len(before) - len(expired)
     marks = np.zeros(len(before), dtype=bool)
-    assert rings._kernel_delete_bulk(gone, start, link, marks) == expected["ring_traversals"][
+    assert rings.kernel_delete_bulk(gone, start, link, marks) == expected["ring_traversals"][
         "BW_per_distinct_value"
     ] * (stay - 1)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sash.rows import ChainedDirectory, Directory, TreeDirectory, chained_directory, rings, set_index, tree_directory
 from sash.rows.directory import PIECE, Ints
-from sash.rows.value_groups import _kernel_count_groups
+from sash.rows.value_groups import kernel_count_groups
 from tests.support.examples import examples
 
 MAKERS: dict[str, Any] = {
@@ -33,7 +33,7 @@ def check_balance(directory: Directory) -> None:
     """AVL: the sides of no node differ by more than one level, and heights are as stored."""
     if not isinstance(directory, TreeDirectory):
         return
-    _, _, state, left, right, height = directory._arrays
+    _, _, state, left, right, height = directory.arrays
 
     def levels(at: int) -> int:
         if at < 0:
@@ -61,7 +61,7 @@ def reference_link(values: Ints, keys: Ints, free: Ints, state: Ints, found: Int
 @given(values=LISTS)
 def test_linking_gives_each_key_its_slot(name: str, values: list[int]) -> None:
     directory = MAKERS[name]()
-    keys, free, state, *_ = (array.copy() for array in directory._arrays)
+    keys, free, state, *_ = (array.copy() for array in directory.arrays)
     expected = np.empty(len(values), dtype=np.int64)
     reference_link(ints(values), keys, free, state, expected)
     assert directory.link(ints(values)).tolist() == expected.tolist()
@@ -145,17 +145,17 @@ def reference_unlink_chains(following: Any, heads: Any, alive: Any) -> None:
 def test_kernels_of_chains(values: list[int], asked: list[int], dead: set[int], ascending: bool) -> None:
     directory = ChainedDirectory(3, ascending)
     directory.link(ints(values))
-    keys, _, _, following, heads = directory._arrays
+    keys, _, _, following, heads = directory.arrays
     alive = np.array([slot not in dead for slot in range(len(keys))])
     one, other = np.empty(len(asked), dtype=np.int64), np.empty(len(asked), dtype=np.int64)
-    chained_directory._kernel_find_chain(ints(asked), keys, following, heads, ascending, one)
+    chained_directory.kernel_find_chain(ints(asked), keys, following, heads, ascending, one)
     reference_find_chain(ints(asked), keys, following, heads, ascending, other)
     assert one.tolist() == other.tolist()
     copies = following.copy(), heads.copy()
-    chained_directory._kernel_unlink_chains(following, heads, alive)
+    chained_directory.kernel_unlink_chains(following, heads, alive)
     reference_unlink_chains(*copies, alive)
     walks = [
-        chained_directory._kernel_walk_chains(following, heads, len(keys)),
+        chained_directory.kernel_walk_chains(following, heads, len(keys)),
         reference_walk_chains(*copies, len(keys)),
     ]
     assert walks[0].tolist() == walks[1].tolist()
@@ -192,15 +192,15 @@ def reference_build_tree(ascending: Any, state: Any, left: Any, right: Any, heig
 def test_kernels_of_the_tree(values: list[int], asked: list[int]) -> None:
     tree = TreeDirectory()
     tree.link(ints(values))
-    keys, _, state, left, right, height = tree._arrays
+    keys, _, state, left, right, height = tree.arrays
     one, other = np.empty(len(asked), dtype=np.int64), np.empty(len(asked), dtype=np.int64)
-    tree_directory._kernel_find_tree(ints(asked), keys, state, left, right, one)
+    tree_directory.kernel_find_tree(ints(asked), keys, state, left, right, one)
     reference_find_tree(ints(asked), keys, state, left, right, other)
     assert one.tolist() == other.tolist()
-    slots = tree_directory._kernel_walk_tree(state, left, right)
+    slots = tree_directory.kernel_walk_tree(state, left, right)
     assert slots.tolist() == reference_walk_tree(state, left, right).tolist()
     built = [array.copy() for array in (state, left, right, height)]
-    tree_directory._kernel_build_tree(slots, state, left, right, height)
+    tree_directory.kernel_build_tree(slots, state, left, right, height)
     reference_build_tree(slots, *built)
     assert [a.tolist() for a in (state, left, right, height)] == [a.tolist() for a in built]
 
@@ -222,10 +222,10 @@ def reference_apply_ones(counts: Any, entries: Any, sign: int) -> int:
 def test_kernels_of_counts(pairs: list[tuple[int, int]], sign: int) -> None:
     entries, amounts = ints([entry for entry, _ in pairs]), ints([amount for _, amount in pairs])
     one, other = ints([0, 9, 1, 0, 3, 200]), ints([0, 9, 1, 0, 3, 200])
-    grown = set_index._kernel_apply(one, entries, amounts, sign)
+    grown = set_index.kernel_apply(one, entries, amounts, sign)
     assert grown == reference_apply(other, entries, amounts, sign)
     assert one.tolist() == other.tolist()
-    grown = set_index._kernel_apply_ones(one, entries, sign)
+    grown = set_index.kernel_apply_ones(one, entries, sign)
     assert grown == reference_apply_ones(other, entries, sign)
     assert one.tolist() == other.tolist()
 
@@ -237,7 +237,7 @@ def reference_count_groups(keys: Any, lows: Any, counts: Any) -> None:
 @given(values=LISTS, lows=st.sets(KEYS, min_size=1))
 def test_kernel_of_groups(values: list[int], lows: set[int]) -> None:
     one, other = (np.zeros(len(lows) + 1, dtype=np.int64) for _ in range(2))
-    _kernel_count_groups(ints(values), ints(sorted(lows)), one)
+    kernel_count_groups(ints(values), ints(sorted(lows)), one)
     reference_count_groups(ints(values), ints(sorted(lows)), other)
     assert one.tolist() == other.tolist()
 
@@ -255,16 +255,16 @@ def test_collecting_rings(sizes: list[int], order: Any, asked: list[int]) -> Non
     lists = [[100 + at for at, each in enumerate(tuples) if each == entry] for entry in range(len(sizes))]
     identity = np.arange(len(sizes))
     inserts: list[tuple[Any, bool]] = [
-        (lambda *arrays: rings._kernel_append_each(entries, nodes, *arrays), False),
-        (lambda *arrays: rings._kernel_append_local(entries, identity, nodes, *arrays), False),
-        (lambda *arrays: rings._kernel_push(entries, identity, nodes, *arrays), True),
+        (lambda *arrays: rings.kernel_append_each(entries, nodes, *arrays), False),
+        (lambda *arrays: rings.kernel_append_local(entries, identity, nodes, *arrays), False),
+        (lambda *arrays: rings.kernel_push(entries, identity, nodes, *arrays), True),
     ]
     for insert, newest_first in inserts:
         start, link = np.full(len(sizes), -1), np.full(len(tuples) + 1, -1)
         insert(start, link)
         for bit in (False, True):
             dirty = np.full(len(sizes), bit)
-            rows, bounds = rings._kernel_collect(
+            rows, bounds = rings.kernel_collect(
                 ints(asked), start, link, np.arange(100, 101 + len(tuples)), dirty, newest_first, order.randint(0, 9)
             )
             found = [rows[low:high].tolist() for low, high in pairwise(bounds)]

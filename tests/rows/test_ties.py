@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.rows import Further, RowIndex, break_ties
-from sash.rows.row_index import _kernel_sort_runs
+from sash.rows.row_index import kernel_sort_runs
 from sash.rows.value_keys import Ints
 from tests.rows.test_types import TYPES, plain
 from tests.support.examples import examples
@@ -61,7 +61,7 @@ def test_further_columns_of_any_type(name: str, data: st.DataObject) -> None:
 
 
 def reference_sort_runs(order: Ints, bounds: Ints, codes: Ints) -> Ints:
-    """`_kernel_sort_runs` by NumPy."""
+    """`kernel_sort_runs` by NumPy."""
     runs = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     return order[np.lexsort((codes[order], runs))]
 
@@ -74,7 +74,7 @@ def test_the_kernel_is_its_reference(data: st.DataObject) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 9)))
     order, bounds = random.permutation(sum(sizes)), np.cumsum([0, *sizes])
     codes = random.integers(-5, data.draw(st.sampled_from([-3, 5, 1000])), sum(sizes))
-    assert _kernel_sort_runs(order, bounds, codes).tolist() == reference_sort_runs(order, bounds, codes).tolist()
+    assert kernel_sort_runs(order, bounds, codes).tolist() == reference_sort_runs(order, bounds, codes).tolist()
 
 
 def test_what_is_not_tied_is_not_looked_at() -> None:

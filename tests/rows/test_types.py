@@ -156,7 +156,7 @@ def test_a_dictionary_forgets_what_has_left(monkeypatch: pytest.MonkeyPatch) -> 
         window.add(of_values(values, pa.string()))
         window.attach()
         for index in (sets, rows):
-            keys = index._keys
+            keys = index.keys
             assert isinstance(keys, DictionaryKeys)
             assert len(keys) <= 3 * 20 * 4 + 1024 + 20
         assert sets.distinct() == 20 * min(3, number + 1)

@@ -136,9 +136,14 @@ def test_an_archive_goes_on_after_a_restart(spark: Any, tmp_path: Path) -> None:
         write_parts(tmp_path / "s", parts)
 
 
+def feed_of(session: sash.Session) -> ArchiveFeed:
+    """The feed of the only archive that stream s fills."""
+    (feed,) = session.streams["s"].feeds
+    return feed
+
+
 def test_files_are_plain_parquet_in_the_place_that_was_asked_for(filled: sash.Session, place: Path) -> None:
-    archive = filled._archive_commands.feed("elsewhere").archive
-    assert archive.directory == place / "here"
+    archive = Archive.open(place / "here")
     updated = archive.facts().updated
     assert updated is not None and updated > START
     rows = sorted((row["k"], row["v"]) for path in archive.files() for row in pq.read_table(path).to_pylist())
@@ -217,7 +222,7 @@ def test_sparks_writer_is_used_for_what_is_large(
     session.sql("ALTER ARCHIVE old PARTITION 2 x 3 NOREBUILD")
     assert found(session) == (rows, as_of)
     assert found(session, "WHERE k = 1")[0] == [row for row in rows if row[0] == 1]
-    files = session._archive_commands.feed("old").archive.files()
+    files = feed_of(session).archive.files()
     assert files and all(b"org.apache.spark.version" in pq.read_schema(path).metadata for path in files)
 
 
@@ -330,7 +335,7 @@ def test_questions_beside_updates_see_whole_states(session: sash.Session, tmp_pa
     write_parts(tmp_path / "s", *range(5))
     create(session, tmp_path / "s")
     session.sql(f"{CREATE} PARTITION 2 x 2")
-    feed = session._archive_commands.feed("old")
+    feed = feed_of(session)
     seen, whole, stop = list[tuple[list[tuple[int, int]], int]](), list[bool](), threading.Event()
     asked = threading.Condition()
 
@@ -413,7 +418,7 @@ def test_an_update_that_fails_is_tried_once_per_interval(
     create(session, tmp_path / "s")
     session.sql(CREATE)
     session.run()
-    feed, tries = session._archive_commands.feed("old"), []
+    feed, tries = feed_of(session), []
     monkeypatch.setattr(Archive, "update", lambda *args, **kwargs: tries.append(1) or 1 / 0)
     for now in (feed.now + 5 * SECOND, feed.now + 5 * SECOND + 1, feed.now + 5 * SECOND + 2, feed.now + 9 * SECOND):
         feed.advance(now)
@@ -436,9 +441,10 @@ def test_results_that_come_again_in_another_division(session: sash.Session, tmp_
     """A delivery of an epoch that was never committed; then the same results, in two parts."""
     write_parts(tmp_path / "s", 0)
     create(session, tmp_path / "s")
-    session.register("SELECT k, v FROM s [RANGE 10 sec]", name="q")
+    query = session.register("SELECT k, v FROM s [RANGE 10 sec]", name="q")
     session.sql("CREATE ARCHIVE old FROM q KEY k LIFETIME UP TO 10 sec UPDATE EVERY 2 sec")
-    feed = session._archive_commands.feed("old")
+    (outlet,) = query.outlets
+    feed: ArchiveFeed = outlet.writer.feed
 
     def changes(*seconds: int) -> pa.Table:
         ts = pa.array([START + second * SECOND for second in seconds]).cast(INSTANT)
@@ -447,7 +453,7 @@ def test_results_that_come_again_in_another_division(session: sash.Session, tmp_
         return pa.table({"k": numbers, "v": numbers, TS: ts, EXP: exp, SIGN: pa.array([1] * len(seconds), pa.int8())})
 
     feed.take_changes(to_datetime(START + 2 * SECOND), changes(1))
-    feed._inbox.put(START + 3 * SECOND, with_times_of(changes(3, 4, 5, 8)))
+    feed.inbox.put(START + 3 * SECOND, with_times_of(changes(3, 4, 5, 8)))
     again = ArchiveFeed(feed.declared, feed.archive, lambda: session.spark)
     again.take_changes(to_datetime(START + 4 * SECOND), changes(3, 4))
     again.take_changes(to_datetime(START + 9 * SECOND), changes(5, 8, 9))

@@ -252,7 +252,7 @@ def test_a_directory_that_goes_and_comes_back(
     write(data, 0, [(0.5, 1, 1)])
     create(session, data)
     query = session.register("SELECT SUM(v) AS t FROM s [WINDOW 10 sec SLIDE 10 sec]", name="q")
-    statistics = session._streams["s"].runtime.statistics
+    statistics = session.streams["s"].runtime.statistics
 
     def until(condition: Callable[[], bool]) -> None:
         while not condition():

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sash.catalog import Catalog, RegisteredQuery
 from sash.core.time import SECOND, to_micros
-from sash.isolation import isolation
+from sash.isolation import Isolation, isolation
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import compile_query
 from sash.runtime.periodic.advance import Repeated
@@ -72,9 +72,15 @@ def total(last: int) -> list[dict[str, Any]]:
 class Stream:
     """Ten panes are behind it; one micro-batch brings the next ones, which arrive as the hand is turned."""
 
-    def __init__(self, level: str, texts: dict[str, str], workers: int = 2) -> None:
+    def __init__(
+        self, level: str, texts: dict[str, str], workers: int = 2, isolated_by: Isolation | None = None
+    ) -> None:
         self.declared, self.hand = stream(), Hand()
-        self.runtime = StreamRuntime(self.declared, Settings("conservative", workers=workers), level=level)
+        chosen = Settings("conservative", workers=workers)
+        if isolated_by is None:
+            self.runtime = StreamRuntime(self.declared, chosen, level=level)
+        else:
+            self.runtime = StreamRuntime(self.declared, chosen, isolated_by.give_way, level, isolated_by.away)
         self.runtime.synchronise(compiled(texts, self.declared))
         for number in range(10):
             self.apply([second(number)], None)
@@ -255,8 +261,7 @@ def test_a_defect_in_a_worker_is_raised(monkeypatch: pytest.MonkeyPatch, level: 
 @pytest.mark.parametrize("level", LEVELS)
 def test_others_have_the_windows_while_workers_compute(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     held, asked = isolation(level), list[int]()
-    live = Stream(level, {"q": TOTAL})
-    live.runtime._pause, live.runtime._away = held.give_way, held.away
+    live = Stream(level, {"q": TOTAL}, isolated_by=held)
     original = JointAnswers.compute
 
     def ask() -> None:

@@ -158,13 +158,13 @@ def test_a_question_keeps_its_files(spark: Any, tmp_path: Path) -> None:
         create(session, tmp_path / "data")
         session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 6 sec SLIDE 3 sec] GROUP BY k", "q", synopsis="cluster")
         session.run()
-        (group,) = session._streams["s"].runtime.ordered()
+        (group,) = session.streams["s"].runtime.ordered()
         frozen, before = group.panes.frozen({}, START), files(tmp_path / "c")
         session.advance("s", START + 3600 * SECOND)
         assert files(tmp_path / "c") == before
         assert group.panes.panes == 0
         del frozen
-        with next(iter(session._streams["s"].cluster._files.values())).reading():
+        with next(iter(session.streams["s"].cluster.files.values())).reading():
             pass
         assert not files(tmp_path / "c")
 

@@ -40,5 +40,5 @@ def test_no_micro_batch_waits_for_the_sink_of_a_query_that_has_ended(monkeypatch
     session.push("s", tuples(*((second, 1, 1) for second in range(12))))
     assert "q" not in session.queries and sink.has == []
     sink.gate.set()
-    session._query_commands.settle()
+    session.stop()
     assert len(sink.has) == query.answered > 0

@@ -104,12 +104,12 @@ def contents(history: CatalogHistory) -> dict[str, Any]:
             "versions": [
                 versions.rows.to_pylist(), versions.begin.tolist(), versions.end.tolist(), versions.number.tolist()
             ],
-            "next": each._next,
-            "first": {key: each._at([place]) for key, place in each._first.items()},
-            "last": {key: each.last_change([key]) for key in each._changed},
+            "next": each.next_number,
+            "first": {key: each.rows_at([place]) for key, place in each.first.items()},
+            "last": {key: each.last_change([key]) for key in each.changed},
             "rows": len(each),
         }
-        for name, each in known._contents.items()
+        for name, each in known.contents.items()
         for versions in [each.versions]
     }  # fmt: skip
 
@@ -161,12 +161,12 @@ def test_updates_of_a_row_between_two_micro_batches_become_one(tmp_path: Path, m
     assert len(history.changes) == 1 + 1 + 4 and history.version == 4_001
     again = Tables(Catalog(), CatalogHistory(path))
     assert contents(CatalogHistory(path)) == contents(history)
-    assert again._contents["t"].versions.number.tolist() == tables._contents["t"].versions.number.tolist()
+    assert again.contents["t"].versions.number.tolist() == tables.contents["t"].versions.number.tolist()
     for each in (tables, again):
         each.change("t", "delete", pa.table({"v": [1]}), 9, 0)
         each.change("t", "insert", pa.table({"v": [1], "ts": [5]}, schema=ROWS), 9, 0)
-    assert again._contents["t"].versions.number.tolist()[-1] == 8_000
-    assert tables._contents["t"].versions.number.tolist()[-1] == 8_000
+    assert again.contents["t"].versions.number.tolist()[-1] == 8_000
+    assert tables.contents["t"].versions.number.tolist()[-1] == 8_000
 
 
 def test_other_kinds_of_change_stay() -> None:

@@ -118,7 +118,7 @@ def test_ever_new_values_beside_the_panes(synopsis: str) -> None:
     for second in range(WINDOWS):
         watched.push(tuples(second, list(range(second * PER_PANE, (second + 1) * PER_PANE))))
         (group,) = watched.feed.runtime.groups.values()
-        widths += [each._groups for each in group.panes.accelerators]
+        widths += [each.groups for each in group.panes.accelerators]
         if second > PANES:
             assert watched.latest["q"].table.to_pylist() == [{"a": PANES * PER_PANE}]
     assert max(widths[len(widths) // 2 :]) <= max(widths[: len(widths) // 2])

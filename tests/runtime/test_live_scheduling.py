@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import sash
+from sash.isolation import ISOLATION_LEVELS
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.onetime import PaneLookup
 from tests.runtime.test_session import create, seconds, write
@@ -49,7 +50,7 @@ class SlowMachine:
 
 def live(session: sash.Session, tuples: int) -> None:
     session.start(trigger="1 second")
-    while session._streams["s"].runtime.statistics.tuples < tuples:
+    while session.streams["s"].runtime.statistics.tuples < tuples:
         assert not session.wait(0.05)
     session.stop()
 
@@ -93,11 +94,13 @@ def test_one_time_queries_go_between_executions(
     Under serial the next one waits for its answer, too; under the others it has taken the panes, and nobody waits.
     """
     four_files(tmp_path / "data")
+    isolation = ISOLATION_LEVELS[level]()
+    monkeypatch.setitem(ISOLATION_LEVELS, level, lambda: isolation)
     with sash.connect(spark=spark, isolation=level) as session:
         create(session, tmp_path / "data")
         session.register(QUERIES["often"], name="often")
         session.register("SELECT v, COUNT(*) AS n FROM s [WINDOW 9 sec SLIDE 3 sec] GROUP BY v", name="other")
-        runtime, isolation = session._streams["s"].runtime, session._isolation
+        runtime = session.streams["s"].runtime
         executions: list[int] = []
         taken_after: list[int] = []
         answered_after: list[int] = []
@@ -116,7 +119,7 @@ def test_one_time_queries_go_between_executions(
             taken_after.append(len(executions))
             return original(question)
 
-        def execute(*arguments: Any, original: Any = runtime._execute) -> float:
+        def execute(*arguments: Any, original: Any = runtime.execute) -> float:
             executions.append(len(executions))
             if len(executions) == 5:
                 asking.append(threading.Thread(target=ask))
@@ -126,7 +129,7 @@ def test_one_time_queries_go_between_executions(
             took: float = original(*arguments)
             return took
 
-        runtime._execute = execute  # type: ignore[method-assign]
+        runtime.execute = execute  # type: ignore[method-assign]
         runtime.covers = covers  # type: ignore[method-assign]
         monkeypatch.setattr(PaneLookup, "compute", compute)
         session.run()
@@ -174,7 +177,7 @@ def test_executions_beside_slides_are_right_and_recovered_as_they_were(
     """
     four_files(tmp_path / "data")
     running: list[sash.Session] = []
-    clock = Turned(lambda: any(g.statistics.beside_slides for g in running[0]._streams["s"].runtime.ordered()))
+    clock = Turned(lambda: any(g.statistics.beside_slides for g in running[0].streams["s"].runtime.ordered()))
 
     def beside(joint: JointAnswers, original: Callable[[JointAnswers], Any]) -> Any:
         clock.turn()

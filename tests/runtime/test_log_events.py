@@ -217,7 +217,7 @@ def test_a_stream_that_has_nothing_to_do_is_not_overloaded(
     with caplog.at_level(logging.INFO, "sash"), sash.connect(spark=spark, clock=clock) as session:
         create(session, tmp_path / "data")
         session.register(QUERY, name="q")
-        statistics = session._streams["s"].runtime.statistics
+        statistics = session.streams["s"].runtime.statistics
         session.start(trigger="100 ms")
         while statistics.tuples < 8 * FILES:
             assert not session.wait(0.05)

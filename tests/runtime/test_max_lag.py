@@ -30,7 +30,7 @@ class ClockOfTuples:
         self._seen = 0
 
     def follow(self, session: sash.Session) -> None:
-        self._count = lambda: session._streams["s"].runtime.statistics.tuples
+        self._count = lambda: session.streams["s"].runtime.statistics.tuples
         self._seen = self._count()
 
     def now(self) -> float:
@@ -79,7 +79,7 @@ def declare(session: sash.Session, directory: Path) -> None:
 
 def live(session: sash.Session, tuples: int) -> int:
     """The number of micro-batches that it takes to come to so many tuples."""
-    statistics = session._streams["s"].runtime.statistics
+    statistics = session.streams["s"].runtime.statistics
     before = statistics.micro_batches
     session.start(trigger="1 second")
     while statistics.tuples < tuples:
@@ -100,7 +100,7 @@ def test_a_backlog_is_taken_in_bites_after_a_restart(
         declare(session, data)
         clock.follow(session)
         assert live(session, 2) == 1, "nothing is known yet: everything at once"
-        meter, size = session._streams["s"].input, sum(path.stat().st_size for path in data.iterdir())
+        meter, size = session.streams["s"].input, sum(path.stat().st_size for path in data.iterdir())
         assert meter.units == size and meter.seconds > 0
     lag = f"{1.25 * meter.seconds} sec"
     for number in range(2, 10):

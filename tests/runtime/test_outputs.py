@@ -165,7 +165,7 @@ def test_a_restart_changes_no_answer(spark: Any, tmp_path: Path, monkeypatch: py
                     write_rows(tmp_path / name, step, rows)
                     session.start(trigger="0 seconds")
                     total = sum(8 if done % 2 else 3 for done in range(step + 1))
-                    while session._streams["s"].runtime.statistics.tuples < total:
+                    while session.streams["s"].runtime.statistics.tuples < total:
                         assert not session.wait(0.05)
                     session.stop()
     listed = {

@@ -124,7 +124,7 @@ def check_moments(expected: tuple[Told, list[Any], int], directory: Path, step: 
             assert mine == told, (at, name)
             assert runtime.rows()[0].to_table().to_pylist() == view
             left = {path.name for path in (place / "state").iterdir()}
-            needed = {file for each in runtime._progress.manifests.values() for file in bucket_state.files_of(each)}
+            needed = {file for each in runtime.manifests.values() for file in bucket_state.files_of(each)}
             assert left == needed, "no file is left over, none is missing"
 
 
@@ -153,7 +153,7 @@ def test_a_damaged_snapshot_is_gone_back_behind(
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_state_file_is_refused_by_its_name(tmp_path: Path, damage: str) -> None:
     """Every chunk that lives; what has expired in a file nobody reads."""
-    manifests = run(tmp_path, {}, EPOCHS - 1)._progress.manifests.values()
+    manifests = run(tmp_path, {}, EPOCHS - 1).manifests.values()
     places = [place for manifest in manifests for chunks in manifest["buffers"].values() for place in chunks]
     assert len(places) > 3
     for name, offset, length, *_ in places:

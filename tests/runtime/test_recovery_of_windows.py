@@ -143,7 +143,7 @@ def hide(data: Path, kept: int) -> list[Path]:
 def read_live(session: sash.Session, tuples: int) -> None:
     """Read so many tuples in all and stop: what waits for the watermark goes on waiting."""
     session.start(trigger="0 seconds")
-    while session._streams["s"].runtime.statistics.tuples < tuples:
+    while session.streams["s"].runtime.statistics.tuples < tuples:
         assert not session.wait(0.05)
     session.stop()
 
@@ -180,7 +180,7 @@ def test_closed_twice_in_the_middle(spark: Any, tmp_path: Path, monkeypatch: pyt
                 session.run()
             else:
                 read_live(session, end * PER_FILE)
-                waiting = session._streams["s"].panes.passes.pending
+                waiting = session.streams["s"].panes.passes.pending
                 assert waiting is not None and len(waiting)
             assert all(query.error is None for query in session.queries.values())
             assert session.stats()["late_tuples"] == 0

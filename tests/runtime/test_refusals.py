@@ -288,7 +288,7 @@ def heartbeat(feed: Feed, at: float) -> list[Answer]:
     """No tuple before a time is to come: what waits for it is counted."""
     watermark = START + round(at * SECOND)
     passed = max(watermark, feed.runtime.watermark or watermark)
-    counted = None if feed._pending is None else feed._number(to_table([]), passed)
+    counted = None if feed.pending is None else feed.number(to_table([]), passed)
     return feed.runtime.advance(watermark, counted).answers
 
 

@@ -60,7 +60,7 @@ def tell(session: sash.Session, data: Path, step: int, seen: list[sash.Answer]) 
     rows: list[tuple[float | None, int, int]] = [(step * 4 + i / 4 + 0.1, i % 3, (i + step) % 9) for i in range(16)]
     write(data, step, rows)
     session.start(trigger="0 seconds")
-    while session._streams["s"].runtime.statistics.tuples < 16 * (step + 1):
+    while session.streams["s"].runtime.statistics.tuples < 16 * (step + 1):
         assert not session.wait(0.05)
     session.stop()
 

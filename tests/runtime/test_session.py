@@ -236,7 +236,7 @@ def test_heartbeat_and_idleness_close_panes(session: sash.Session, tmp_path: Pat
     create(session, tmp_path / "data", "IDLE AFTER 5 sec")
     query = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 1 sec SLIDE 1 sec]", name="q")
     session.start(trigger="0 seconds")
-    running = session._streams["s"]
+    running = session.streams["s"]
     while seconds(query.answers()) != [1]:
         assert not session.wait(0.05)
     session.advance("s", to_datetime(START + 2 * SECOND + 1))
@@ -282,7 +282,7 @@ def test_live_registration_one_time_queries_and_slides_together(session: sash.Se
     session.start(trigger="0 seconds")
     for thread in threads:
         thread.start()
-    while session._streams["s"].runtime.statistics.tuples < 40:
+    while session.streams["s"].runtime.statistics.tuples < 40:
         assert not session.wait(0.05)
     stop.set()
     for thread in threads:

@@ -83,7 +83,7 @@ def test_under_overload_answers_are_scaled_and_recovered(
         create(session, tmp_path / "data", "SHED RANDOM 0.5")
         for name, text in QUERIES.items():
             session.register(text, name=name)
-        clock.stream = session._streams["s"]
+        clock.stream = session.streams["s"]
         session.start(trigger="1 second")
         while clock.stream.runtime.statistics.micro_batches < FILES:
             assert not session.wait(0.05)

@@ -69,7 +69,7 @@ def reloaded(feed: Feed, wanted: list[CompiledQuery]) -> Feed:
     fresh = Feed(feed.declared)
     fresh.runtime.synchronise(wanted)
     stream_snapshot.load(fresh.runtime, replace(saved, tables=[_written(table) for table in saved.tables]))
-    fresh._pending = feed._pending
+    fresh.pending = feed.pending
     return fresh
 
 

@@ -93,7 +93,7 @@ def test_the_answers_of_a_window_in_memory(spark: Any, tmp_path: Path, monkeypat
                 declare(session, f"near_{name}", tmp_path / "data", f"KEEP 8 sec {clauses}")
                 declare(session, f"far_{name}", tmp_path / "data", f"KEEP 8 sec {CLUSTER} {clauses}")
             session.start(trigger="0 seconds")
-            counted = {name: running.runtime.statistics for name, running in session._streams.items()}
+            counted = {name: running.runtime.statistics for name, running in session.streams.items()}
             while any(each.tuples < 25 * parts.stop for each in counted.values()):
                 assert not session.wait(0.05)
             session.stop()
@@ -116,7 +116,7 @@ def test_a_time_inside_of_a_sub_window(spark: Any, tmp_path: Path) -> None:
         for name, data, clauses in declared:
             declare(session, name, tmp_path / data, clauses)
         session.run()
-        for running in session._streams.values():
+        for running in session.streams.values():
             assert running.kept is not None
             running.kept.has_ended = False
         # Those of which the whole is there are asked for at once: the answer says so for all of them together.
@@ -186,7 +186,7 @@ def test_no_row_comes_to_the_driver(
         ):
             assert session.query(text).num_rows in (1, 4)
         assert collected and max(collected) <= 24
-        kept = session._streams["s"].kept
+        kept = session.streams["s"].kept
         assert kept is not None and kept.count(kept.read(None).rows) == 100  # type: ignore[union-attr]
 
 

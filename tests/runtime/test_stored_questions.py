@@ -194,7 +194,7 @@ def test_restart_before_every_micro_batch(spark: Any, tmp_path: Path, monkeypatc
                     before = rows_of(session.query(f"SELECT v FROM {name} [WINDOW 6 sec]"))
                     assert before == Counter((v,) for v in range(max(0, part * 20 - 30), part * 20))
             session.start(trigger="0 seconds")
-            while any(each.runtime.statistics.tuples < 20 * (part + 1) for each in session._streams.values()):
+            while any(each.runtime.statistics.tuples < 20 * (part + 1) for each in session.streams.values()):
                 assert not session.wait(0.05)
             session.stop()
             for name in PLACES:
@@ -350,7 +350,7 @@ def test_several_streams_are_asked_as_of_one_time(spark: Any, tmp_path: Path) ->
             ended = session.query(text.format(*pair))
             assert told(ended) == (to_datetime(START + 20 * SECOND), True), pair
             assert rows_of(ended) == Counter((v, None) for v in range(10, 20)), pair
-        for running in session._streams.values():
+        for running in session.streams.values():
             assert running.kept is not None
             running.kept.has_ended = False
         for pair in pairs:

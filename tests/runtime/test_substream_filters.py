@@ -118,7 +118,7 @@ def test_approximate_answers_are_supersets_within_their_bound(function: str, p: 
 def test_negative_sums_stop_the_index_and_not_the_query() -> None:
     texts, parts = {"q": text("SUM(v) > 20", 5, "")}, trades(20, 40, 3, least=-60)
     group, answers = run(texts, parts)
-    (index,) = group.choices.filters._indexes.values()
+    (index,) = group.choices.filters.filter_indexes.values()
     assert index.failure is not None and "below 0" in index.failure
     check(texts, {"q": 5}, parts, answers)
 
@@ -126,7 +126,7 @@ def test_negative_sums_stop_the_index_and_not_the_query() -> None:
 def test_an_index_that_spares_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, parts = {"q": text("COUNT(*) > 0", 5)}, trades(60, 40, 4)
     group, answers = run(texts, parts)
-    (index,) = group.choices.filters._indexes.values()
+    (index,) = group.choices.filters.filter_indexes.values()
     assert not index.pays
     check(texts, {"q": 5}, parts, answers)
 
@@ -175,6 +175,6 @@ def test_an_index_begins_anew_when_the_negative_sum_has_left_the_windows() -> No
     parts[4] = trades(5, 40, 8, least=-200)[4]
     texts = {"q": text("SUM(v) > 20", 5, "")}
     group, answers = run(texts, parts)
-    (index,) = group.choices.filters._indexes.values()
+    (index,) = group.choices.filters.filter_indexes.values()
     assert index.failure is None
     check(texts, {"q": 5}, parts, answers)

@@ -25,18 +25,18 @@ class Disk:
 
     def __init__(self) -> None:
         self._files: set[Path] = set()
-        self._names: dict[Path, set[str]] = {}
+        self.names: dict[Path, set[str]] = {}
 
     def __call__(self, moment: str, path: Path) -> None:
         if moment == "after sync" and path.is_dir():
-            self._names[path.resolve()] = {each.name for each in path.iterdir()}
+            self.names[path.resolve()] = {each.name for each in path.iterdir()}
         elif moment == "after sync":
             self._files.add(path)
 
     def lacks(self, root: Path) -> list[str]:
         """What a loss of power may take."""
         every = [root, *root.rglob("*")]
-        unnamed = [path for path in every if path.name not in self._names.get(path.parent, ())]
+        unnamed = [path for path in every if path.name not in self.names.get(path.parent, ())]
         files = [path for path in every if path.is_file() and path.stat().st_size]
         unsynced = [path for path in files if not {path, path.with_name(f".{path.name}.draft")} & self._files]
         return [str(path.relative_to(root.parent)) for path in [*unnamed, *unsynced]]
@@ -69,8 +69,8 @@ def test_all_that_a_session_has_committed_is_on_disk(tmp_path: Path, monkeypatch
         query = session.register("SELECT COUNT(*) AS n FROM s [WINDOW 2 sec SLIDE 1 sec]", name="q")
         session.sql("CREATE ARCHIVE old FROM s KEY k LIFETIME UP TO 1 min UPDATE EVERY 10 sec")
         query.outward.add(Outlet("q", Ill(), session.place_for_unwritten(query, "sink"), str))
-        assert session._checkpoint is not None
-        session._checkpoint.window_files(stream())
+        assert session.checkpoint is not None
+        session.checkpoint.window_files(stream())
         for second in (0.5, 1.5, 2.5):
             session.push("s", tuples((second, 1, 1)))
         assert len(list(root.glob("archives/old/inbox/*/part-*"))) == 3 and list(root.glob("unwritten/*/sink/*.arrow"))
@@ -85,7 +85,7 @@ def test_new_directories_are_named_in_those_above_them(tmp_path: Path, monkeypat
     assert disk.lacks(tmp_path / "a") == []
     with listening(untouched := Disk()):
         make_directory(tmp_path / "a" / "b")
-    assert not untouched._names
+    assert not untouched.names
 
 
 def test_a_new_catalog_is_named_with_its_first_change(tmp_path: Path) -> None:

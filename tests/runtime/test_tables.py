@@ -35,7 +35,7 @@ def session() -> Iterator[sash.Session]:
 
 def versions(session: sash.Session, name: str) -> list[tuple[Any, ...]]:
     """(row, begin, end) of all versions."""
-    found = session._tables._contents[name].versions
+    found = session.tables.contents[name].versions
     rows = [tuple(row.values()) for row in found.rows.to_pylist()]
     return list(zip(rows, found.begin.tolist(), found.end.tolist(), strict=True))
 
@@ -83,7 +83,7 @@ def test_keys(session: sash.Session) -> None:
 
 
 def test_names_do_not_clash(session: sash.Session) -> None:
-    catalog = session._catalog
+    catalog = session.catalog
     with pytest.raises(CatalogError, match="table 'Ports' exists already"):
         session.sql("CREATE TABLE Ports (a INT PRIMARY KEY)")
     with pytest.raises(CatalogError, match="'ports' is a table already"):
@@ -163,7 +163,7 @@ def test_changes_at_a_time(session: sash.Session) -> None:
 
 
 def made(session: sash.Session) -> Tables:
-    return session._tables
+    return session.tables
 
 
 @pytest.mark.parametrize(("table", "earliest"), [("ports", 9), ("customers", 10)])
@@ -222,7 +222,7 @@ def test_the_history_holds_changes_in_little_space(tmp_path: Path) -> None:
     tables.change("t", "upsert", rows, None, BEGINNING)
     assert (tmp_path / "catalog").stat().st_size < 40_000
     again = Tables(Catalog(), CatalogHistory(tmp_path / "catalog"))
-    assert again._contents["t"].versions.rows.equals(rows)
+    assert again.contents["t"].versions.rows.equals(rows)
 
 
 # -- the model -----------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_versions_are_what_the_changes_leave_at_every_instant(
             gone.add(key)
         else:
             live[key] = value
-    found = tables._contents["t"].versions
+    found = tables.contents["t"].versions
     for now in range(14):
         wanted = dict[int, int | None]()
         for at, key, changed in history:

@@ -62,7 +62,7 @@ def expected(session: sash.Session, name: str, parts: list[pa.Table], now: int) 
     rows = [row for part in parts for row in part.to_pylist()]
     given = [(to_micros(row["ts"]), tuple(row[each] for each in names)) for row in rows]
     tables = {}
-    for contents in session._tables._contents.values():
+    for contents in session.tables.contents.values():
         found = contents.versions
         values = [tuple(row.values()) for row in found.rows.to_pylist()]
         tables[contents.table.name] = list(zip(found.begin.tolist(), found.end.tolist(), values, strict=True))
@@ -140,7 +140,7 @@ PERIODIC = {
 
 def looked_up(session: sash.Session, parts: list[pa.Table], now: int) -> list[tuple[int, str, int]]:
     """(k, name, v) of the tuples of (now - 4 sec, now] that were in the table when they arrived."""
-    found = session._tables._contents["ports"].versions
+    found = session.tables.contents["ports"].versions
     versions = list(zip(found.rows.to_pylist(), found.begin.tolist(), found.end.tolist(), strict=True))
     rows = [row for part in parts for row in part.to_pylist() if now - 4 * SECOND < to_micros(row["ts"]) <= now]
     return [

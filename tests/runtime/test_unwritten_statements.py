@@ -56,7 +56,7 @@ def session(tmp_path: Path) -> Iterator[SparklessSession]:
 
 def known(session: SparklessSession, checkpoint: Path) -> dict[str, Any]:
     """All that has to agree: catalog, history, what is at work, and files."""
-    catalog, kept = session._catalog, [running.kept for running in session._streams.values()]
+    catalog, kept = session.catalog, [running.kept for running in session.streams.values()]
     return {
         "catalog": [
             [each.name for each in some]
@@ -66,9 +66,9 @@ def known(session: SparklessSession, checkpoint: Path) -> dict[str, Any]:
         "made": [window.indexes is not None and len(window.indexes) for window in kept if window is not None],
         "history": CatalogHistory(checkpoint / "catalog.jsonl").changes,
         "handles": list(session.queries),
-        "running": list(session._streams),
-        "fed": [[feed.declared.name for feed in running.feeds] for running in session._streams.values()],
-        "rows": session._tables.sizes(),
+        "running": list(session.streams),
+        "fed": [[feed.declared.name for feed in running.feeds] for running in session.streams.values()],
+        "rows": session.tables.sizes(),
         "files": sorted(str(path) for path in checkpoint.rglob("*") if "old" in path.parts),
     }
 
@@ -109,7 +109,7 @@ def test_an_archive_that_was_there_before_stays(session: SparklessSession, tmp_p
         other.sql(text.format(place))
     with listening(NoSpaceFor("catalog.jsonl")), pytest.raises(CheckpointError):
         session.sql(text.format(place))
-    assert (place / "manifest.json").exists() and not session._catalog.archives
+    assert (place / "manifest.json").exists() and not session.catalog.archives
     session.sql(text.format(place))
 
 
@@ -117,16 +117,17 @@ def test_a_history_that_cannot_be_compacted_has_the_change(
     session: SparklessSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever registered has registered: the history is compacted another time."""
-    history = session._shared.history
+    assert session.checkpoint is not None
+    history = session.checkpoint.history
     session.register(WINDOWS, name="short")
     session.sql("DROP QUERY short")
     monkeypatch.setattr(histories, "COMPACT_EVERY", 1)
-    monkeypatch.setattr(history, "_oldest", lambda: history.version)
-    monkeypatch.setattr(history, "_look_again", 0)
+    monkeypatch.setattr(history, "oldest", lambda: history.version)
+    monkeypatch.setattr(history, "look_again", 0)
     with listening(NoSpaceFor(".catalog.jsonl.draft")):
         session.register(WINDOWS, name="more")
     assert [record.__dict__["sash"]["event"] for record in caplog.records] == ["catalog.uncompacted"]
-    assert list(session.queries) == [each.name for each in session._catalog.queries] == ["q", "more"]
+    assert list(session.queries) == [each.name for each in session.catalog.queries] == ["q", "more"]
     assert list(CatalogHistory(tmp_path / "catalog.jsonl").queries()) == ["q", "more"]
     version = history.version
     session.sql("DROP QUERY more")

@@ -66,21 +66,21 @@ def seconds_of_data(count: int) -> list[pa.Table]:
 
 def test_groups_are_executed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two executions wait for each other: with one thread neither would end."""
-    meeting, original, threads = threading.Barrier(2, timeout=60), StreamRuntime._execute, set[str]()
+    meeting, original, threads = threading.Barrier(2, timeout=60), StreamRuntime.execute, set[str]()
 
     def execute(runtime: StreamRuntime, *arguments: Any) -> float:
         threads.add(threading.current_thread().name)
         meeting.wait()
         return original(runtime, *arguments)
 
-    monkeypatch.setattr(StreamRuntime, "_execute", execute)
+    monkeypatch.setattr(StreamRuntime, "execute", execute)
     run(GROUPED, seconds_of_data(6), workers=2)
     assert len(threads) == 2 and all(name.startswith("sash-worker") for name in threads)
     assert not any(thread.name.startswith("sash-worker") for thread in threading.enumerate())
 
 
 def test_others_are_let_in_only_when_no_worker_is_at_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    busy, original, seen = list[str](), StreamRuntime._execute, list[int]()
+    busy, original, seen = list[str](), StreamRuntime.execute, list[int]()
 
     def execute(runtime: StreamRuntime, *arguments: Any) -> float:
         busy.append("")
@@ -88,7 +88,7 @@ def test_others_are_let_in_only_when_no_worker_is_at_a_group(monkeypatch: pytest
         busy.pop()
         return took
 
-    monkeypatch.setattr(StreamRuntime, "_execute", execute)
+    monkeypatch.setattr(StreamRuntime, "execute", execute)
     declared = stream()
     runtime = StreamRuntime(declared, Settings(workers=3), lambda: seen.append(len(busy)))
     runtime.synchronise(compiled(GROUPED, declared))
@@ -101,7 +101,7 @@ def test_a_defect_in_a_worker_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
     def execute(*arguments: Any) -> float:
         raise LookupError("a defect")
 
-    monkeypatch.setattr(StreamRuntime, "_execute", execute)
+    monkeypatch.setattr(StreamRuntime, "execute", execute)
     with pytest.raises(LookupError, match="a defect"):
         run(GROUPED, seconds_of_data(6), workers=2)
 

@@ -286,11 +286,21 @@ def test_few_tokens_of_an_address_wait_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_MOST_ADDRESSES", 2)
-    wrong = guard.WrongTokens()
+    monkeypatch.setattr(guard, "MOST_ADDRESSES", 2)
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(guard, "sleep", wait)
+    wrong = guard.WrongTokens(lambda: 0.0)
     for address in "abc":
         wrong.add(address)
-    assert list(wrong._known) == ["b", "c"]
+    found = {}
+    for address in "abc":
+        asyncio.run(wrong.wait(address))
+        found[address], waited = waited, []
+    assert found == {"a": [], "b": [0.1], "c": [0.1]}
 
 
 def test_a_websocket_without_the_token(far: TestClient) -> None:

@@ -126,7 +126,7 @@ def test_queries_that_share_the_pass_alone_are_not_told_that_nothing_is_saved() 
         == "2 queries over 1 stream: 1 pass over each micro-batch instead of 2, 1 pane table."
     )
     table = known["streams"]["packets"]["pane_tables"][0] | {"joint_cost": 100}
-    assert sharing_view._row("packets", table)["saved"] == "–"
+    assert sharing_view.table_row("packets", table)["saved"] == "–"
 
 
 def test_a_query_of_two_pane_tables_is_scheduled_in_both() -> None:

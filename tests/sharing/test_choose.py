@@ -404,7 +404,7 @@ def test_complete_answers_are_right_whatever_comes_and_goes(
     """Queries come and go, panes are cut finer, groups vanish, closed panes are revised."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(basic_interval, "LEAST_COMPACTED", 8)
-        patch.setattr(module, "_LEAST_SAVING", 0.0)
+        patch.setattr(module, "LEAST_SAVING", 0.0)
         workload, now = Workload(late_revise=True), START
         for chosen, step, tuples in steps:
             workload.ask([POOL[i] for i in sorted(chosen)])

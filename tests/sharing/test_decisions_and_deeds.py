@@ -108,7 +108,7 @@ class Story:
 
     @property
     def runtime(self) -> StreamRuntime:
-        return self.session._streams["s"].runtime
+        return self.session.streams["s"].runtime
 
     def run(self, seconds: int) -> None:
         """One micro-batch."""

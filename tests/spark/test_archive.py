@@ -12,7 +12,7 @@ import pytest
 
 from sash.archive import EXPIRES, Archive, Spec, with_times
 from sash.core.errors import ArchiveError
-from sash.spark.archive_frames import SparkWriter, _place_sql, archive_session, lifetime_sql
+from sash.spark.archive_frames import SparkWriter, archive_session, lifetime_sql, place_sql
 
 pytestmark = pytest.mark.spark
 SCHEMA = pa.schema({"k": pa.string(), "v": pa.int64()})
@@ -58,7 +58,7 @@ def test_places_are_those_of_the_layout(spark: Any, name: str) -> None:
     spec = Spec(pa.schema({"n": pa.int64()}), "n", LIFETIME, EVERY, 5, 3, name, "rebuild")
     times = np.random.default_rng(1).integers(-100, 100, (2, 300))
     table = with_times(pa.table({"n": range(300)}), times[0], times[1])
-    found = spark.createDataFrame(table).selectExpr("n", f"{_place_sql(spec)} AS place").toArrow()
+    found = spark.createDataFrame(table).selectExpr("n", f"{place_sql(spec)} AS place").toArrow()
     assert found["place"].to_pylist() == spec.partitions.place(times[0], times[1]).tolist()
 
 

@@ -39,7 +39,7 @@ def test_their_types_are_given(name: str) -> None:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparklessSession]:
-    monkeypatch.setattr(sinks, "_check_format", lambda session, format: None)
+    monkeypatch.setattr(sinks, "check_format", lambda session, format: None)
     with SparklessSession() as made:
         made.declare(stream(keep=60 * SECOND))
         yield made

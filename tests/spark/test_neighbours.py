@@ -115,10 +115,11 @@ def test_questions_follow_the_settings_of_the_session(spark: Any) -> None:
 def test_a_sink_has_a_pool_of_its_own_outside_of_micro_batches(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sash.spark.sinks import Sink
+    from sash.spark import sinks
 
     seen: list[str | None] = []
-    monkeypatch.setattr(Sink, "_write", lambda *_: seen.append(pool(spark)))
-    sink = Sink(spark, "json", {"path": str(tmp_path / "out")})
+    frame_of = sinks.frame_of
+    monkeypatch.setattr(sinks, "frame_of", lambda *given: seen.append(pool(spark)) or frame_of(*given))
+    sink = sinks.Sink(spark, "json", {"path": str(tmp_path / "out")})
     sink.write([Answer("q", to_datetime(0), True, True, pa.table({"x": [1]}))])
     assert seen == [neighbours.SINKS]

@@ -75,15 +75,15 @@ def test_who_names_a_master(monkeypatch: pytest.MonkeyPatch, name: str, value: s
     """Then the driver's address is not this machine's own loopback."""
     for other in ("PYSPARK_SUBMIT_ARGS", "MASTER", "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(other, raising=False)
-    assert not spark_session._names_a_master()
+    assert not spark_session.names_a_master()
     monkeypatch.setenv(name, value)
-    assert spark_session._names_a_master() == expected
+    assert spark_session.names_a_master() == expected
 
 
 def test_spark_submit_is_told_to_fetch_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(sash.SourceError, match=r"spark-submit has started Spark: give it --packages a:b:1"):
-        spark_session._wanted(["a:b:1"])
+        spark_session.acquire_own_session(packages=["a:b:1"])
 
 
 def test_a_connect_session_is_refused_at_once() -> None:

@@ -8,14 +8,25 @@ import pytest
 from sash.core.errors import CqlError, NotSupportedError
 from sash.core.window import TimeWindow
 from sash.plan.expressions import Call, Field, Literal, RowExpression
-from sash.plan.nodes import Aggregate, AggregateCall, Filter, Having, Key, Output, Project, Sort, StreamScan, Windowed
+from sash.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Having,
+    Key,
+    Output,
+    Project,
+    Sort,
+    StreamScan,
+    Windowed,
+    WindowFilter,
+)
 from sash.sql import bind
 from tests.sql.examples import CATALOG, MIN, check_error, described, expand, find, plan, raised
 
 
 def test_the_query_of_the_design() -> None:
     protocol = RowExpression("protocol = 'TCP'", pa.bool_(), ("protocol",))
-    source = Filter(Windowed(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN)), protocol)
+    source = WindowFilter(Windowed(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN)), protocol)
     src = RowExpression("src", pa.int32(), ("src",))
     length = RowExpression("length", pa.int32(), ("length",))
     total = Field("SUM(length)", pa.int64())

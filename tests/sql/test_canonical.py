@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from sash.sql import SelectStatement, parse
-from sash.sql.expressions.scope import Columns, Scope, SourceColumns
+from sash.sql.expressions.scope import FromColumns, Scope, SourceColumns
 from sash.sql.expressions.terms import Term, over_tuples, render
 from sash.sql.expressions.typer import type_expression
 from tests.sql.examples import CATALOG
@@ -19,7 +19,7 @@ def typed(text: str) -> Term:
     statement = parse(f"SELECT {text} FROM packets [WINDOW 1 min]")
     assert isinstance(statement, SelectStatement)
     assert isinstance(statement.select.tree, exp.Select)
-    columns = Columns.only(SourceColumns.of(CATALOG.streams[0], "packets", "packets"))
+    columns = FromColumns.only(SourceColumns.of(CATALOG.streams[0], "packets", "packets"))
     return over_tuples(type_expression(statement.select.tree.expressions[0], Scope(statement.select.script, columns)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from sash.core.errors import NotSupportedError
 from sash.core.window import TimeWindow
 from sash.plan.expressions import Call, Field, RowExpression
-from sash.plan.nodes import Aggregate, AggregateCall, Filter, Items, Key, Output, Project, StreamScan, Windowed
+from sash.plan.nodes import Aggregate, AggregateCall, Items, Key, Output, Project, StreamScan, Windowed, WindowFilter
 from tests.sql.examples import MIN, check_error, described, plan
 
 WINDOWED = Windowed(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN))
@@ -36,7 +36,7 @@ def test_by_count(text: str) -> None:
 
 
 def test_by_weight_within_groups() -> None:
-    source = Filter(WINDOWED, RowExpression("ok", pa.bool_(), ("ok",)))
+    source = WindowFilter(WINDOWED, RowExpression("ok", pa.bool_(), ("ok",)))
     keys = (Key("protocol", PROTOCOL), Key("src", SRC))
     protocol = Field("protocol", pa.string())
     assert plan(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from sash.core.errors import CqlError
 from sash.plan.expressions import RowExpression
-from sash.plan.nodes import Filter
+from sash.plan.nodes import WindowFilter
 from sash.plan.predicates import MOST_TERMS, Disjunction, disjoint, is_disjoint
 from tests.plan.examples import CONDITIONS, ROWS, Condition, fulfils, satisfies
 from tests.sql.examples import find
@@ -17,7 +17,7 @@ from tests.support.examples import examples
 
 
 def where(condition: str) -> RowExpression:
-    return find(f"SELECT COUNT(*) FROM packets W WHERE {condition}", Filter).predicate
+    return find(f"SELECT COUNT(*) FROM packets W WHERE {condition}", WindowFilter).predicate
 
 
 def terms(condition: str) -> Disjunction:

@@ -226,5 +226,5 @@ def test_functions_of_spark_are_refused_unless_they_are_listed(spark: Any) -> No
         if name not in listed:
             attempt(call, "periodic")
             attempt(call, "continuous")
-        if name not in stored_questions._FUNCTIONS:
+        if name not in stored_questions.KNOWN_FUNCTIONS:
             attempt(call, "stored")

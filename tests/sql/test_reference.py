@@ -34,7 +34,7 @@ from sash.sql import (
     plan_panes,
 )
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS, NAMES
-from sash.sql.expressions.answer_terms import _RENAMED, _SAME
+from sash.sql.expressions.answer_terms import EVALUATED_BY
 from sash.sql.expressions.functions import FUNCTIONS
 from tests.sql.examples import CATALOG
 
@@ -92,7 +92,7 @@ def listed(marker: str) -> set[str]:
 
 def test_the_lists_of_functions_are_complete() -> None:
     assert listed("functions") == set(FUNCTIONS)
-    over_answers = {name for name in FUNCTIONS if name in _SAME or name in _RENAMED}
+    over_answers = {name for name in FUNCTIONS if name in EVALUATED_BY}
     assert listed("answer-functions") == over_answers
 
 

@@ -13,7 +13,7 @@ from sash.catalog import Stream
 from sash.core.errors import CqlError
 from sash.sql import parse
 from sash.sql.expressions.functions import FUNCTIONS
-from sash.sql.expressions.scope import Columns, Scope, SourceColumns
+from sash.sql.expressions.scope import FromColumns, Scope, SourceColumns
 from sash.sql.expressions.terms import Term, render
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.statements import CreateStream, SelectStatement
@@ -161,7 +161,7 @@ def scope() -> Scope:
     columns = ", ".join(f"{name} {type}" for name, type in COLUMNS.items())
     statement = parse(f"CREATE STREAM v ({columns}) FROM rate TIMESTAMP ts")
     assert isinstance(statement, CreateStream) and statement.schema is not None
-    return Scope("", Columns.only(SourceColumns.of(Stream("v", statement.schema, "ts"), "v", "v")))
+    return Scope("", FromColumns.only(SourceColumns.of(Stream("v", statement.schema, "ts"), "v", "v")))
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def test_the_next_owner_waits_for_a_dying_process(tmp_path: Path, monkeypatch: p
 
 
 def test_patience_ends_and_the_record_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fence, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(fence, "PATIENCE_SECONDS", 0.0)
     stubborn = stand_in()
     leave_record(tmp_path, stubborn.pid, process_start(stubborn.pid))
     try:
@@ -117,7 +117,7 @@ def test_nobody_waits_for_another_process_with_the_same_number(tmp_path: Path) -
 def test_a_session_does_not_wait_for_its_own_jvm(tmp_path: Path) -> None:
     held = Fence(tmp_path)
     held.record_jvm(os.getppid())
-    held._file.close()  # as if the session had been lost without a word
+    held.drop()  # as if the session had been lost without a word
     Fence(tmp_path).release()
 
 

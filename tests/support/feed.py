@@ -34,41 +34,41 @@ class Feed:
         self.runtime = StreamRuntime(declared, settings, level=level)
         # How each micro-batch went: None where it was not hurried.
         self.services: list[list[list[GroupService]] | None] = []
-        self._pending: pa.Table | None = None
+        self.pending: pa.Table | None = None
 
     def push(self, part: pa.Table, pace: Pace = UNHURRIED) -> list[Answer]:
         groups = self.runtime.ordered()
         move(groups)
         facts = aggregate(self.declared, self.runtime.tables(), part)
         bring(groups, self.declared, part)
-        numbered = self._number(part, self.runtime.next_watermark(facts))
+        numbered = self.number(part, self.runtime.next_watermark(facts))
         progress = self.runtime.apply(facts, numbered, pace)
         assert not progress.outcome.failed, progress.outcome.failed
         self.services.append(progress.services)
         return progress.answers
 
     def finish(self) -> list[Answer]:
-        numbered = None if self._pending is None else self._number(self._pending.slice(0, 0), None)
+        numbered = None if self.pending is None else self.number(self.pending.slice(0, 0), None)
         progress = self.runtime.finish(numbered)
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 
-    def _number(self, part: pa.Table, watermark: int | None) -> Numbered | None:
+    def number(self, part: pa.Table, watermark: int | None) -> Numbered | None:
         tables = self.runtime.tables(by_rows=True)
         if not tables:
-            self._pending = None
+            self.pending = None
             return None
-        seen = part if self._pending is None else pa.concat_tables([self._pending, part])
+        seen = part if self.pending is None else pa.concat_tables([self.pending, part])
         seen = seen.filter(seen["_us"].is_valid())
         stamps = np.asarray(seen["_us"], dtype=np.int64)
         low = stamps.min(initial=0) if self.runtime.watermark is None else self.runtime.watermark
         passed = (stamps >= low) & (np.ones(len(stamps), dtype=bool) if watermark is None else stamps < watermark)
-        self._pending = None if watermark is None else seen.filter(pa.array((stamps >= low) & ~passed))
+        self.pending = None if watermark is None else seen.filter(pa.array((stamps >= low) & ~passed))
         ready = seen.filter(pa.array(passed))
         order = np.argsort(stamps[passed], kind="stable")
         numbers = pa.array(np.arange(len(order)) + self.runtime.counted + 1)
         facts = aggregate(self.declared, tables, ready.take(pa.array(order)).append_column("_n", numbers))
-        return Numbered(facts, 0 if self._pending is None else len(self._pending))
+        return Numbered(facts, 0 if self.pending is None else len(self.pending))
 
 
 def answers_of(

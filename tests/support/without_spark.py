@@ -156,7 +156,7 @@ class Sparkless:
 
     def vanish(self) -> None:
         """The system takes back what a dead process held."""
-        self._checkpoint._fence._file.close()
+        self._checkpoint.fence.drop()
 
 
 def story_told(declared: Stream, story: list[Step], world: World, *faults: AbstractContextManager[Any]) -> World:

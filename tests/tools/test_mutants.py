@@ -284,7 +284,7 @@ def test_a_process_in_which_no_test_begins_is_ended(toy: Path, tmp_path_factory:
     copy = Copy(toy, tmp_path_factory.mktemp("copies") / "one", Namespace(timeout=-1))
     reader = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     copy.process = subprocess.Popen(reader, stdin=subprocess.PIPE, start_new_session=True)
-    assert copy._wait(copy.process, toy / "pyproject.toml") is None
+    assert copy.wait(copy.process, toy / "pyproject.toml") is None
     copy.end()
     assert copy.process.returncode == -signal.SIGKILL
 

@@ -84,11 +84,13 @@ class CountedHoldings(Serial):
 
 
 def session_of(
-    population: Callable[[int], str], number: int, level: CountedHoldings | None = None, batches: int = 4
+    population: Callable[[int], str], number: int, level: CountedHoldings | Optimistic | None = None, batches: int = 4
 ) -> SparklessSession:
+    name = "serial" if isinstance(level, Serial) else "ttu"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ISOLATION_LEVELS, "serial", lambda: level)
-        session = SparklessSession(isolation="ttu" if level is None else "serial")
+        if level is not None:
+            patch.setitem(ISOLATION_LEVELS, name, lambda: level)
+        session = SparklessSession(isolation=name)
     session.declare(stream())
     for each in range(number):
         session.register(population(each), f"q{each}")
@@ -102,8 +104,9 @@ def push(session: SparklessSession, batch: int) -> None:
 
 
 @functools.cache
-def cached(population: Callable[[int], str], number: int) -> SparklessSession:
-    return session_of(population, number, CountedHoldings(), batches=0 if population is with_predicates else 4)
+def cached(population: Callable[[int], str], number: int) -> tuple[SparklessSession, CountedHoldings]:
+    level = CountedHoldings()
+    return session_of(population, number, level, batches=0 if population is with_predicates else 4), level
 
 
 # -- looks -----------------------------------------------------------------------------------------------
@@ -154,7 +157,7 @@ def calls_of(look: Look, session: SparklessSession) -> int:
 
 
 def check_linear(look: Look, population: Callable[[int], str], most: int) -> None:
-    few, many = (calls_of(look, cached(population, number)) for number in (FEW, MANY))
+    few, many = (calls_of(look, cached(population, number)[0]) for number in (FEW, MANY))
     assert many <= RATIO * few, f"{few} calls at {FEW} queries, {many} at {MANY}"
     assert many <= most * MANY, f"{many / MANY} calls a query"
 
@@ -175,9 +178,7 @@ def test_covers_are_found_without_going_through_all_predicates() -> None:
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_micro_batch_waits_for_one_pane_table_at_most(look: str) -> None:
     """A twentieth of the queries is in each. Twice that share: tables differ in what there is to be told about them."""
-    session = cached(over_twenty_tables, MANY)
-    level = session._isolation
-    assert isinstance(level, CountedHoldings)
+    session, level = cached(over_twenty_tables, MANY)
     LOOKS[look][0](session)
     level.holdings.clear()
     with calls() as level.calls:
@@ -214,16 +215,16 @@ def test_a_pane_table_and_its_queries_are_as_of_one_moment() -> None:
 
 def test_whoever_plans_holds_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look may be the first to ask for the tasks of a schedule that has changed, and then they are planned."""
-    session = session_of(over_one_table, 5)
-    level, plan, held = session._isolation, ScheduleGroup.plan, list[bool]()
-    assert isinstance(level, Optimistic)
+    level = Optimistic()
+    session = session_of(over_one_table, 5, level)
+    plan, held = ScheduleGroup.plan, list[bool]()
 
     def seen(group: ScheduleGroup, *arguments: Any) -> None:
-        held.append(level._serial._holder == threading.get_ident())
+        held.append(level.serial.holder == threading.get_ident())
         plan(group, *arguments)
 
     monkeypatch.setattr(ScheduleGroup, "plan", seen)
-    (table,) = session._streams["s"].runtime.groups.values()
+    (table,) = session.streams["s"].runtime.groups.values()
     table.schedule.local.reprice(dict.fromkeys(table.schedule.leaders, (1e6, 1.0)), table.clock.position)
     session.stats()
     assert held and all(held)

@@ -123,7 +123,7 @@ def after_registration(in_group: int, in_others: int, policy: str = "conservativ
     """What micro-batches cost in which nothing is due: without a change, after a registration, after a drop."""
     found = {}
     # Plans that another session has made would cost nothing here.
-    policies._planned.cache_clear()
+    policies.hybrid_periods.cache_clear()
     with PacketSession(policy=policy) as session:
         for number in range(in_others):
             for place, key in enumerate(GROUPS):
@@ -189,7 +189,7 @@ def test_a_continuous_query_finds_its_like_without_asking_everybody(monkeypatch:
                     session.register(new, "new")
                 with calls() as called[f"a known plan {place}"]:
                     session.register(new, "known")
-                assert session._catalog.query("known").state == session._catalog.query("new").state
+                assert session.catalog.query("known").state == session.catalog.query("new").state
                 with calls() as called[f"drop {place}"]:
                     session.drop_query("known")
                 session.drop_query("new")

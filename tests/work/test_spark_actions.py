@@ -162,9 +162,10 @@ class Streamed:
         return self._spark.read.parquet(str(path))
 
     def push(self, number: int, tuples: int = 100) -> SparkWork:
-        rows, shared = self._rows(number, tuples), self._session._shared
+        rows, checkpoint = self._rows(number, tuples), self._session.checkpoint
+        assert checkpoint is not None
         with SparkWork(self._spark) as work:
-            shared.running("s").on_batch(lambda: shared.history.version, rows, number)
+            self._session.streams["s"].on_batch(lambda: checkpoint.history.version, rows, number)
         return work
 
     def errors(self) -> list[str]:

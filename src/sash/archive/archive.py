@@ -70,7 +70,7 @@ class Archive(ArchiveReader):
         """Use `create` or `open`."""
         super().__init__(States(directory, follows_disk=fence is None))
         self.directory = directory
-        self._fence = fence
+        self.fence = fence
         self._updating = threading.Lock()
         self._unsure = False
 
@@ -136,9 +136,9 @@ class Archive(ArchiveReader):
     def close(self) -> None:
         """Let another process write. What was read stays valid."""
         with self._updating:
-            if self._fence is not None:
-                self._fence.release()
-            self._fence = None
+            if self.fence is not None:
+                self.fence.release()
+            self.fence = None
 
     def __enter__(self) -> Archive:
         return self
@@ -269,7 +269,7 @@ class Archive(ArchiveReader):
             raise ArchiveError(f"the archive has lost its file {error.filename}; restore it from a copy") from None
 
     def _writable(self) -> Manifest:
-        if self._fence is None:
+        if self.fence is None:
             raise ArchiveError(f"the archive {self.directory} is open for reading; open it with write=True")
         if self._unsure:
             raise ArchiveError(f"the archive {self.directory} could not be read after a failed update; open it again")

@@ -143,7 +143,7 @@ class Writer(Protocol):
 
 
 # Beyond this the 32-bit offsets of Arrow's strings may overflow when rows are gathered.
-_WIDE_FROM_BYTES = 1 << 30
+WIDE_FROM_BYTES = 1 << 30
 
 
 class ArrowWriter:
@@ -211,7 +211,7 @@ def _write_groups(
 
 def _widened(table: pa.Table) -> pa.Table:
     """With 64-bit offsets, where 32 bits may not be enough."""
-    if table.nbytes < _WIDE_FROM_BYTES:
+    if table.nbytes < WIDE_FROM_BYTES:
         return table
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
     return table.cast(pa.schema([field.with_type(wide.get(field.type, field.type)) for field in table.schema]))

@@ -1,4 +1,4 @@
-"""The whole state of one bucket of a plan: buffers by name, and counters. An epoch turns one into the next.
+"""The state of one bucket of a plan: buffers by name, and counters. An epoch turns one state into the next.
 
 In files, an epoch writes the chunks that it made into one file, and a manifest names all that live:
 
@@ -31,9 +31,10 @@ from sash.storage.files import stream_bytes
 class State:
     """`buffers` are lists of chunks by the name of an operator's input, `counters` numbers that operators gave out.
 
-    `memory` is what operators made of their buffers to save time, by their names. It is never stored, and handed out
-    once: whoever takes it may change it. Neither is `results`, how many the epoch's join gave: what its work is judged
-    by. `own` is what one of several tasks on the bucket has added, and the others do not know of.
+    `memory` has what operators derived from their buffers to save time, by the operators' names. It is never stored. It
+    is handed out once, so the operator that takes it may change it. `results`, the number of results of the epoch's
+    join, is not stored either: it measures the work. `own` is what one of several tasks on the bucket has added, and
+    the other tasks do not have.
     """
 
     buffers: Mapping[str, tuple[Chunk, ...]] = field(default_factory=dict)
@@ -105,7 +106,7 @@ class Working:
     def recalled(self, name: str) -> Any:
         """What the epoch before remembered, or None: the process has changed, or the epoch is processed again.
 
-        It may belong to another epoch than the buffers do; whoever asks compares.
+        It may belong to another epoch than the buffers do: the caller compares.
         """
         return self._recalled.pop(name, None)
 
@@ -171,7 +172,7 @@ def files_of(manifest: Manifest) -> set[str]:
 
 
 def forget(directory: Path) -> None:
-    """A plan has ended: nobody asks for its chunks again."""
+    """Forget the chunks of a plan that has ended."""
     for key in [key for key in _KNOWN if key[0] == str(directory)]:
         del _KNOWN[key]
 

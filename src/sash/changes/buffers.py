@@ -79,7 +79,7 @@ PARTITIONS, MOST_PARTITIONS = 10, 50
 
 
 def adapted(tuples: int) -> int:
-    """How many partitions for so many tuples: chunks are neither tiny nor large.
+    """How many partitions for a number of tuples: chunks are neither tiny nor large.
 
     >>> adapted(100), adapted(50_000), adapted(10_000_000)
     (10, 25, 50)

@@ -53,7 +53,7 @@ STRICT = UpdatePattern.STRICT
 def build(plan: Node, partitions: int | None, strategy: str = UPA, *, named: bool = False) -> dict[str, Operator]:
     """The operator of every node, by the node's path from the answer down ('' is the answer's own).
 
-    `named`: whoever takes the answer's changes asks who its rows are.
+    `named`: the answer's changes need ids.
     """
     builder = _Builder(plan, partitions, strategy)
     builder.visit(plan, "", named=named)

@@ -89,7 +89,7 @@ class DeltasOp:
 
 
 def appended(rows: pa.Table, ts: Int64s, state: Working, name: str, width: int) -> Changes:
-    """Rows that appear and never end, numbered anew where somebody asks who they are."""
+    """Rows that appear and never end, with new ids where ids are needed."""
     number = len(ts)
     ids = np.zeros((number, width), dtype=np.int64)
     if width:

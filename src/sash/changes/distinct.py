@@ -41,7 +41,7 @@ GONE = int(np.iinfo(np.int64).min)
 
 
 @njit(cache=True)
-def _kernel_delta_star(
+def kernel_delta_star(
     values: Int64s, ts: Int64s, exp: Int64s, expiring: Int64s, shown: Int64s, spare: Int64s, spare_exp: Int64s,
     first: int, high: int,
 ) -> tuple[Int64s, Int64s]:  # fmt: skip
@@ -89,7 +89,7 @@ def _expire(
 
 
 @njit(cache=True)
-def _kernel_changes_of_presence(codes: Int64s, times: Int64s, steps: Int64s, present: Int64s) -> tuple[Int64s, Int64s]:
+def kernel_changes_of_presence(codes: Int64s, times: Int64s, steps: Int64s, present: Int64s) -> tuple[Int64s, Int64s]:
     """Counting: events in order of (code, time); `present` are the counts before them, changed in place.
 
     Returns places of events after whose instant a value has appeared or disappeared, and +1 or -1.
@@ -127,7 +127,7 @@ class DeltaStarOp:
         new = oldest_first(inputs[0])
         known = self._known(state, epoch.low)
         values, first = known.numbers(new.rows), known.places(len(new))
-        places, times = _kernel_delta_star(
+        places, times = kernel_delta_star(
             values, new.ts, new.exp, known.expiring(epoch.high), known.shown, known.spare, known.spare_exp, first,
             epoch.high,
         )  # fmt: skip
@@ -180,7 +180,7 @@ class Known:
     def __init__(self, schema: pa.Schema, shown: Sequence[Changes], spare: Sequence[Changes], low: int) -> None:
         self.parts: list[SpareChunk] = []
         self._schema = schema
-        self._numbering = Numbering(schema)
+        self.numbering = Numbering(schema)
         self._given_out = 0
         self.shown, self.spare, self.spare_exp = (np.full(0, empty, dtype=np.int64) for empty in (GONE, -1, GONE))
         for tuples in shown:
@@ -203,14 +203,14 @@ class Known:
         self.spare[dead], self.spare_exp[dead] = -1, GONE
 
     def numbers(self, rows: pa.Table) -> Int64s:
-        found = self._numbering.numbers(rows)
-        number = len(self._numbering)
+        found = self.numbering.numbers(rows)
+        number = len(self.numbering)
         self.shown, self.spare = _grown(self.shown, number, GONE), _grown(self.spare, number, -1)
         self.spare_exp = _grown(self.spare_exp, number, GONE)
         return found
 
     def places(self, number: int) -> int:
-        """Give out so many places; the first of them."""
+        """Give out some places; returns the first."""
         self._given_out += number
         return self._given_out - number
 
@@ -250,8 +250,8 @@ class Known:
         self.parts = kept
 
     def is_outdated(self) -> bool:
-        """Most values that are numbered are in nobody's window any more: it is time to begin anew."""
-        return len(self._numbering) > 1_000 + 2 * int((self.shown > GONE).sum())
+        """Whether most numbered values have left the window, so that it is time to begin anew."""
+        return len(self.numbering) > 1_000 + 2 * int((self.shown > GONE).sum())
 
     def _lives(self, part: SpareChunk) -> NDArray[np.bool_]:
         return self.spare[part.values] == part.places
@@ -307,7 +307,7 @@ class PlainDistinctOp:
         shown[codes[0]] = standing.exp
         spare, spare_exp = _latest(codes[1], stored.exp, shown)
         first, expiring = len(stored), np.flatnonzero((shown < epoch.high) & (shown > GONE))
-        places, times = _kernel_delta_star(
+        places, times = kernel_delta_star(
             codes[2], new.ts, new.exp, expiring, shown, spare, spare_exp, first, epoch.high
         )
         found = in_sequence((stored, new)).take(places)
@@ -355,7 +355,7 @@ class CountingDistinctOp:
         steps = np.repeat(np.array([1, -1]), [len(came), len(went)])
         order = np.lexsort((times, codes[places]))
         places, times = places[order], times[order]
-        at, signs = _kernel_changes_of_presence(codes[places], times, steps[order], present)
+        at, signs = kernel_changes_of_presence(codes[places], times, steps[order], present)
         alive.settle(buffer, epoch.high - 1)
         self._storing.close(state, buffer)
         rows, exp = alive.tuples.rows.take(pa.array(places[at])), np.full(len(at), NEVER, dtype=np.int64)

@@ -38,7 +38,7 @@ Booleans = NDArray[np.bool_]
 
 
 @njit(cache=True)
-def _kernel_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int64s, Int64s]:
+def kernel_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int64s, Int64s]:
     """Places of the wanted tuples by number, and where each number's begin; the last entry is where all end."""
     starts = np.zeros(count + 1, np.int64)
     for place in range(len(numbers)):
@@ -55,7 +55,7 @@ def _kernel_grouped(numbers: Int64s, wanted: Booleans, count: int) -> tuple[Int6
 
 
 @njit(cache=True)
-def _kernel_connected(
+def kernel_connected(
     roots: Int64s, sides: Int64s, lookups: Int64s, checks: Int64s, starts: Int64s, members: Int64s,
     numbers: Int64s, touched: Booleans, ts: Int64s, exp: Int64s, end: Int64s, low: int,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:  # fmt: skip
@@ -147,7 +147,7 @@ class GraphJoinOp(PipelinedJoin):
         if not all(own.any() for own in wanted):
             return None
         values = Values(self._attributes, alive, numbers, touched, wanted)
-        found = [_kernel_connected(*values.arguments(turn, epoch.low)) for turn in values.turns]
+        found = [kernel_connected(*values.arguments(turn, epoch.low)) for turn in values.turns]
         if not found:
             return None
         places, start, exp, end = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
@@ -237,7 +237,7 @@ class Values:
                 values[place][number] = min(count, int(own.sum()))
                 if place not in probed:
                     continue
-                first, places = _kernel_grouped(self._numbers[number, begin : begin + len(own)], own, count)
+                first, places = kernel_grouped(self._numbers[number, begin : begin + len(own)], own, count)
                 values[place][number] = int((np.diff(first) > 0).sum())
                 self._where[number, place] = after
                 starts.append(first + number_of_members)

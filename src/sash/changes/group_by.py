@@ -52,7 +52,7 @@ def _combined(kind: int, one: Any, other: Any) -> Any:
 
 
 @njit(cache=True)
-def _kernel_replay(
+def kernel_replay(
     kind: int, values: Any, identity: Any, roots: Int64s, leaves: Int64s, active: Any,
     switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
 ) -> Any:  # fmt: skip
@@ -87,7 +87,7 @@ def _kernel_replay(
 
 
 @njit(cache=True)
-def _kernel_replay_moments(
+def kernel_replay_moments(
     means: Any, squares: Any, roots: Int64s, leaves: Int64s, active: Any, counts: Int64s,
     switched: Int64s, on: Any, ends: Int64s, groups: Int64s,
 ) -> tuple[Any, Any]:  # fmt: skip
@@ -179,7 +179,7 @@ _KINDS = {Combine.ADD: ADD, Combine.MIN: MIN, Combine.MAX: MAX}
 
 @dataclass(frozen=True)
 class Instants:
-    """What happens to groups in an epoch, in order of (group, time): see `_kernel_replay`."""
+    """What happens to groups in an epoch, in order of (group, time): see `kernel_replay`."""
 
     codes: Int64s
     roots: Int64s
@@ -326,7 +326,7 @@ class GroupByOp:
             counts = leaves.components(Partial("count", partial.argument))[0]
             means, squares = components
             h = happening
-            found = _kernel_replay_moments(
+            found = kernel_replay_moments(
                 means, squares, h.roots, h.leaves, h.active, counts, h.switched, h.on, h.ends, h.groups
             )
             return list(found)
@@ -340,7 +340,7 @@ class GroupByOp:
     def _replayed(self, happening: Instants, values: NDArray[np.int64], kind: int, identity: Any) -> Int64s:
         h = happening
         identity = values.dtype.type(identity)
-        return _kernel_replay(kind, values, identity, h.roots, h.leaves, h.active, h.switched, h.on, h.ends, h.groups)
+        return kernel_replay(kind, values, identity, h.roots, h.leaves, h.active, h.switched, h.on, h.ends, h.groups)
 
     def _keep(
         self, every: pa.Table, groups: Int64s, present: NDArray[np.bool_], standing: Int64s, stored: int, state: Working
@@ -371,12 +371,12 @@ def instants(codes: Int64s, alive: Lifetimes, epoch: Epoch) -> Instants:
     switched, times, on = switched[order], times[order], on[order]
     groups = codes[switched]
     ends = np.flatnonzero(np.append((groups[1:] != groups[:-1]) | (times[1:] != times[:-1]), len(times) > 0)) + 1
-    roots, leaves = _trees(codes)
+    roots, leaves = group_trees(codes)
     at = ends - 1
     return Instants(codes, roots, leaves, alive.before(epoch), switched, on, ends, groups[at], times[at])
 
 
-def _trees(codes: Int64s) -> tuple[Int64s, Int64s]:
+def group_trees(codes: Int64s) -> tuple[Int64s, Int64s]:
     """Where each group's tree begins, and the leaf of each tuple."""
     number = int(codes.max(initial=-1)) + 1
     sizes = np.bincount(codes, minlength=number)

@@ -1,7 +1,7 @@
 """Spark's xxhash64 of a column, in the Sash process: a tuple's bucket is the same wherever it is computed.
 
-Windows' tuples are spread by Spark's generated code, what goes from one stage to the next by this. It is XXH64 with
-the seed 42, of a number's four or eight bytes, of a text's bytes, of a decimal's unscaled value (as a long up to 18
+Spark's generated code spreads the tuples of windows, this module the changes between stages. The hash is XXH64 with the
+seed 42, of a number's four or eight bytes, of a text's bytes, of a decimal's unscaled value (as a long up to 18
 digits, else as the bytes of a BigInteger). NULL is the seed itself; -0.0 is 0.0, and all NaNs are one.
 """
 
@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 SEED = 42
-# So many digits fit into a long, whatever they are.
+# Any number of this many digits fits into a long.
 LONG_DIGITS = 18
 _P1, _P2, _P3 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
 _P4, _P5 = np.uint64(0x85EBCA77C2B2AE63), np.uint64(0x27D4EB2F165667C5)
@@ -46,10 +46,10 @@ def hashes(column: pa.ChunkedArray) -> Int64s:
 def _hashed(array: pa.Array) -> UInt64s:
     type = array.type
     if pt.is_string(type) or pt.is_binary(type) or pt.is_large_string(type) or pt.is_large_binary(type):
-        return _kernel_hash_bytes(*_bytes_of(array))
+        return kernel_hash_bytes(*_bytes_of(array))
     if pt.is_decimal128(type):
         low, high = _halves(array)
-        return _hash_longs(low) if type.precision <= LONG_DIGITS else _kernel_hash_bytes(*_big_integers(low, high))
+        return _hash_longs(low) if type.precision <= LONG_DIGITS else kernel_hash_bytes(*_big_integers(low, high))
     if pt.is_floating(type):
         return _hash_floats(np.asarray(array.fill_null(0.0)))
     if pt.is_int64(type) or pt.is_timestamp(type):
@@ -135,7 +135,7 @@ def _round(lane: Any, word: Any) -> Any:
 
 
 @njit(cache=True)
-def _kernel_hash_bytes(data: NDArray[np.uint8], starts: Int64s) -> UInt64s:
+def kernel_hash_bytes(data: NDArray[np.uint8], starts: Int64s) -> UInt64s:
     """XXH64 of the bytes between each two entries of `starts`."""
     found = np.empty(len(starts) - 1, np.uint64)
     for place in range(len(found)):

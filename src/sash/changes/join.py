@@ -35,7 +35,7 @@ Int64s = NDArray[np.int64]
 
 
 @njit(cache=True)
-def _kernel_chains(codes: Int64s) -> tuple[Int64s, Int64s]:
+def kernel_chains(codes: Int64s) -> tuple[Int64s, Int64s]:
     """Hash chains: the first place of each slot, and the next place in the same slot (-1: none)."""
     size = 16
     while size < 2 * len(codes):
@@ -55,11 +55,11 @@ def _slot(code: Any, size: int) -> Any:
 
 
 @njit(cache=True)
-def _kernel_pairs(
+def kernel_pairs(
     built: Int64s, built_ts: Int64s, built_out: Int64s, probing: Int64s, probing_ts: Int64s, probing_out: Int64s
 ) -> tuple[Int64s, Int64s]:
     """Places of pairs with equal codes (none of them negative where NULL is meant) that are alive together."""
-    heads, following = _kernel_chains(built)
+    heads, following = kernel_chains(built)
     size, found = len(heads), 0
     for count_only in (True, False):
         if not count_only:
@@ -177,7 +177,7 @@ def _matches(
     ones, others = np.flatnonzero(wanted), np.flatnonzero(allowed)
     if not len(ones) or not len(others):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    found = _kernel_pairs(
+    found = kernel_pairs(
         built[ones], side.tuples.ts[ones], side.out[ones], probing[others], other.tuples.ts[others], other.out[others]
     )
     return ones[found[0]], others[found[1]]

@@ -2,8 +2,8 @@
 
     rows with the expiries of both tuples  ──►  (pane of the first tuple, pane of the second, group): partials
 
-A result is inserted into a synopsis only once, when it comes; that it expires is for the synopsis to know. So changes
-that take nothing back are all there is, and what travels is a row per panes and group, and not a row per result.
+A result is inserted into a synopsis once, when it comes; the synopsis knows when it expires. So no change takes a
+result back, and a row travels per pair of panes and group, not per result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The live tuples of n inputs by join value, as far as an epoch has touched the value.
 
-A tuple is touched when it came or was taken back in this epoch: every change of the join has one. Most values of a
-large window are left alone by a small epoch, and their tuples are passed over at the price of one look into a hash
-table. Of each value an input's touched tuples lie first:
+A tuple is touched when it came or was taken back in this epoch: every change of the join has a touched tuple. A small
+epoch touches few values of a large window; the tuples of other values are passed over, at the price of one look into a
+hash table. Join values are numbers: equal numbers mean equal values, within one call. The touched tuples of a value lie
+first:
 
     input 0   | touched  untouched | touched  untouched | ..
               ^first    ^middle    ^last = first of the next value
@@ -24,7 +25,7 @@ Booleans = NDArray[np.bool_]
 
 
 @njit(cache=True)
-def _kernel_numbered(keys: Int64s) -> tuple[Int64s, Int64s, int]:
+def kernel_numbered(keys: Int64s) -> tuple[Int64s, Int64s, int]:
     """A hash table of the different keys: each slot has the place of a key (-1: none) and the key's number."""
     size = 16
     while size < 2 * len(keys):
@@ -41,7 +42,7 @@ def _kernel_numbered(keys: Int64s) -> tuple[Int64s, Int64s, int]:
 
 
 @njit(cache=True)
-def _kernel_members(
+def kernel_members(
     codes: Int64s, wanted: Booleans, touched: Booleans, keys: Int64s, slots: Int64s, numbers: Int64s, count: int
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Where each key's tuples begin, where its untouched ones do, where they end; and the places of the tuples."""
@@ -112,9 +113,9 @@ def groups(
     touched = [side.touched for side in sides]
     wanted = [names & (side.tuples.exp > low) for side, names in zip(sides, named, strict=True)]
     keys = np.concatenate([own[hit & use] for own, hit, use in zip(codes, touched, wanted, strict=True)])
-    slots, numbers, count = _kernel_numbered(keys)
+    slots, numbers, count = kernel_numbered(keys)
     found = [
-        _kernel_members(own, use, hit, keys, slots, numbers, count)
+        kernel_members(own, use, hit, keys, slots, numbers, count)
         for own, use, hit in zip(codes, wanted, touched, strict=True)
     ]
     offsets = np.cumsum([0, *(len(places) for *_, places in found[:-1])])

@@ -42,7 +42,7 @@ def _is_same(one: Int64s, other: Int64s) -> bool:
 
 
 @njit(cache=True)
-def _kernel_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> tuple[Int64s, int]:
+def kernel_numbers(rows: Int64s, known: Int64s, number: int, slots: Int64s) -> tuple[Int64s, int]:
     """The numbers of rows, and how many are known after them: those that are new get the next number.
 
     `known` has the rows that are numbered already, by their numbers, and room for all that are new; so has `slots`,
@@ -176,7 +176,7 @@ class Numbering:
     def numbers(self, rows: pa.Table) -> Int64s:
         keys = self._keys(rows)
         self._make_room(self._number + len(keys))
-        found, self._number = _kernel_numbers(keys, self._known, self._number, self._slots)
+        found, self._number = kernel_numbers(keys, self._known, self._number, self._slots)
         return found
 
     def _keys(self, rows: pa.Table) -> Int64s:
@@ -197,7 +197,7 @@ class Numbering:
         if 2 * number > len(self._slots):
             self._slots = np.full(1 << (4 * number).bit_length(), -1, dtype=np.int64)
             known = self._known[: self._number]
-            _kernel_numbers(known, np.empty_like(known), 0, self._slots)
+            kernel_numbers(known, np.empty_like(known), 0, self._slots)
 
 
 class _Whole:

@@ -47,7 +47,7 @@ Booleans = NDArray[np.bool_]
 FOUND, PROBED, COMPARED = 0, 1, 2
 _NEVER = np.iinfo(np.int64).max
 Results = tuple[Int64s, Int64s]
-# Streams, values, timestamps, expiries, who is taken back; the order, that of each stream's probes; which are FIFO.
+# Streams, values, timestamps, expiries, places of tuples taken back; order of inputs and of probes; which are FIFO.
 Arguments = tuple[Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Booleans]
 
 
@@ -108,7 +108,7 @@ def join_lazily(
     if interval <= 0:
         raise SashError(f"algorithm {5 if restore else 4} needs an interval")
     given = arguments(tuples, order, patterns)
-    members, times, counts = _kernel_lazy(*given, restore, interval, buckets, keep)
+    members, times, counts = kernel_lazy(*given, restore, interval, buckets, keep)
     return JoinResults(members, *times, *counts.tolist())
 
 
@@ -202,7 +202,7 @@ def probe(
             found = counts[FOUND]
             if keep and found == members.shape[1]:
                 members, times = _wider(members, 2 * found), _wider(times, 2 * found)
-            # Results that nobody wants to keep are returned all the same, one over the other.
+            # Results that are not kept are written one over the other, and returned all the same.
             slot = found if keep else found % members.shape[1]
             picked[turn[0]] = each
             for stream in range(inputs):
@@ -213,7 +213,7 @@ def probe(
 
 
 @njit(cache=True)
-def _kernel_lazy(
+def kernel_lazy(
     stream: Int64s, value: Int64s, ts: Int64s, exp: Int64s, back: Int64s,
     order: Int64s, orders: Int64s, fifo: Booleans, timestamps: bool, interval: int, buckets: int, keep: bool,
 ) -> tuple[Int64s, Int64s, Int64s]:  # fmt: skip

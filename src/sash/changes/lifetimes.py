@@ -1,4 +1,4 @@
-"""Tuples with the times at which they really end: what a negative tuple takes back ends before its `exp`.
+"""Tuples with the times at which they really end: a tuple that is taken back ends before its `exp`.
 
 `Identities` names results that are replaced: a value of a counted DISTINCT, the row of a group. Each time one appears
 it gets a new number; the row that takes it back has the same number.

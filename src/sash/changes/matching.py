@@ -49,7 +49,7 @@ def shown(rule: int, v1: int, v2: int) -> int:
 
 
 @njit(cache=True)
-def _kernel_matching(
+def kernel_matching(
     rule: int,
     starts: Int64s,
     ts: Int64s,
@@ -124,7 +124,7 @@ def _move_edge(
 ) -> tuple[int, int]:
     """Hide the oldest of `count` visible tuples, or show older ones, until there are `target` of them.
 
-    Nobody has seen those from `fresh` on: to hide or to show them is no change.
+    Tuples from `fresh` on have not been shown yet: to hide or to show them is no change.
     """
     while count > target:
         if visible[edge]:
@@ -201,11 +201,11 @@ class MatchingOp:
         ours = ours[np.lexsort((*left.tuples.ids[ours].T, left.tuples.ts[ours], codes[ours]))]
         theirs = np.flatnonzero((right.before(epoch) | right.is_new) & (others >= 0))
         ts, out = left.tuples.ts[ours], left.out[ours]
-        came, came_starts = _by_key(others[theirs], right.tuples.ts[theirs], number)
+        came, came_starts = times_by_key(others[theirs], right.tuples.ts[theirs], number)
         leaving = theirs[right.out[theirs] < epoch.high]
-        went, went_starts = _by_key(others[leaving], right.out[leaving], number)
-        times, places, signs = _kernel_matching(
-            self.rule, _starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
+        went, went_starts = times_by_key(others[leaving], right.out[leaving], number)
+        times, places, signs = kernel_matching(
+            self.rule, key_starts(codes[ours], number), ts, left.tuples.exp[ours], out, np.lexsort((out, codes[ours])),
             came_starts, came, went_starts, went, epoch.low, epoch.high,
         )  # fmt: skip
         shown = left.tuples.take(ours[places])
@@ -224,11 +224,11 @@ class MatchingOp:
         return ours, theirs
 
 
-def _by_key(codes: Int64s, times: Int64s, number: int) -> tuple[Int64s, Int64s]:
+def times_by_key(codes: Int64s, times: Int64s, number: int) -> tuple[Int64s, Int64s]:
     """Times in order of (key, time), and where each key begins."""
     order = np.lexsort((times, codes))
-    return times[order], _starts(codes[order], number)
+    return times[order], key_starts(codes[order], number)
 
 
-def _starts(codes: NDArray[np.int64], number: int) -> Int64s:
+def key_starts(codes: NDArray[np.int64], number: int) -> Int64s:
     return np.searchsorted(codes, np.arange(number + 1))

@@ -79,7 +79,7 @@ class Share:
         ]
 
     def part(self, number: int) -> Booleans:
-        """Which of so many tuples it takes that all shares have, in the same order."""
+        """Which of some tuples it takes; all shares have the same tuples in the same order."""
         return _mixed(np.arange(number)) % self.of == self.number
 
 
@@ -108,7 +108,7 @@ def _mixed(numbers: Int64s) -> Int64s:
 class Epoch:
     """The instants to process: low <= t < high; of a join's results a share, where several tasks find them.
 
-    `begins`: the first tuple of all streams comes after this. None before there is one, or where nobody asks.
+    `begins`: the first tuple of all streams comes after this. None before there is one, or where no operator needs it.
     """
 
     low: int

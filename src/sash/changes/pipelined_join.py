@@ -32,7 +32,7 @@ _LATEST = np.iinfo(np.int64).max
 
 
 @njit(cache=True)
-def _kernel_combinations(
+def kernel_combinations(
     bounds: Int64s, orders: Int64s, members: Int64s, ts: Int64s, exp: Int64s, end: Int64s, low: int
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """`bounds` are those of `Groups`; `orders[i]` is the order in which touched tuples of input i meet the others.
@@ -109,7 +109,7 @@ class MultiJoinOp(PipelinedJoin):
         by_value = groups(alive, codes, named, epoch.low)
         if not len(by_value):
             return None
-        found = _kernel_combinations(
+        found = kernel_combinations(
             by_value.bounds, _orders(by_value), by_value.members, by_value.ts, by_value.exp, by_value.end, epoch.low
         )
         return Combinations(*found)

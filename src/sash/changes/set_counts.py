@@ -91,7 +91,7 @@ class SetWindows:
         """The answers at the multiples up to a time, in order; the first tuple comes after `begins`.
 
         An empty answer is given once, also as the first one; once more at the first multiple from `again` on, for
-        somebody who had none yet.
+        a query that had none yet.
         """
         over = sorted((pane for pane in self._waiting if pane <= now), reverse=True)
         wakes = again if self.empty.rests else None

@@ -143,7 +143,7 @@ class Stage:
         return found
 
     def _numbering(self) -> list[str]:
-        """Where results get numbers of their own: somebody above asks who they are."""
+        """Where results get ids of their own, because an operator above needs them."""
         return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
 
     def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:

@@ -113,7 +113,7 @@ _SOON = 1.0
 _LOOK_SECONDS = 0.2
 
 # A session that the user would not wait for: the process must not wait for it at exit either.
-_abandoned = False
+abandoned = False
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def open_session(
             yield session
         finally:
             stop(session, messages)
-            if not _abandoned:
+            if not abandoned:
                 session.close()
     except SourceError as error:
         keep = True
@@ -144,8 +144,8 @@ def open_session(
 
 def stop(session: Session, messages: Console) -> None:
     """Stop live streams after the micro-batch in flight; Ctrl-C ends the waiting."""
-    global _abandoned
-    if _abandoned:
+    global abandoned
+    if abandoned:
         return
     failures: list[Exception] = []
 
@@ -159,13 +159,13 @@ def stop(session: Session, messages: Console) -> None:
     thread = threading.Thread(target=act, name="sash-stop", daemon=True)
     thread.start()
     with raising_interrupts():
-        _abandoned = True
+        abandoned = True
         thread.join(_SOON)
         if thread.is_alive():
             with messages.status("Waiting for the micro-batch in flight; Ctrl-C again does not wait ..."):
                 while thread.is_alive():
                     thread.join(_LOOK_SECONDS)
-        _abandoned = False
+        abandoned = False
     if failures:
         raise failures[0]
 
@@ -180,13 +180,13 @@ def _lost_spark(error: Exception) -> SourceError:
 
 def abandon() -> None:
     """Ctrl-C has come twice before the stop began: there is nothing to wait for."""
-    global _abandoned
-    _abandoned = True
+    global abandoned
+    abandoned = True
 
 
 def leave(code: int) -> None:
     """The end of the process, also when a session has been abandoned."""
-    if _abandoned:
+    if abandoned:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

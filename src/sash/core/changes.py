@@ -1,13 +1,13 @@
 """Changes: the currency between continuous operators.
 
 A change says that a row joins an answer (sign +1) or leaves it before its time (sign -1), at an instant `ts`. A row
-that joins with an `exp` leaves by itself at that instant; `NEVER` means that nobody knows yet. All instants are
+that joins with an `exp` leaves by itself at that instant; `NEVER` means that the end is not known yet. All instants are
 microseconds. A row is in the answer at t when ts <= t < exp and nothing has taken it back by t.
 
-`ids` is who a row is: one number per base tuple that it was made of. A negative change has the ids of the row that
-it takes back, so operators find it without comparing rows. Where no operator above asks, there are none.
+`ids` identify a row: one number per base tuple that the row was made of. A negative change has the ids of the row that
+it takes back, so operators find that row without comparing rows. Where no operator above needs ids, there are none.
 
-Update patterns: in which order the results of a plan appear and disappear (thesis 3.2.1).
+An update pattern says in which order the results of a plan appear and disappear (thesis 3.2.1):
 
 MONOTONIC   results never expire
 WEAKEST     every result lives equally long: first in, first out
@@ -93,7 +93,7 @@ class Changes:
         return replace(self, rows=rows)
 
     def nameless(self) -> Changes:
-        """Without ids, for whoever does not ask."""
+        """The changes without ids, for operators that do not need them."""
         return replace(self, ids=np.zeros((len(self), 0), dtype=np.int64))
 
     def in_order(self) -> Changes:

@@ -109,7 +109,7 @@ class QuestionStoppedError(SashError):
 
 
 class QuestionCancelledError(QuestionStoppedError):
-    """Somebody cancelled it."""
+    """The question was cancelled."""
 
 
 class QuestionTimedOutError(QuestionStoppedError):

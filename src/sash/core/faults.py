@@ -3,9 +3,8 @@ and when a directory is made.
 
     before write ─ after write ─ before sync ─ after sync ─ before rename ─ after rename ─ before remove ─ after remove
 
-The helpers of storage/files.py have them; a test looks for steps that go past them (tests/storage/test_moments.py).
-
-Nobody listens in a system that runs. Tests do: they raise there, as a full disk does, or kill the process.
+The helpers of storage/files.py pass through these moments, and tests/storage/test_moments.py looks for steps that do
+not. Only tests listen: at a moment they raise an error, as a full disk does, or kill the process.
 """
 
 from __future__ import annotations

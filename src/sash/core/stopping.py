@@ -1,7 +1,7 @@
-"""Work that somebody waits for can be told to stop: by whoever holds its `Cancellation`, or when its time is over.
+"""Questions that can be stopped: by a call of `Cancellation.cancel`, or by a time-out.
 
-Nothing is torn out of the hands of a thread. The one that works looks now and then whether it is to stop (`check`);
-what works for it elsewhere is told (`calling`), in the thread that cancels.
+No thread is interrupted. The thread of the question calls `check` now and then, which raises after a cancellation. Work
+elsewhere (Spark's jobs, say) is stopped by the actions of `calling`, which run in the thread that cancels.
 
     the question's thread      check ─── check ─── check: raises
     another, or a timer                     cancel ─┴─► the actions of `calling`
@@ -18,7 +18,7 @@ from sash.core.errors import QuestionCancelledError, QuestionStoppedError, Quest
 
 
 class Cancellation:
-    """Whoever asks passes it on with one question, and any thread may call `cancel`.
+    """Belongs to one question; any thread may call `cancel`.
 
     >>> cancellation = Cancellation()
     >>> cancellation.cancel()
@@ -48,7 +48,7 @@ class Cancellation:
 
     @contextmanager
     def calling(self, action: Callable[[], None]) -> Iterator[None]:
-        """Inside, `action` is called when the question is told to stop; it is if that has happened already."""
+        """Inside, a cancellation calls `action`; at once, if the question is cancelled already."""
         with self._lock:
             self._actions.append(action)
             late = self._why is not None
@@ -62,7 +62,7 @@ class Cancellation:
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """What goes on inside is told to stop after so many seconds."""
+        """Cancel what runs inside after some seconds."""
         if seconds is None:
             yield
             return
@@ -84,7 +84,7 @@ class Cancellation:
             action()
 
 
-# The question that this thread works for; who asks says it, and no layer between has to know.
+# The cancellation of the question that this thread works for: the layers in between need not pass it on.
 QUESTION: ContextVar[Cancellation | None] = ContextVar("sash_question", default=None)
 
 

@@ -26,7 +26,7 @@ UNITS: dict[str, Micros] = {
     "days": 86_400 * SECOND,
 }
 _SPELT = (("day", UNITS["day"]), ("hour", UNITS["hour"]), ("min", UNITS["min"]), ("sec", SECOND), ("ms", 1_000))
-# Longer than any stream anybody keeps, and far from where int64 microseconds overflow.
+# Longer than any stream is kept, and far from where int64 microseconds overflow.
 LONGEST: Micros = 3_660 * UNITS["day"]
 
 # Before all event times, and far enough from the least int64 for arithmetic.

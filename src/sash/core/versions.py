@@ -57,7 +57,7 @@ class RowVersions:
         return Changes(self.rows, self.begin, self.end, np.ones(len(self), dtype=np.int8), self.number[:, None])
 
     def as_changes(self, low: int, high: int) -> Changes:
-        """What is inserted and deleted at low <= t < high; nobody knows of a row when it will be deleted."""
+        """What is inserted and deleted at low <= t < high; a row is inserted without an expiry."""
         parts = []
         for times, sign in ((self.end, -1), (self.begin, 1)):
             places = np.flatnonzero((low <= times) & (times < high))

@@ -1,9 +1,9 @@
 """Isolation of window slides and reads (thesis, chapter 7).
 
-history     operations and histories, in the thesis' notation
-checker     what a history is: serializable, WS, LWS, CPS
-window      a window of sub-windows that threads slide and read (reading, priorities, recorder are its parts)
-isolation   the levels for state that is changed in place (serial, optimistic), and what is taken of it (taken)
+history         operations and histories, in the thesis' notation; `Recorder` writes them down
+checker         what a history is: serializable, WS, LWS, CPS
+shared_window   a window of sub-windows that threads slide and read (sub_window_ring and reading are its parts)
+levels          the levels for state that is changed in place (serial, optimistic)
 """
 
 from sash.isolation.checker import Verdict, classify

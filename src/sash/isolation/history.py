@@ -16,12 +16,9 @@ A window is a ring of n sub-windows, its *slots*. What happens to it is a sequen
 A history begins with a window that slides have filled, and their operations are left out. What a slot holds has the
 name of the transaction that wrote it, its *version*.
 
-Writes down what happens to a window, as a history that `checker` can judge.
-
-A window without a recorder pays one comparison per operation. With one it pays an append, and memory for ever: for
-tests and for looking into a problem, not for production.
-
-All calls come under the window's own lock, so that the history has the order in which things happened.
+A `Recorder` writes down what happens to a window, as a history that `checker` can judge. The window calls it under its
+own lock, so the history has the order in which things happened. A recorder costs an append per operation and never
+frees memory: it is for tests and for looking into a problem, not for production.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ slide is the answer to no window at all; the levels differ in what they allow an
     lws     latest-window-serializable: as of its end; slides never wait, a read in conflict is aborted (algorithm 7)
     ttu     lws with fewer aborts: what is updated last (longest time-to-update) is read first (algorithm 8)
 
-There are two ways to keep them. Where sub-windows are values that are replaced, `window.SharedWindow` has all four.
-Where a slide changes arrays in place, a level here guards it: a lock for those who need one; `taking` for those who
-take what they need in a moment and compute with it afterwards, and `reading` for those who can be repeated on whatever
-they find. Under all levels but serial, both compute without a lock.
+There are two ways to keep them. Where sub-windows are values that are replaced, `shared_window.SharedWindow` has all
+four. Where a slide changes arrays in place, a level here guards it: a lock for those who need one; `taking` for those
+who take what they need in a moment and compute with it afterwards, and `reading` for those who can be repeated on
+whatever they find. Under all levels but serial, both compute without a lock.
 """
 
 from __future__ import annotations

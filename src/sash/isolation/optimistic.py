@@ -46,7 +46,7 @@ class Optimistic:
     def __init__(self, latest: bool = True, retries: int = RETRIES) -> None:
         self._latest = latest
         self._retries = retries
-        self._serial = Serial()
+        self.serial = Serial()
         # Odd while a slide is under way; changed by the holder of the lock only.
         self.version = 0
         self._depth = 0
@@ -54,7 +54,7 @@ class Optimistic:
 
     @contextmanager
     def slide(self) -> Iterator[None]:
-        with self._serial.slide():
+        with self.serial.slide():
             self._enter()
             try:
                 yield
@@ -63,13 +63,13 @@ class Optimistic:
 
     def read(self) -> AbstractContextManager[None]:
         """With the lock: for those who cannot be repeated."""
-        return self._serial.read()
+        return self.serial.read()
 
     def give_way(self) -> None:
         """The window is whole here: those who wait have their turn, and those who read without a lock may begin."""
         if self._holder == threading.get_ident():
             with self._whole():
-                self._serial.give_way()
+                self.serial.give_way()
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Optimistic:
         if self._holder != threading.get_ident():
             yield
             return
-        with self._whole(), self._serial.away():
+        with self._whole(), self.serial.away():
             yield
 
     @contextmanager
@@ -106,13 +106,13 @@ class Optimistic:
             else:
                 if self.version == version:
                     return result
-        with self._serial.read():
+        with self.serial.read():
             return function()
 
     def taking(self, take: Take[Result]) -> Result | None:
         """With the lock for the first step alone; with `latest`, all over when the window has changed meanwhile."""
         for _ in range(self._retries):
-            with self._serial.read():
+            with self.serial.read():
                 taken = take()
             if taken is None:
                 return None
@@ -124,17 +124,17 @@ class Optimistic:
             else:
                 if not self._latest or taken.is_latest():
                     return result
-        return self._serial.taking(take)
+        return self.serial.taking(take)
 
     @property
     def waiting(self) -> int:
         """How many transactions wait for the lock, for statistics and tests."""
-        return self._serial.waiting
+        return self.serial.waiting
 
     def _whole_version(self) -> int:
         version = self.version
         if version % 2:
-            with self._serial.read():
+            with self.serial.read():
                 version = self.version
         return version
 

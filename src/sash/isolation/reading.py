@@ -43,7 +43,7 @@ class Gate:
         self._changed = threading.Condition()
         self._wanted: Counter[tuple[int, int]] = Counter()
         # The greatest priority of all that run, or 0: read without the lock by those who need not stop.
-        self._highest = 0
+        self.highest = 0
 
     @contextmanager
     def running(self, priority: int) -> Iterator[None]:
@@ -57,7 +57,7 @@ class Gate:
 
     def stop(self, priority: int) -> None:
         """Return when nobody else runs with a higher priority."""
-        if priority < self._highest:
+        if priority < self.highest:
             with self._changed:
                 self._changed.wait_for(lambda: not self._is_behind(priority, threading.get_ident()))
 
@@ -69,7 +69,7 @@ class Gate:
             self._wanted[who] += by
             if not self._wanted[who]:
                 del self._wanted[who]
-            self._highest = max((priority for priority, _ in self._wanted), default=0)
+            self.highest = max((priority for priority, _ in self._wanted), default=0)
             self._changed.notify_all()
 
 

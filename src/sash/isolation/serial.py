@@ -4,20 +4,19 @@
                  a queue of tickets          one holder
 
 Python's locks promise no order: a stream of readers could keep a slide waiting for ever, or the reverse. So
-whoever comes draws a ticket, and a transaction that ends hands the window to the oldest ticket.
+each transaction draws a ticket, and a transaction that ends hands the window to the oldest ticket.
 
 A thread that holds the window may enter again at no cost: an execution reads inside the slide that it follows.
 
-Reads in two steps: take what is needed of a window in a moment, then compute with it while the window slides.
+`taking` reads in two steps: it takes what it needs of a window in a moment, then computes while the window slides.
 
     version    4 ───────── 5 ──────────────────────
     slides                 [slide]
     read 1     [take][ compute ]                        ws: as of its start
     read 2     [take][ compute ][take][ compute ]       lws, ttu: as of its end, so once more
 
-What is taken must stay as it is whatever slides do: copies, or arrays that are replaced and never changed. There are no
-sub-windows to choose from, since all of them are taken at once; so a slide is in conflict with every read under `lws`
-and `ttu`, which differ in nothing here.
+What is taken must stay as it is whatever slides do: copies, or arrays that are replaced and never changed. All
+sub-windows are taken at once, so under `lws` and `ttu` every slide is in conflict with every read.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Serial:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._holder: int | None = None
+        self.holder: int | None = None
         self._depth = 0
         self._waiting: deque[tuple[int, threading.Event]] = deque()
 
@@ -88,7 +87,7 @@ class Serial:
         """Those that wait now have their turn, then the slide goes on."""
         me = threading.get_ident()
         with self._guard:
-            if self._holder != me or not self._waiting:
+            if self.holder != me or not self._waiting:
                 return
             depth, turn = self._depth, threading.Event()
             self._waiting.append((me, turn))
@@ -101,7 +100,7 @@ class Serial:
         """The holder lets others have the window for a while, and comes back as one of those that wait for it."""
         me = threading.get_ident()
         with self._guard:
-            depth = self._depth if self._holder == me else 0
+            depth = self._depth if self.holder == me else 0
             if depth:
                 self._depth = 0
                 self._hand_over()
@@ -121,8 +120,8 @@ class Serial:
     def _enter(self) -> None:
         me = threading.get_ident()
         with self._guard:
-            if self._holder is None or self._holder == me:
-                self._holder = me
+            if self.holder is None or self.holder == me:
+                self.holder = me
                 self._depth += 1
                 return
             turn = threading.Event()
@@ -142,11 +141,11 @@ class Serial:
     def _hand_over(self) -> None:
         """The next holder is set here, not by itself when it wakes, so that nobody overtakes it."""
         if self._waiting:
-            self._holder, turn = self._waiting.popleft()
+            self.holder, turn = self._waiting.popleft()
             self._depth = 1
             turn.set()
         else:
-            self._holder = None
+            self.holder = None
 
     def _give_up(self, me: int, turn: threading.Event) -> None:
         with self._guard:

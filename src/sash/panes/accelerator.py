@@ -26,11 +26,11 @@ from sash.panes.partials import Combine, Partial
 
 # Groups are given this much room to grow into, so that a synopsis is not copied for each new one.
 _ROOM = 1.5
-# A synopsis is fed so many panes at a time: a block of vectors must not take more memory than the synopsis.
+# How many panes a synopsis is fed at a time: a block of vectors must not take more memory than the synopsis.
 _FED_TOGETHER = 256
 
 
-# Whoever takes a lookup while slides wait for it lets the synopsis take in so many panes, and no more.
+# How many panes a lookup may feed to the synopsis while slides wait for it.
 _FED_BY_OTHERS = 16
 
 # What users call partials that combine neither by sums nor by extremes.
@@ -64,8 +64,8 @@ class Accelerator:
         self._capacity = max(window.reach for window in self.windows) // length + 1
         self._widths = sorted({window.length // length for window in self.windows})
         self._synopses: dict[tuple[Partial, int], SharedSynopsis] = {}
-        self._groups = 0
-        # The end of the pane before position 1, and of the last one fed; so many positions are empty for want of panes.
+        self.groups = 0
+        # The end of the pane before position 1, and of the last one fed; how many positions have no pane.
         self._base = self._last = self._missing = 0
         # Nothing is stored before the base: a window that begins earlier begins there.
         self._from_beginning = False
@@ -80,7 +80,7 @@ class Accelerator:
         return window in self.windows and self.partials.issuperset(partials)
 
     def is_ahead_of(self, now: int, version: int) -> bool:
-        """It has been fed beyond a time, and may have dropped what a window as of then begins with."""
+        """Whether it has been fed beyond a time, and may have dropped the first panes of a window as of that time."""
         return bool(self._synopses) and version == self._version and self._last > now
 
     def is_near(self, ring: PaneRing, now: int, version: int) -> bool:
@@ -99,10 +99,10 @@ class Accelerator:
         if stale or not self._is_regular(ring, ring.position(self._last), ring.position(now)):
             self._begin(ring, groups, now)
             self._version = version
-        if groups > self._groups:
-            self._groups = int(groups * _ROOM)
+        if groups > self.groups:
+            self.groups = int(groups * _ROOM)
             for synopsis in self._synopses.values():
-                synopsis.grow_groups(self._groups)
+                synopsis.grow_groups(self.groups)
         while self._last < now:
             self._feed(ring, min(now, self._last + _FED_TOGETHER * self.length))
 
@@ -121,14 +121,14 @@ class Accelerator:
         self._base = (first - phase) // around * around + phase
         self._missing = (first - self._base) // self.length
         self._from_beginning = ring.position(first) == 0
-        self._groups = max(1, int(groups * _ROOM))
+        self.groups = max(1, int(groups * _ROOM))
         self._synopses = {
-            (partial, i): SYNOPSES[self.kind](self._capacity, self._groups, partial.combine, dtype, self._widths)
+            (partial, i): SYNOPSES[self.kind](self._capacity, self.groups, partial.combine, dtype, self._widths)
             for partial in self.partials
             for i, dtype in enumerate(partial.dtypes)
         }
         for (partial, i), synopsis in self._synopses.items():
-            nothing = np.full((_FED_TOGETHER, self._groups), partial.identity(i), dtype=partial.dtypes[i])
+            nothing = np.full((_FED_TOGETHER, self.groups), partial.identity(i), dtype=partial.dtypes[i])
             for left in range(self._missing, 0, -_FED_TOGETHER):
                 synopsis.extend(nothing[: min(left, _FED_TOGETHER)])
         self._last = first
@@ -149,11 +149,11 @@ class Accelerator:
         starts = ring.cuts([*range(first, last + 1), first]) if last > first else np.zeros(1, dtype=np.int64)
         sizes = np.diff(starts[: len(spans) + 1])
         pane = np.repeat(np.array([(end - self._last) // self.length - 1 for _, end in spans], dtype=np.int64), sizes)
-        places = pane * self._groups + ring.codes(first, last)
+        places = pane * self.groups + ring.codes(first, last)
         for (partial, i), synopsis in self._synopses.items():
-            rows = np.full(count * self._groups, partial.identity(i), dtype=partial.dtypes[i])
+            rows = np.full(count * self.groups, partial.identity(i), dtype=partial.dtypes[i])
             FOLDS[partial.combine](places, ring.column((partial, i), first, last), rows)
-            synopsis.extend(rows.reshape(count, self._groups))
+            synopsis.extend(rows.reshape(count, self.groups))
         self._last = until
 
     # -- answering -----------------------------------------------------------------------------------

@@ -22,13 +22,13 @@ from sash.panes.sketches import SKETCHES, Unions
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
+def kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
     for i in range(codes.size):
         accumulator[codes[i]] += values[i]
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_min(codes: Any, values: Any, accumulator: Any) -> None:
+def kernel_min(codes: Any, values: Any, accumulator: Any) -> None:
     # NaN is the greatest number and also the identity: anything replaces it.
     for i in range(codes.size):
         old = accumulator[codes[i]]
@@ -37,7 +37,7 @@ def _kernel_min(codes: Any, values: Any, accumulator: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_max(codes: Any, values: Any, accumulator: Any) -> None:
+def kernel_max(codes: Any, values: Any, accumulator: Any) -> None:
     # NaN is the greatest number: it replaces anything and nothing replaces it.
     for i in range(codes.size):
         if values[i] > accumulator[codes[i]] or values[i] != values[i]:
@@ -45,7 +45,7 @@ def _kernel_max(codes: Any, values: Any, accumulator: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
+def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, mean: Any, square: Any) -> None:
     # n is the accumulator's own count, so that the shared count partial may be folded before or after.
     for i in range(codes.size):
         added = counts[i]
@@ -69,36 +69,36 @@ def _kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, m
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_scan_add(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+def kernel_scan_add(codes: Any, values: Any, cuts: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         if i > 0:
             out[i, :] = out[i - 1, :]
-        _kernel_add(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+        kernel_add(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_scan_min(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+def kernel_scan_min(codes: Any, values: Any, cuts: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         if i > 0:
             out[i, :] = out[i - 1, :]
-        _kernel_min(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+        kernel_min(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_scan_max(codes: Any, values: Any, cuts: Any, out: Any) -> None:
+def kernel_scan_max(codes: Any, values: Any, cuts: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         if i > 0:
             out[i, :] = out[i - 1, :]
-        _kernel_max(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
+        kernel_max(codes[cuts[i + 1] : cuts[i]], values[cuts[i + 1] : cuts[i]], out[i])
 
 
 SCANS: dict[Combine, Any] = {
-    Combine.ADD: _kernel_scan_add,
-    Combine.MIN: _kernel_scan_min,
-    Combine.MAX: _kernel_scan_max,
+    Combine.ADD: kernel_scan_add,
+    Combine.MIN: kernel_scan_min,
+    Combine.MAX: kernel_scan_max,
 }
-FOLDS: dict[Combine, Any] = {Combine.ADD: _kernel_add, Combine.MIN: _kernel_min, Combine.MAX: _kernel_max}
-fold_moments = _kernel_moments
+FOLDS: dict[Combine, Any] = {Combine.ADD: kernel_add, Combine.MIN: kernel_min, Combine.MAX: kernel_max}
+fold_moments = kernel_moments
 
 
 Slot = tuple[Partial, int]

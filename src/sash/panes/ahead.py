@@ -54,7 +54,7 @@ class ReadAhead:
         return now - self._now <= self._pane and version == self._frozen.version
 
     def complete(self, later: BasicIntervalSynopsis, now: int) -> None:
-        """Read the last panes, of a synopsis that was frozen as of now; it then has the windows."""
+        """Read the last panes from a synopsis that was frozen as of now, and complete the windows."""
         for window, accumulator in self._read.items():
             oldest, newest = self._now - window.reach, self._now - window.lag
             for since, until in ((now - window.reach, oldest + self._pane), (newest, now - window.lag)):

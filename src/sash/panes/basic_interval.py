@@ -6,8 +6,8 @@ A scan goes from the youngest closed pane to the oldest and yields every window'
 Needs: any aggregate whose partials combine associatively. Time: one pass over the panes of the longest
 window for all queries together. Space: groups x panes per component.
 
-Invariants: a tuple is in exactly one pane; closed panes end at or before `now`; a partial that came later knows
-its own `since`: panes that start before it may lack some of its tuples, and are left out for whoever reads it.
+Invariants: a tuple is in exactly one pane; closed panes end at or before `now`; a partial that came later has
+its own `since`: panes that start before it may lack some of its tuples, and readers of the partial leave them out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sash.panes.readings import WindowView
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
 MOST_CONTRIBUTIONS = 8
-# So many panes gather before they are merged into the history of unbounded windows.
+# How many panes gather before they are merged into the history of unbounded windows.
 MOST_UNMERGED = 16
 # Dictionaries smaller than this keep what they have.
 LEAST_COMPACTED = 1024
@@ -60,7 +60,7 @@ class BasicIntervalSynopsis(PaneStore):
         self._keys = KeyDictionary(key_types)
         self._ring = PaneRing()
         self._open: dict[tuple[Micros, Micros], list[Pane]] = {}
-        self._ranked: dict[Partial, RankedValues] = {}
+        self.ranked: dict[Partial, RankedValues] = {}
         # How large the dictionary of groups (None) or of a ranked partial's values may grow before it is looked at.
         self._limits: dict[Partial | None, int] = {}
         # How many of the oldest panes are merged ones.
@@ -76,7 +76,7 @@ class BasicIntervalSynopsis(PaneStore):
                 continue
             self.since[partial] = since
             if partial.ranked:
-                self._ranked[partial] = RankedValues(partial.type)
+                self.ranked[partial] = RankedValues(partial.type)
             for i, dtype in enumerate(partial.dtypes):
                 self._ring.add_column((partial, i), dtype, partial.identity(i))
 
@@ -95,7 +95,7 @@ class BasicIntervalSynopsis(PaneStore):
     def release(self, kept: set[Partial]) -> None:
         for partial in [partial for partial in self.since if partial not in kept]:
             del self.since[partial]
-            self._ranked.pop(partial, None)
+            self.ranked.pop(partial, None)
             self._limits.pop(partial, None)
             for i in range(len(partial.dtypes)):
                 self._ring.drop_column((partial, i))
@@ -162,7 +162,7 @@ class BasicIntervalSynopsis(PaneStore):
 
     def _store(self, partial: Partial, rows: PaneRows, columns: list[pa.Array]) -> list[Component]:
         if partial.ranked:
-            return [self._ranked[partial].store(columns[0], int(partial.identity()))]
+            return [self.ranked[partial].store(columns[0], int(partial.identity()))]
         counts = None
         if partial.combine is Combine.MOMENTS:
             counts = np.asarray(rows.lifted[counted(partial)][0], dtype=np.int64)
@@ -181,7 +181,7 @@ class BasicIntervalSynopsis(PaneStore):
         if len(unique) == len(codes) and len(parts) == 1:
             return parts[0]
         partials = [p for p in self.since if any((p, 0) in part.columns for part in parts)]
-        accumulator = Accumulator(len(unique), partials, self._ranked)
+        accumulator = Accumulator(len(unique), partials, self.ranked)
         first = 0
         for part in parts:
             last = first + len(part.codes)
@@ -207,12 +207,13 @@ class BasicIntervalSynopsis(PaneStore):
         if gone:
             self._history = max(0, self._history - gone)
             self._forget_groups()
-            for partial in self._ranked:
+            for partial in self.ranked:
                 self._forget_values(partial)
 
     def merge(self, before: int) -> None:
-        """Panes are merged between the starts of partials only: whoever reads a partial that came later must find the
-        panes that have it. And only when some have gathered, so that the cost is amortised.
+        """Merge old panes, but not across the start of a partial: its readers must find the panes that have it.
+
+        Only when some have gathered, so that the cost is amortised.
         """
         last = self._ring.position(before)
         if last - self._history < MOST_UNMERGED:
@@ -240,7 +241,7 @@ class BasicIntervalSynopsis(PaneStore):
                 self._open[span] = [replace(part, codes=remap[part.codes]) for part in parts]
 
     def _forget_values(self, partial: Partial) -> None:
-        values, slot, identity = self._ranked[partial], (partial, 0), int(partial.identity())
+        values, slot, identity = self.ranked[partial], (partial, 0), int(partial.identity())
         if not self._outgrown(partial, len(values.dictionary)):
             return
         open_columns = [pane.columns[slot] for pane in self._open_panes() if slot in pane.columns]
@@ -273,7 +274,7 @@ class BasicIntervalSynopsis(PaneStore):
         """
         other, read = copy.copy(self), self.since.keys() if partials is None else partials
         other._ring, other._keys = self._ring.frozen(self._columns_of(read)), self._keys.frozen()
-        other._ranked = {partial: self._ranked[partial].frozen() for partial in read if partial.ranked}
+        other.ranked = {partial: self.ranked[partial].frozen() for partial in read if partial.ranked}
         other.since, other._open, other.accelerators = self.since.copy(), {}, []
         other._found = self._found_at_once(needs, now, build)
         return other
@@ -305,7 +306,7 @@ class BasicIntervalSynopsis(PaneStore):
         return ReadAhead(self, needs_of(parts), now, pane)
 
     def know(self, found: Mapping[Window, Accumulator]) -> None:
-        """A frozen one is told windows that need no scan."""
+        """Give a frozen synopsis the windows that need no scan."""
         self._found |= found
 
     def is_empty(self, window: Window, now: Micros) -> bool:
@@ -337,7 +338,7 @@ class BasicIntervalSynopsis(PaneStore):
                 mine = views.setdefault(number, {})
                 mine[view.window] = view
                 if len(mine) == len(spans):
-                    # Who reads several windows shares its groups with nobody.
+                    # A query over several windows shares its groups with no other.
                     yield number, part.found([mine.pop(span) for span in spans], {})
 
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
@@ -374,7 +375,7 @@ class BasicIntervalSynopsis(PaneStore):
         for accelerator in self.accelerators:
             if accelerator.serves(window, partials):
                 accelerator.catch_up(self._ring, len(self._keys), now, self._version)
-                return accelerator.lookup_among(window, now, codes, partials, self._ranked)
+                return accelerator.lookup_among(window, now, codes, partials, self.ranked)
         return None
 
     def candidates(self, index: FilterIndex, filter: SubstreamFilter, length: int, now: int) -> Codes | None:
@@ -416,7 +417,7 @@ class BasicIntervalSynopsis(PaneStore):
             if accelerator.is_ahead_of(now, self._version):
                 return None
             accelerator.catch_up(self._ring, len(self._keys), now, self._version)
-            more = accelerator.lookup([window for window, _ in windows], newest, len(self._keys), self._ranked)
+            more = accelerator.lookup([window for window, _ in windows], newest, len(self._keys), self.ranked)
             if more is None:
                 return None
             found = found or more
@@ -437,7 +438,7 @@ class BasicIntervalSynopsis(PaneStore):
         firsts = [youngest, *(self._first_whole(newest - window.length, youngest) for window, _ in windows)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
-        return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self._ranked))
+        return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self.ranked))
 
     def _folded_since(self, youngest: int, partials: list[Partial], since: Micros) -> Accumulator:
         """The partials that are whole since a time, over the panes that start at or after it."""
@@ -446,7 +447,7 @@ class BasicIntervalSynopsis(PaneStore):
 
     def _folded(self, runs: list[tuple[int, int]], needed: list[Partial]) -> Accumulator:
         partials = list(dict.fromkeys(needed))
-        accumulator = Accumulator(len(self._keys), partials, self._ranked)
+        accumulator = Accumulator(len(self._keys), partials, self.ranked)
         for first, last in runs:
             column = functools.partial(self._ring.column, first=first, last=last)
             accumulator.fold(partials, self._ring.codes(first, last), column)
@@ -475,21 +476,21 @@ class BasicIntervalSynopsis(PaneStore):
     def to_table(self) -> pa.Table:
         """Every pane's rows with their key values (see `snapshot`)."""
         closed = [self._ring.pane(i) for i in range(len(self._ring))]
-        return panes_to_table(closed, list(self._open_panes()), self._keys, list(self.since), self._ranked)
+        return panes_to_table(closed, list(self._open_panes()), self._keys, list(self.since), self.ranked)
 
     def pane_tables(self) -> Iterator[pa.Table]:
         """Of an open pane the rows of one contribution at a time."""
         for i in range(len(self._ring)):
-            yield panes_to_table([self._ring.pane(i)], [], self._keys, list(self.since), self._ranked)
+            yield panes_to_table([self._ring.pane(i)], [], self._keys, list(self.since), self.ranked)
         for pane in self._open_panes():
-            yield panes_to_table([], [pane], self._keys, list(self.since), self._ranked)
+            yield panes_to_table([], [pane], self._keys, list(self.since), self.ranked)
 
     def load(self, table: pa.Table, since: list[list[object]]) -> None:
         places = {tuple(saved[:-1]): number for number, saved in enumerate(since)}
         numbers = {partial: places[partial.signature] for partial in self.since}
         for partial, number in numbers.items():
             self.since[partial] = since[number][-1]  # type: ignore[assignment]
-        for pane, closed in table_to_panes(table, self._keys, numbers, self._ranked):
+        for pane, closed in table_to_panes(table, self._keys, numbers, self.ranked):
             if closed:
                 self._ring.insert(pane)
             else:

@@ -1,10 +1,10 @@
-"""Partials of one predicate, put together from those of others (thesis 8.3.3).
+"""Partials of one predicate, put together from the partials of other predicates (thesis 8.3.3).
 
     SUM where protocol = 'TCP' or protocol = 'UDP'   =   SUM where protocol = 'TCP'  +  SUM where protocol = 'UDP'
     MAX where protocol = 'TCP' or user = 'U'         =   the greater of the two, though terms overlap
     SUM where protocol = 'TCP'                       =   SUM where 'TCP' or 'UDP'    -  SUM where protocol = 'UDP'
 
-The parts are scanned like anybody's partials; they are combined group by group when an answer is made.
+The parts are scanned like all partials, and combined group by group when an answer is made.
 Partials of one pane table have the same groups, so this is one vector operation per part.
 """
 
@@ -77,7 +77,7 @@ class Covered:
         return whole
 
     def _block(self, parts: Block, partials: tuple[Partial, ...]) -> Block:
-        """All windows of a scan at once; whoever is covered alike shares them."""
+        """All windows of a scan at once; queries with the same cover share them."""
         key = (self, partials)
         if key not in parts.memo:
             whole = parts.memo[key] = Block(parts.groups)

@@ -30,7 +30,7 @@ from sash.plan.periodic import PeriodicAggregate
 COMPARISONS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 _MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 _FUNCTIONS = ("count", "sum", "max", "min")
-# After so many look-ups an index is judged by how many groups it has spared.
+# After this many look-ups an index is judged by how many groups it has spared.
 _ENOUGH_TO_JUDGE = 32
 _LEAST_SPARED = 0.5
 

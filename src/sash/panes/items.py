@@ -29,7 +29,7 @@ from sash.expr.value_codes import KeyDictionary
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
+def kernel_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
     out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
     for w in range(counts.shape[0]):
         for g in range(first.size):
@@ -41,7 +41,7 @@ def _kernel_sum_groups(counts: Any, order: Any, first: Any, last: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
+def kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> Any:
     out = np.zeros((counts.shape[0], first.size), dtype=np.int64)
     for w in range(counts.shape[0]):
         for g in range(first.size):
@@ -53,7 +53,7 @@ def _kernel_count_distinct(counts: Any, order: Any, first: Any, last: Any) -> An
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
+def kernel_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
     out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
     for w in range(counts.shape[0]):
         for g in range(first.size):
@@ -67,7 +67,7 @@ def _kernel_pick_modes(counts: Any, order: Any, first: Any, last: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
+def kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: Any) -> Any:
     out = np.full((counts.shape[0], first.size), -1, dtype=np.int64)
     for w in range(counts.shape[0]):
         for g in range(first.size):
@@ -83,7 +83,7 @@ def _kernel_pick_ranks(counts: Any, order: Any, first: Any, last: Any, ranks: An
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
+def kernel_pick_top(weights: Any, there: Any, order: Any, first: Any, last: Any, k: int) -> Any:
     # The k heaviest pairs of each window and group, heaviest first. there: 0 no tuples, 1 a NULL weight (last), 2 a
     # weight.
     out = np.full((weights.shape[0], first.size, k), -1, dtype=np.int64)
@@ -123,11 +123,11 @@ def _is_heavier(weights: Any, there: Any, a: int, b: int) -> bool:
     return bool(weights[a] > weights[b])
 
 
-sum_groups = _kernel_sum_groups
-count_distinct = _kernel_count_distinct
-pick_modes = _kernel_pick_modes
-pick_ranks = _kernel_pick_ranks
-pick_top = _kernel_pick_top
+sum_groups = kernel_sum_groups
+count_distinct = kernel_count_distinct
+pick_modes = kernel_pick_modes
+pick_ranks = kernel_pick_ranks
+pick_top = kernel_pick_top
 
 
 Ints = NDArray[np.int64]

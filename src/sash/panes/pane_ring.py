@@ -31,7 +31,7 @@ Column = NDArray[Any]
 Dtype = type[np.int64] | type[np.float64] | type[np.object_]
 
 
-_LEAST_CAPACITY = 1024
+LEAST_CAPACITY = 1024
 # The codes, among the names of columns.
 _CODES = object()
 
@@ -66,6 +66,11 @@ class PaneRing:
     @property
     def rows(self) -> int:
         return self._bounds[-1] - self._bounds[0]
+
+    @property
+    def capacity(self) -> int:
+        """How many rows the arrays have room for, the dead ones at their head included."""
+        return len(self._codes)
 
     @property
     def nested(self) -> bool:
@@ -157,7 +162,7 @@ class PaneRing:
     def _make_room(self, extra: int) -> None:
         """Cut off the dead rows at the head; the arrays are then half full, so that the cost is amortised."""
         head, size = self._bounds[0], self.rows
-        capacity = max(_LEAST_CAPACITY, 2 * (size + extra))
+        capacity = max(LEAST_CAPACITY, 2 * (size + extra))
         self._codes = _moved(self._codes, head, size, capacity)
         for name, column in self._columns.items():
             self._columns[name] = _moved(column, head, size, capacity)

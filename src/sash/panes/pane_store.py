@@ -130,7 +130,7 @@ class PaneStore(ABC):
         """About how many groups the panes have: some may have vanished."""
 
     def groups_beyond(self, most: int) -> int:
-        """How many groups this process holds, if there are more than so many; else 0."""
+        """How many groups this process holds, if there are more than `most`; else 0."""
         return 0
 
     @property
@@ -200,7 +200,7 @@ class PaneStore(ABC):
     def read(
         self, parts: Sequence[AnswerPart], now: Micros, ahead: ReadAhead | None = None
     ) -> Iterator[tuple[int, PartResult | None]]:
-        """What came of each part, by its number, as of a time; None where nobody is to be answered.
+        """What came of each part, by its number, as of a time; None during recovery.
 
         `ahead`: what a frozen store has read of the windows before it was known as of when.
         """
@@ -217,7 +217,7 @@ class PaneStore(ABC):
 
     @abstractmethod
     def note_failure(self, query: str, now: Micros, why: str) -> None:
-        """A part of a query has failed as of a time: a replay that asks nobody lets it fail again."""
+        """A part of a query has failed as of a time: a replay, which asks nothing, lets the query fail again."""
 
     def noted_failure(self, query: str, now: Micros) -> str | None:
         """Why a query failed as of a time, if that was noted."""

@@ -5,8 +5,8 @@ A partial is lifted by Spark's aggregate functions, stored as one or more int64 
 (rule SS1: the same data per interval serves every aggregate that needs it). A sketch is one array of bytes
 objects and is combined by its library's union.
 
-Absent values are stored as the combine's identity; whether there was a value at all is told by the
-`count` partial of the same argument, which every aggregate of that argument shares. An absent sketch is None.
+Absent values are stored as the combine's identity. The `count` partial of the same argument, which every aggregate of
+that argument shares, says whether there was a value at all. An absent sketch is None.
 """
 
 from __future__ import annotations

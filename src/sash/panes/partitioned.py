@@ -1,6 +1,6 @@
 """Windows of the last rows of each partition: `[PARTITION BY k ROWS n]`.
 
-A partition's window may begin at any of its tuples, so no two tuples can be put together beforehand: the synopsis
+A partition's window may begin at any of its tuples, so no two tuples can be combined in advance: the synopsis
 keeps the partials of single tuples, in the order of their numbers, and drops those that have n younger ones in their
 partition.
 
@@ -31,12 +31,12 @@ from sash.panes.readings import WindowView
 
 # The column of row numbers, beside those of the partials.
 _NUMBER = "number"
-# Rows that no window reaches any more are dropped when they are as many as the others, and at least so many.
+# Rows that no window reaches any more are dropped when they are as many as the others, and at least this many.
 LEAST_DROPPED = 1024
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:
+def kernel_ages(partitions: Any, last: int, seen: Any, ages: Any) -> None:
     # A row's age is how many rows of its partition are at least as young, among the first `last` rows.
     for row in range(last - 1, -1, -1):
         seen[partitions[row]] += 1
@@ -95,7 +95,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         self._ring.replace(len(self._ring), [Pane(whole.start, whole.end, whole.codes[keep], columns)])
         self._kept = int(keep.sum())
         self._forget_groups()
-        for partial in self._ranked:
+        for partial in self.ranked:
             self._forget_values(partial)
 
     def _whole(self) -> Pane:
@@ -113,7 +113,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         last = int(np.searchsorted(self._numbers, now, side="right")) if panes else 0
         partitions = self._owners(self._partition)[0][self._ring.codes(0, panes)]
         ages = np.zeros(len(partitions), dtype=np.int64)
-        _kernel_ages(partitions, last, np.zeros(len(self._keys), dtype=np.int64), ages)
+        kernel_ages(partitions, last, np.zeros(len(self._keys), dtype=np.int64), ages)
         return ages, last
 
     @property
@@ -170,7 +170,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         if since is not None:
             inside = inside[self._numbers[inside] > since]
             whole = [p for p in partials if (start := self.since[p]) is None or start <= since]
-        accumulator = Accumulator(groups, whole, self._ranked)
+        accumulator = Accumulator(groups, whole, self.ranked)
         codes = owners[self._ring.codes(0, len(self._ring))[inside]]
         accumulator.fold(whole, codes, lambda slot: self._ring.column(slot, 0, len(self._ring))[inside])
         return accumulator

@@ -21,7 +21,7 @@ from sash.core.errors import QueryFailedError
 from sash.core.window import RowWindow
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accumulator import Accumulator
-from sash.panes.aggregates import AGGREGATES, HOLISTIC, Aggregate, Holistic
+from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
 from sash.panes.items import ItemCounts, ItemOrder, item_order
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName, WindowView, key_set
@@ -74,16 +74,16 @@ def places_of(query: PeriodicAggregate, table: TableName) -> list[int]:
     return [order.index(key.expression.sql) for key in query.keys]
 
 
-def aggregate_of(call: AggregateCall) -> Aggregate:
+def aggregate_of(call: AggregateCall) -> AggregateFunction:
     found: Any = AGGREGATES[call.function]
-    bound: Aggregate = found.bind(*call.parameters) if call.parameters else found
+    bound: AggregateFunction = found.bind(*call.parameters) if call.parameters else found
     return bound
 
 
 class Lowering:
     """An aggregate with its partials, as a dictionary key that is hashed once: each execution looks it up."""
 
-    def __init__(self, aggregate: Aggregate, parts: tuple[Partial, ...]) -> None:
+    def __init__(self, aggregate: AggregateFunction, parts: tuple[Partial, ...]) -> None:
         self.aggregate = aggregate
         self.parts = parts
         self.numeric = all(partial.numeric for partial in parts)

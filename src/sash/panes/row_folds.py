@@ -5,8 +5,8 @@ the same readers: so both give one answer. Only bare columns are grouped and agg
 of machine numbers hold; `why_not_folded` says what stands in the way.
 
 Counts and sums of whole numbers and decimals have an inverse. A sum of floating-point numbers would keep the rounding
-errors of what was taken back, and of an extreme nobody knows what was below it: `irreversible` names such a partial,
-and a question that has one is begun again instead.
+errors of what was taken back, and the value below an extreme is not known. `irreversible` names such a partial, and a
+question that has one is begun again instead.
 
 Groups of sub-windows wait until they are as many as those of the window, then all are put together. So every group is
 looked up a few times, however many sub-windows there are.
@@ -30,7 +30,7 @@ from sash.plan.expressions import RowExpression
 
 _KINDS = ("rows", "count", "sum", "min", "max")
 # Fewer groups than this are not worth being put together before the end.
-_LEAST_WAITING = 4_096
+LEAST_WAITING = 4_096
 _LOW = np.int64(0xFFFFFFFF)
 
 
@@ -142,7 +142,7 @@ class RowFold:
     def _wait(self, groups: _Groups) -> None:
         self._waiting.append(groups)
         self._waits += groups.count
-        if self._waits > max(_LEAST_WAITING, len(self._keys)):
+        if self._waits > max(LEAST_WAITING, len(self._keys)):
             self._put_together()
 
     def _put_together(self) -> None:

@@ -2,8 +2,8 @@
 
 A periodic aggregate is one of these chains, with the optional nodes left out when they do nothing:
 
-    Project <- Limit <- Sort <- Having <- Aggregate <- Filter <- Windowed <- StreamScan
-    Project <- Items <- Aggregate <- Filter <- Windowed <- StreamScan          (TOP, FREQUENT, HISTOGRAM, APPROX_TOP)
+    Project <- Limit <- Sort <- Having <- Aggregate <- WindowFilter <- Windowed <- StreamScan
+    Project <- Items <- Aggregate <- WindowFilter <- Windowed <- StreamScan    (TOP, FREQUENT, HISTOGRAM, APPROX_TOP)
 
 A query over several windows joins the answers of such chains, all as of one time:
 
@@ -83,7 +83,7 @@ class Windowed:
 
 
 @dataclass(frozen=True)
-class Filter:
+class WindowFilter:
     input: Windowed
     predicate: RowExpression
 
@@ -125,7 +125,7 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class Aggregate:
-    input: Filter | Windowed
+    input: WindowFilter | Windowed
     keys: tuple[Key, ...]
     calls: tuple[AggregateCall, ...]
 
@@ -265,7 +265,7 @@ Node = (
     | Having
     | Items
     | Aggregate
-    | Filter
+    | WindowFilter
     | Windowed
     | StreamScan
     | AnswerFilter

@@ -18,7 +18,6 @@ from sash.plan.nodes import (
     AnswerFilter,
     AnswerJoin,
     Derived,
-    Filter,
     Having,
     Items,
     Key,
@@ -31,6 +30,7 @@ from sash.plan.nodes import (
     SortKey,
     StreamScan,
     Windowed,
+    WindowFilter,
 )
 
 
@@ -140,12 +140,12 @@ def _aggregate(plan: Project) -> PeriodicAggregate:
         node = getattr(node, "input", None)
     aggregate, windowed, scan = found[Aggregate], found[Windowed], found[StreamScan]
     assert isinstance(aggregate, Aggregate) and isinstance(windowed, Windowed) and isinstance(scan, StreamScan)
-    where, having, sort, limit = found.get(Filter), found.get(Having), found.get(Sort), found.get(Limit)
+    where, having, sort, limit = found.get(WindowFilter), found.get(Having), found.get(Sort), found.get(Limit)
     items = found.get(Items)
     return PeriodicAggregate(
         stream=scan.stream,
         window=windowed.window,
-        predicate=where.predicate if isinstance(where, Filter) else None,
+        predicate=where.predicate if isinstance(where, WindowFilter) else None,
         keys=aggregate.keys,
         calls=aggregate.calls,
         having=having.condition if isinstance(having, Having) else None,

@@ -29,7 +29,7 @@ from sash.rows.directory import Directory, Ints, empty_slots
 
 
 @njit(cache=True)
-def _kernel_link_chain(
+def kernel_link_chain(
     values: Any, keys: Any, free: Any, state: Any, following: Any, heads: Any, ascending: bool, found: Any
 ) -> None:
     """Find or make the entry of each value. In a chain that does not ascend, a new entry comes first."""
@@ -58,7 +58,7 @@ def _kernel_link_chain(
 
 
 @njit(cache=True)
-def _kernel_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascending: bool, found: Any) -> None:
+def kernel_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascending: bool, found: Any) -> None:
     for place in range(values.size):
         value = values[place]
         at = heads[value % heads.size]
@@ -72,7 +72,7 @@ def _kernel_find_chain(values: Any, keys: Any, following: Any, heads: Any, ascen
 
 
 @njit(cache=True)
-def _kernel_walk_chains(following: Any, heads: Any, most: int) -> Any:
+def kernel_walk_chains(following: Any, heads: Any, most: int) -> Any:
     """All slots, chain after chain; there are no more of them than `most`."""
     found, number = np.empty(most, np.int64), 0
     for bucket in range(heads.size):
@@ -85,7 +85,7 @@ def _kernel_walk_chains(following: Any, heads: Any, most: int) -> Any:
 
 
 @njit(cache=True)
-def _kernel_unlink_chains(following: Any, heads: Any, alive: Any) -> None:
+def kernel_unlink_chains(following: Any, heads: Any, alive: Any) -> None:
     """Take the entries that are not alive out of their chains; the others stay in their order."""
     for bucket in range(heads.size):
         before, at = -1, heads[bucket]
@@ -122,36 +122,36 @@ class ChainedDirectory(Directory):
         return *empty_slots(capacity), following, heads
 
     def _link(self, keys: Ints, found: Ints) -> None:
-        stored, free, state, following, heads = self._arrays
-        _kernel_link_chain(keys, stored, free, state, following, heads, self._ascending, found)
+        stored, free, state, following, heads = self.arrays
+        kernel_link_chain(keys, stored, free, state, following, heads, self._ascending, found)
 
     def find(self, keys: Ints) -> Ints:
-        stored, _, _, following, heads = self._arrays
+        stored, _, _, following, heads = self.arrays
         found = np.empty(len(keys), dtype=np.int64)
-        _kernel_find_chain(keys, stored, following, heads, self._ascending, found)
+        kernel_find_chain(keys, stored, following, heads, self._ascending, found)
         return found
 
     def ordered(self) -> Ints:
-        stored, _, _, following, heads = self._arrays
-        slots: Ints = _kernel_walk_chains(following, heads, len(stored))
+        stored, _, _, following, heads = self.arrays
+        slots: Ints = kernel_walk_chains(following, heads, len(stored))
         if self._buckets == 1 and self._ascending:
             return slots
         return slots[np.argsort(stored[slots], kind="stable")]
 
     def buckets(self) -> list[Ints]:
         """The keys of each bucket, in the order of its chain."""
-        stored, _, _, following, heads = self._arrays
+        stored, _, _, following, heads = self.arrays
         return [
-            stored[_kernel_walk_chains(following, heads[bucket : bucket + 1], len(stored))]
+            stored[kernel_walk_chains(following, heads[bucket : bucket + 1], len(stored))]
             for bucket in range(self._buckets)
         ]
 
     def _unlink(self, alive: NDArray[np.bool_]) -> None:
-        _, _, _, following, heads = self._arrays
-        _kernel_unlink_chains(following, heads, alive)
+        _, _, _, following, heads = self.arrays
+        kernel_unlink_chains(following, heads, alive)
 
     def _relink(self, ascending: Ints) -> None:
-        stored, _, _, following, heads = self._arrays
+        stored, _, _, following, heads = self.arrays
         bucket = stored[ascending] % self._buckets
         # By bucket, ascending within: each entry is followed by its neighbour, the last of a bucket by none.
         order = np.argsort(bucket, kind="stable")

@@ -27,22 +27,22 @@ _LEAST_CAPACITY = 64
 
 
 class Directory(ABC):
-    """Entries by key. `_arrays` begins with keys, free slots and [number of free slots, root]."""
+    """Entries by key. `arrays` begins with keys, free slots and [number of free slots, root]."""
 
     def __init__(self) -> None:
-        self._arrays: tuple[Any, ...] = self._room(_LEAST_CAPACITY)
+        self.arrays: tuple[Any, ...] = self._room(_LEAST_CAPACITY)
 
     @property
     def capacity(self) -> int:
-        return len(self._arrays[0])
+        return len(self.arrays[0])
 
     @property
     def keys(self) -> Ints:
         """Keys by slot; meaningless in slots that are free."""
-        return self._arrays[0]
+        return self.arrays[0]
 
     def __len__(self) -> int:
-        keys, _, state = self._arrays[:3]
+        keys, _, state = self.arrays[:3]
         return len(keys) - int(state[0])
 
     def link(self, keys: Ints) -> Ints:
@@ -55,10 +55,10 @@ class Directory(ABC):
         return found
 
     def _make_room(self, entries: int) -> None:
-        free = int(self._arrays[2][0])
+        free = int(self.arrays[2][0])
         if free >= entries:
             return
-        old, capacity = self._arrays, self.capacity
+        old, capacity = self.arrays, self.capacity
         grown = self._room(2 * (capacity + entries))
         added = len(grown[0]) - capacity
         for place, before in enumerate(old):
@@ -67,7 +67,7 @@ class Directory(ABC):
         grown[1][:added] = np.arange(len(grown[0]) - 1, capacity - 1, -1)
         grown[1][added : added + free] = old[1][:free]
         grown[2][0] = free + added
-        self._arrays = grown
+        self.arrays = grown
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
         """Forget the entries whose slots are not alive; the others keep theirs."""
@@ -76,14 +76,14 @@ class Directory(ABC):
         if not len(gone):
             return
         self._unlink(alive)
-        _, free, state = self._arrays[:3]
+        _, free, state = self.arrays[:3]
         number = int(state[0])
         # The lowest on top.
         free[number : number + len(gone)] = np.sort(gone)[::-1]
         state[0] = number + len(gone)
 
     def clear(self) -> None:
-        self._arrays = self._room(self.capacity)
+        self.arrays = self._room(self.capacity)
 
     def rekey(self, entries: Ints, keys: Ints) -> None:
         """Give entries other keys, all of them at once; slots stay."""

@@ -121,7 +121,7 @@ class Nodes:
 
 
 @njit(cache=True)
-def _kernel_append_each(entries: Any, nodes: Any, start: Any, link: Any) -> int:
+def kernel_append_each(entries: Any, nodes: Any, start: Any, link: Any) -> int:
     """Plain ring: each tuple goes to the end of its ring, which is looked for from the beginning."""
     steps = 0
     for place in range(entries.size):
@@ -139,7 +139,7 @@ def _kernel_append_each(entries: Any, nodes: Any, start: Any, link: Any) -> int:
 
 
 @njit(cache=True)
-def _kernel_append_local(local: Any, entries: Any, nodes: Any, start: Any, link: Any) -> int:
+def kernel_append_local(local: Any, entries: Any, nodes: Any, start: Any, link: Any) -> int:
     """AUX: tuples are chained in a ring of the sub-window first; the end of a ring is looked for once per value.
 
     `local` is the place in `entries` of each tuple's value.
@@ -163,7 +163,7 @@ def _kernel_append_local(local: Any, entries: Any, nodes: Any, start: Any, link:
 
 
 @njit(cache=True)
-def _kernel_push(local: Any, entries: Any, nodes: Any, start: Any, link: Any) -> int:
+def kernel_push(local: Any, entries: Any, nodes: Any, start: Any, link: Any) -> int:
     """BW and DB: the index points to the newest tuple, each tuple to an older one."""
     for place in range(local.size):
         entry, node = entries[local[place]], nodes[place]
@@ -173,7 +173,7 @@ def _kernel_push(local: Any, entries: Any, nodes: Any, start: Any, link: Any) ->
 
 
 @njit(cache=True)
-def _kernel_delete_oldest(nodes: Any, start: Any, link: Any) -> int:
+def kernel_delete_oldest(nodes: Any, start: Any, link: Any) -> int:
     """Plain ring and AUX: once round the ring for each tuple, to find the index that must point to the next one."""
     steps = 0
     for place in range(nodes.size):
@@ -187,7 +187,7 @@ def _kernel_delete_oldest(nodes: Any, start: Any, link: Any) -> int:
 
 
 @njit(cache=True)
-def _kernel_delete_bulk(nodes: Any, start: Any, link: Any, gone: Any) -> int:
+def kernel_delete_bulk(nodes: Any, start: Any, link: Any, gone: Any) -> int:
     """BW: once round the ring for each value, to find the oldest tuple that stays; it leads back to the index then."""
     steps = 0
     gone[nodes] = False
@@ -213,7 +213,7 @@ def _kernel_delete_bulk(nodes: Any, start: Any, link: Any, gone: Any) -> int:
 
 
 @njit(cache=True)
-def _kernel_delete_dirty(nodes: Any, start: Any, link: Any, gone: Any, dirty: Any, freed: Any) -> int:
+def kernel_delete_dirty(nodes: Any, start: Any, link: Any, gone: Any, dirty: Any, freed: Any) -> int:
     """DB: the youngest expired tuple of each ring stays as its last, and the ring is marked; how many go."""
     number = 0
     gone[nodes] = False
@@ -233,7 +233,7 @@ def _kernel_delete_dirty(nodes: Any, start: Any, link: Any, gone: Any, dirty: An
 
 
 @njit(cache=True)
-def _kernel_collect(entries: Any, start: Any, link: Any, row: Any, dirty: Any, newest_first: bool, room: int) -> Any:
+def kernel_collect(entries: Any, start: Any, link: Any, row: Any, dirty: Any, newest_first: bool, room: int) -> Any:
     """The rows of rings in order of arrival, and where each ring's begin; an entry of -1 has none.
 
     `room` is how many rows are expected; more of them cost a copy.
@@ -273,12 +273,12 @@ class Rings:
         """Link the tuples of a sub-window, in order of arrival; their nodes."""
         entries = self.directory.link(keys)
         nodes = self.nodes.take(rows, self.directory.capacity)
-        _kernel_append_each(entries, nodes, self.nodes.start, self.nodes.link)
+        kernel_append_each(entries, nodes, self.nodes.start, self.nodes.link)
         return nodes
 
     def delete(self, nodes: Ints) -> None:
         """Unlink the tuples of the oldest sub-window."""
-        _kernel_delete_oldest(nodes, self.nodes.start, self.nodes.link)
+        kernel_delete_oldest(nodes, self.nodes.start, self.nodes.link)
         self.nodes.give_back(nodes)
 
     def alive(self) -> NDArray[np.bool_]:
@@ -306,7 +306,7 @@ class AuxRings(Rings):
         return nodes
 
     def _join(self, local: Ints, entries: Ints, nodes: Ints) -> None:
-        _kernel_append_local(local, entries, nodes, self.nodes.start, self.nodes.link)
+        kernel_append_local(local, entries, nodes, self.nodes.start, self.nodes.link)
 
 
 class BackwardRings(AuxRings):
@@ -315,10 +315,10 @@ class BackwardRings(AuxRings):
     newest_first = True
 
     def _join(self, local: Ints, entries: Ints, nodes: Ints) -> None:
-        _kernel_push(local, entries, nodes, self.nodes.start, self.nodes.link)
+        kernel_push(local, entries, nodes, self.nodes.start, self.nodes.link)
 
     def delete(self, nodes: Ints) -> None:
-        _kernel_delete_bulk(nodes, self.nodes.start, self.nodes.link, self.nodes.gone)
+        kernel_delete_bulk(nodes, self.nodes.start, self.nodes.link, self.nodes.gone)
         self.nodes.give_back(nodes)
 
 
@@ -329,7 +329,7 @@ class DirtyRings(BackwardRings):
         pool = self.nodes
         # Each ring keeps one of them, and gives back the one that it had kept before: no more than came.
         freed = np.empty(len(nodes), dtype=np.int64)
-        number = _kernel_delete_dirty(nodes, pool.start, pool.link, pool.gone, pool.dirty, freed)
+        number = kernel_delete_dirty(nodes, pool.start, pool.link, pool.gone, pool.dirty, freed)
         pool.give_back(freed[:number])
 
     def alive(self) -> NDArray[np.bool_]:

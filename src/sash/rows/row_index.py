@@ -31,7 +31,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sash.rows.directories import DIRECTORIES
-from sash.rows.rings import METHODS, Rings, _kernel_collect
+from sash.rows.rings import METHODS, Rings, kernel_collect
 from sash.rows.slides import Slides
 from sash.rows.subwindows import Storage, SubWindow
 from sash.rows.value_keys import DictionaryKeys, Ints, keys_of, without_nulls
@@ -60,9 +60,9 @@ def break_ties(order: Ints, bounds: Ints, further: Sequence[Further]) -> Ints:
         if not 0 <= int(order.min()) <= int(order.max()) < len(each.values):
             raise IndexError("the index is being changed")
         codes, present = _codes(each.values)
-        order = _kernel_sort_runs(order, bounds, ~codes if each.descending else codes)
+        order = kernel_sort_runs(order, bounds, ~codes if each.descending else codes)
         if not present.all():
-            order = _kernel_sort_runs(order, bounds, (present == each.nulls_first).astype(np.int64))
+            order = kernel_sort_runs(order, bounds, (present == each.nulls_first).astype(np.int64))
     return order
 
 
@@ -84,7 +84,7 @@ def _ranks(values: pa.Array) -> Ints:
 
 
 @njit(cache=True)
-def _kernel_sort_runs(order: Any, bounds: Any, codes: Any) -> Any:
+def kernel_sort_runs(order: Any, bounds: Any, codes: Any) -> Any:
     """Each run of rows by their codes; what is equal stays as it is."""
     found = order.copy()
     for run in range(bounds.size - 1):
@@ -128,7 +128,7 @@ class RowIndex:
                 raise ValueError(f"unknown index {name!r}; known: {', '.join(known)}")
         self.type = type.value_type if pa.types.is_dictionary(type) else type
         self.method, self._make = method, DIRECTORIES[directory]
-        self._keys = keys_of(self.type)
+        self.keys = keys_of(self.type)
         self.sides = 1
         self.taken: dict[int, Slides] = {}
         self._empty()
@@ -153,7 +153,7 @@ class RowIndex:
         """Link the tuples of a sub-window. Sub-windows come in order."""
         values, present = without_nulls(column)
         rows = np.arange(first_row, first_row + len(column), dtype=np.int64)
-        nodes = self.rings.insert(self._keys.encode(values), rows[present])
+        nodes = self.rings.insert(self.keys.encode(values), rows[present])
         self._sub_windows[number] = nodes, rows[~present]
 
     def evict(self, number: int, side: int = 0) -> None:
@@ -172,7 +172,7 @@ class RowIndex:
         entries = self.directory.ordered()
         self.rings.forget(entries[~alive[entries]])
         self.directory.keep(alive)
-        keys = self._keys
+        keys = self.keys
         if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(self.directory) + _SLACK:
             kept = self.directory.ordered()
             self.directory.rekey(kept, keys.forget_all_but(self.directory.keys[kept]))
@@ -186,7 +186,7 @@ class RowIndex:
     def probe(self, values: pa.Array | pa.ChunkedArray) -> tuple[Ints, Ints]:
         """All pairs of a place in `values` and a row that has the value there; NULL has none."""
         asked, present = without_nulls(values)
-        keys, known = self._keys.find(asked)
+        keys, known = self.keys.find(asked)
         places = np.flatnonzero(present)[known]
         rows, bounds = self._collect(self.directory.find(np.ascontiguousarray(keys[known])))
         return np.repeat(places, np.diff(bounds)), rows
@@ -240,9 +240,9 @@ class RowIndex:
     def _in_order(self) -> Ints:
         """The entries in ascending order of their values."""
         entries = self.directory.ordered()
-        if self._keys.ordered:
+        if self.keys.ordered:
             return entries
-        values = self._keys.decode(self.directory.keys[entries])
+        values = self.keys.decode(self.directory.keys[entries])
         return entries[np.array(pc.sort_indices(values), dtype=np.int64)]
 
     def _null_rows(self) -> Ints:
@@ -253,5 +253,5 @@ class RowIndex:
         # Only in the middle of a slide: kernels do not look where arrays end.
         if len(entries) and int(entries.max()) >= len(start):
             raise IndexError("the index is being changed")
-        rows, bounds = _kernel_collect(entries, start, link, row, dirty, self.rings.newest_first, room)
+        rows, bounds = kernel_collect(entries, start, link, row, dirty, self.rings.newest_first, room)
         return rows, bounds

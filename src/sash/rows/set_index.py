@@ -34,7 +34,7 @@ from sash.rows.value_keys import DictionaryKeys, Ints, keys_of, without_nulls
 
 
 @njit(cache=True)
-def _kernel_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
+def kernel_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
     """Add amounts to counts, or take them back; by how many the entries with a count above 0 have grown."""
     grown = 0
     for place in range(entries.size):
@@ -46,7 +46,7 @@ def _kernel_apply(counts: Any, entries: Any, amounts: Any, sign: int) -> int:
 
 
 @njit(cache=True)
-def _kernel_apply_ones(counts: Any, entries: Any, sign: int) -> int:
+def kernel_apply_ones(counts: Any, entries: Any, sign: int) -> int:
     """The same where each link is one tuple."""
     grown = 0
     for place in range(entries.size):
@@ -89,7 +89,7 @@ class SetIndex:
         self.type = type.value_type if pa.types.is_dictionary(type) else type
         self.directory, self.sides = directory, sides
         self.taken: dict[int, Slides] = {}
-        self._keys = keys_of(self.type)
+        self.keys = keys_of(self.type)
         self._counts = np.zeros((sides, directory.capacity), dtype=np.int64)
         self._links: list[dict[int, Link]] = [{} for _ in range(sides)]
         self._distinct, self._nulls, self._total = [0] * sides, [0] * sides, [0] * sides
@@ -143,13 +143,13 @@ class SetIndex:
     def purge(self) -> None:
         """Forget the entries whose counts are all 0. No link leads to them: each link is one of a count."""
         self.directory.keep(np.logical_or.reduce(self._counts, axis=0))
-        keys = self._keys
+        keys = self.keys
         if isinstance(keys, DictionaryKeys) and len(keys) > 2 * len(self.directory) + _SLACK:
             entries = self.directory.ordered()
             self.directory.rekey(entries, keys.forget_all_but(self.directory.keys[entries]))
 
     def _linked(self, values: pa.Array) -> Ints:
-        return self.directory.link(self._keys.encode(values))
+        return self.directory.link(self.keys.encode(values))
 
     def _add(self, number: int, entries: Ints, amounts: Ints | None, nulls: int, side: int) -> None:
         missing = self.directory.capacity - self._counts.shape[1]
@@ -161,9 +161,9 @@ class SetIndex:
     def _apply(self, entries: Ints, amounts: Ints | None, nulls: int, side: int, sign: int) -> None:
         counts = self._counts[side]
         if amounts is None:
-            self._distinct[side] += _kernel_apply_ones(counts, entries, sign)
+            self._distinct[side] += kernel_apply_ones(counts, entries, sign)
         else:
-            self._distinct[side] += _kernel_apply(counts, entries, amounts, sign)
+            self._distinct[side] += kernel_apply(counts, entries, amounts, sign)
         self._nulls[side] += sign * nulls
         self._total[side] += sign * (len(entries) if amounts is None else int(amounts.sum()))
 
@@ -173,7 +173,7 @@ class SetIndex:
         """How often a value is in the window."""
         if value is None:
             return self._nulls[side]
-        keys, known = self._keys.find(pa.array([value], self.type))
+        keys, known = self.keys.find(pa.array([value], self.type))
         entry = int(self.directory.find(keys)[0]) if known[0] else -1
         return int(self._counts[side, entry]) if entry >= 0 else 0
 
@@ -227,12 +227,12 @@ class SetIndex:
         entries = self.directory.ordered()
         if wanted is not None:
             entries = entries[wanted[entries]]
-        if self._keys.ordered:
+        if self.keys.ordered:
             return entries
         return entries[np.array(pc.sort_indices(self._values(entries)), dtype=np.int64)]
 
     def _values(self, entries: Ints) -> pa.Array:
-        return self._keys.decode(self.directory.keys[entries])
+        return self.keys.decode(self.directory.keys[entries])
 
     def _set(self, wanted: NDArray[np.bool_], null: bool) -> pa.Array:
         values = self._values(self._ordered(wanted))

@@ -74,7 +74,7 @@ def _balanced(at: Any, left: Any, right: Any, height: Any) -> Any:
 
 
 @njit(cache=True)
-def _kernel_link_tree(
+def kernel_link_tree(
     values: Any, keys: Any, free: Any, state: Any, left: Any, right: Any, height: Any, found: Any
 ) -> None:
     """Find or make the entry of each value."""
@@ -109,7 +109,7 @@ def _kernel_link_tree(
 
 
 @njit(cache=True)
-def _kernel_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any, found: Any) -> None:
+def kernel_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any, found: Any) -> None:
     for place in range(values.size):
         value, at = values[place], state[1]
         while at >= 0 and keys[at] != value:
@@ -118,7 +118,7 @@ def _kernel_find_tree(values: Any, keys: Any, state: Any, left: Any, right: Any,
 
 
 @njit(cache=True)
-def _kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
+def kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
     """All slots in ascending order of their keys."""
     found, number = np.empty(left.size, np.int64), 0
     path, depth, at = np.empty(_DEEPEST, np.int64), 0, state[1]
@@ -135,7 +135,7 @@ def _kernel_walk_tree(state: Any, left: Any, right: Any) -> Any:
 
 
 @njit(cache=True)
-def _kernel_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
+def kernel_build_tree(ascending: Any, state: Any, left: Any, right: Any, height: Any) -> None:
     """A balanced tree of entries in ascending order: the middle one on top, both sides likewise."""
     state[1] = -1
     # What is still to be built: [low, high) of `ascending`, its parent, and on which side.
@@ -183,23 +183,23 @@ class TreeDirectory(Directory):
         return *empty_slots(capacity), *links, np.zeros(capacity, dtype=np.int64)
 
     def _link(self, keys: Ints, found: Ints) -> None:
-        stored, free, state, left, right, height = self._arrays
-        _kernel_link_tree(keys, stored, free, state, left, right, height, found)
+        stored, free, state, left, right, height = self.arrays
+        kernel_link_tree(keys, stored, free, state, left, right, height, found)
 
     def find(self, keys: Ints) -> Ints:
-        stored, _, state, left, right, _ = self._arrays
+        stored, _, state, left, right, _ = self.arrays
         found = np.empty(len(keys), dtype=np.int64)
-        _kernel_find_tree(keys, stored, state, left, right, found)
+        kernel_find_tree(keys, stored, state, left, right, found)
         return found
 
     def ordered(self) -> Ints:
-        _, _, state, left, right, _ = self._arrays
-        slots: Ints = _kernel_walk_tree(state, left, right)
+        _, _, state, left, right, _ = self.arrays
+        slots: Ints = kernel_walk_tree(state, left, right)
         return slots
 
     def shape(self) -> Any:
         """(key, left, right) from the root down, None for no child."""
-        keys, _, state, left, right, _ = self._arrays
+        keys, _, state, left, right, _ = self.arrays
 
         def below(at: int) -> Any:
             return (int(keys[at]), below(int(left[at])), below(int(right[at]))) if at >= 0 else None
@@ -211,5 +211,5 @@ class TreeDirectory(Directory):
         self._relink(slots[alive[slots]])
 
     def _relink(self, ascending: Ints) -> None:
-        _, _, state, left, right, height = self._arrays
-        _kernel_build_tree(ascending, state, left, right, height)
+        _, _, state, left, right, height = self.arrays
+        kernel_build_tree(ascending, state, left, right, height)

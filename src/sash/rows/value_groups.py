@@ -24,7 +24,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @njit(cache=True)
-def _kernel_count_groups(keys: Any, lows: Any, counts: Any) -> None:
+def kernel_count_groups(keys: Any, lows: Any, counts: Any) -> None:
     """Tuple by tuple. The lows at or below a key are counted without a branch: groups are few."""
     for place in range(keys.size):
         key, group = keys[place], 0
@@ -82,7 +82,7 @@ class Groups:
     def count(self, keys: Ints) -> Ints:
         """How many keys are in each group."""
         counts = np.zeros(len(self), dtype=np.int64)
-        _kernel_count_groups(keys, self.lows, counts)
+        kernel_count_groups(keys, self.lows, counts)
         return counts
 
     def place(self, keys: Ints) -> Ints:

@@ -90,7 +90,11 @@ _PATIENCE_SECONDS = 10.0
 
 
 class Session:
-    """Use `sash.connect()`. All methods may be called from any thread."""
+    """Use `sash.connect()`. All methods may be called from any thread.
+
+    `catalog`, `streams`, `tables` and `queries` are what is declared and running, by lower-case name. They are for
+    reading: statements change them.
+    """
 
     def __init__(
         self,
@@ -111,14 +115,14 @@ class Session:
         self.channels: dict[str, Channel] = {}
         clock = clock or SystemClock()
         self._dashboard: Dashboard | None = None
-        self._checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
-        history = self._checkpoint.history if self._checkpoint else CatalogHistory()
+        self.checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
+        history = self.checkpoint.history if self.checkpoint else CatalogHistory()
         self._home = self._open_home(spark, settings.packages)
-        shared = self._shared = Shared(Catalog(), history, self._checkpoint, settings, self._home)
-        self._catalog, self._streams, self.queries = shared.catalog, shared.streams, shared.handles
-        self._tables = shared.tables
+        shared = self._shared = Shared(Catalog(), history, self.checkpoint, settings, self._home)
+        self.catalog, self.streams, self.queries = shared.catalog, shared.streams, shared.handles
+        self.tables = shared.tables
         lag = None if settings.max_lag is None else duration("max_lag", settings.max_lag)
-        self._runner = Runner(self._checkpoint, clock, history, lag)
+        self._runner = Runner(self.checkpoint, clock, history, lag)
         buckets = BucketSettings(settings.executor_rows, settings.share_results, settings.partitions)
         self._plans = Plans(shared, buckets)
         self.continuous = ContinuousQueries(shared, self._plans)
@@ -128,7 +132,7 @@ class Session:
         maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
         self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
         self._table_commands = TableCommands(shared, self.continuous)
-        on_spark = QuestionsOnSpark(lambda: shared.spark, self._tables, self._archive_commands.feed_now)
+        on_spark = QuestionsOnSpark(lambda: shared.spark, self.tables, self._archive_commands.feed_now)
         self._questions = Questions(
             shared, self._query_commands, self.continuous, self.queries, lambda: shared.settings, self._isolation,
             on_spark,
@@ -143,7 +147,7 @@ class Session:
             raise
 
     def _open_home(self, spark: SparkSession | None, packages: Sequence[str]) -> SparkHome:
-        return SparkHome(spark, self._checkpoint, packages)
+        return SparkHome(spark, self.checkpoint, packages)
 
     @property
     def spark(self) -> SparkSession:
@@ -247,7 +251,7 @@ class Session:
     @property
     def has_work(self) -> bool:
         """Some query is registered, or some stream stores its window or fills an archive."""
-        return bool(self.queries) or any(running.is_stored for running in self._streams.values())
+        return bool(self.queries) or any(running.is_stored for running in self.streams.values())
 
     @property
     def unread(self) -> list[str]:
@@ -276,12 +280,12 @@ class Session:
 
     def state(self) -> SessionState:
         """What the session and its streams are doing, and what went wrong."""
-        names = [running.stream.name for running in list(self._streams.values())]
+        names = [running.stream.name for running in list(self.streams.values())]
         return SessionState.of({name: self._runner.state_of(name) for name in names}, self._home.is_closed)
 
     def stop(self) -> None:
         """Stop live streams after the micro-batch in flight; the session can be started again."""
-        inside = any(running.in_batch for running in list(self._streams.values()))
+        inside = any(running.in_batch for running in list(self.streams.values()))
         self._runner.stop()
         self._query_commands.settle(0.0 if inside else _PATIENCE_SECONDS)
 
@@ -289,7 +293,7 @@ class Session:
         """Stop, and end the Spark session if it is ours (never a borrowed one)."""
         if self._home.is_closed:
             return
-        if any(running.in_batch for running in self._streams.values()):
+        if any(running.in_batch for running in self.streams.values()):
             raise SashError("close() from inside a subscriber would end Spark under its own micro-batch; call stop()")
         if self._dashboard is not None:
             self._dashboard.stop()
@@ -299,8 +303,8 @@ class Session:
         self._archive_commands.close()
         self._plans.close()
         self._home.close()
-        if self._checkpoint is not None:
-            self._checkpoint.close()
+        if self.checkpoint is not None:
+            self.checkpoint.close()
 
     def __enter__(self) -> Self:
         return self
@@ -317,7 +321,7 @@ class Session:
         """Schedule by another policy from the next micro-batch on. Deadlines that were promised stay."""
         with self._shared.lock:
             self._shared.settings = replace(self._shared.settings, policy=name)
-            for running in self._streams.values():
+            for running in self.streams.values():
                 running.use(self._shared.settings)
 
     def advance(self, stream: str, to: datetime | Micros) -> None:
@@ -356,14 +360,14 @@ class Session:
             DropTable: lambda s: self.drop_table(s.name),
             **dict.fromkeys((Insert, Update, Delete), self._table_commands.execute),
             SetExecution: lambda s: self._query_commands.set_execution(s.strategy),
-            ShowTables: lambda s: self._locked(lambda: show_tables(self._catalog, self._tables.sizes())),
+            ShowTables: lambda s: self._locked(lambda: show_tables(self.catalog, self.tables.sizes())),
             RegisterQuery: lambda s: self._query_commands.register(
                 s.select, s.name, s.priority, s.lifetime, s.synopsis
             ),
             DropQuery: lambda s: self.drop_query(s.name),
             DropStream: lambda s: self.drop_stream(s.name),
-            ShowQueries: lambda s: self._locked(show_queries, self._catalog, self.queries),
-            Describe: lambda s: self._locked(describe, s.name, self._catalog, self.queries),
+            ShowQueries: lambda s: self._locked(show_queries, self.catalog, self.queries),
+            Describe: lambda s: self._locked(describe, s.name, self.catalog, self.queries),
             Explain: self._questions.explain,
             SelectStatement: lambda s: self._questions.ask(s.select),
         }
@@ -399,13 +403,13 @@ class Session:
         """Throughput, lateness, joint executions, work saved, late and bad tuples."""
         continuous = self.continuous
         return {
-            **session_statistics(self._streams, self.queries, self._memory.forgotten, continuous, self._isolation),
+            **session_statistics(self.streams, self.queries, self._memory.forgotten, continuous, self._isolation),
             "archives": self._archive_commands.statistics(),
         }
 
     def schedule(self) -> dict[str, Any]:
         """The policy, what each policy is expected to cost, and what was executed lately, with whom and how late."""
-        return {"policy": self.policy, **schedule_report(self._streams, self._plans.joins, self._isolation)}
+        return {"policy": self.policy, **schedule_report(self.streams, self._plans.joins, self._isolation)}
 
     def dashboard(self, port: int = 0) -> Dashboard:
         """The live page of this session, on this machine only; the same one when asked again.

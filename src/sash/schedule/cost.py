@@ -2,7 +2,7 @@
 
 A joint execution scans the youngest intervals once, as far back as its longest window; answers over shorter
 windows come for free along the way. Combining k intervals takes k - 1 comparisons (for MAX; any aggregate's
-combine counts the same). Post-processing (sorting, building answers) is nobody's but the sub-group's own.
+combine counts the same). Post-processing (sorting, building answers) is never shared between sub-groups.
 Maintenance costs are left out: they are the same under every schedule.
 
 A synchronised schedule shares its scans where one period falls on multiples of others. Of the multiples of p, those

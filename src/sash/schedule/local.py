@@ -14,12 +14,12 @@ Invariants:
 - An execution answers an ordinary task as of now, and an EXACTLY task as of its own deadline, late or not. The next
   deadline is as_of + period: no catching up for ordinary tasks (that could make an overload worse), every
   multiple for EXACTLY ones. Tasks join only when they are answered as of the same time: one scan, one state.
-- A group is planned at the first question after it has changed, once for any number of changes. A new plan makes
-  nobody due later than promised before.
+- A group is planned at the first question after it has changed, once for any number of changes. A new plan
+  makes no task due later than promised before.
 - Not for several threads at once: the engine calls it from the thread that applies updates.
 - `decide` executes nothing; only `done` does. An execution that failed half-way is simply decided again.
 - An execution that takes its time may `begin` before it is `done`, even as of a later time than it was decided for.
-  Meanwhile its tasks are nobody's turn, and others are decided.
+  Until then `decide` passes over its tasks.
 
 Resting (a gap without tuples) is per task: windows of one task may become empty at different times, so the engine
 leaves out the members that rest, and calls `postpone` when all of them do.
@@ -62,7 +62,7 @@ class LocalScheduler:
         self._exactly: dict[TaskKey, SubGroup] = {}
         self._urgent: DeadlineQueue[str] = DeadlineQueue()
         # The last execution was that of an EXACTLY task which owes multiples. Its deadline stays the lowest as long as
-        # it owes some, so whoever else is due has the next turn: an overload must not starve them.
+        # it owes some, so another task that is due has the next turn: an overload must not starve it.
         self._repaid = False
         # The groups that have to be planned, and as of when.
         self._unplanned: dict[str, Micros | None] = {}

@@ -70,7 +70,7 @@ def _optimum(ordered: Sequence[SubGroupCost]) -> tuple[Micros, ...]:
 
 
 def _beam_search(ordered: Sequence[SubGroupCost]) -> tuple[Micros, ...]:
-    """The cheapest of two searches and two simple plans, to move nobody or everybody.
+    """The cheapest of two searches and two simple plans: to move no sub-group, or all of them.
 
     A search has to look ahead where periods rarely meet, and had better not where they often do.
     """

@@ -16,7 +16,7 @@ from sash.core.time import Micros
 from sash.schedule.cost import SubGroupCost, cost_per_time
 from sash.schedule.planning import plan_periods
 
-# So many groups of sub-groups are remembered with their plans.
+# How many plans are remembered.
 _REMEMBERED = 64
 
 
@@ -29,7 +29,7 @@ class Policy(Protocol):
         """
 
     def joint_until(self, lowest: Micros, now: Micros) -> Micros | None:
-        """V(T): tasks with a deadline up to this one may join the task with the lowest; None: nobody joins."""
+        """V(T): tasks with a deadline up to this one may join the task with the lowest; None: no task joins."""
 
 
 class NoSharing:
@@ -46,7 +46,7 @@ class NoSharing:
 
 
 class Conservative:
-    """Nobody is moved; sub-groups of one group are executed jointly when they are due at the same update (8.4.3)."""
+    """Each sub-group keeps its SLIDE; those of one group are executed jointly when due at the same update (8.4.3)."""
 
     def periods(self, subgroups: Sequence[SubGroupCost]) -> list[Micros]:
         return [each.slide for each in subgroups]
@@ -67,12 +67,12 @@ class Hybrid(Conservative):
     """Sub-groups are executed more often than they must be where synchronising them with others is cheaper (8.4.4)."""
 
     def periods(self, subgroups: Sequence[SubGroupCost]) -> list[Micros]:
-        return list(_planned(tuple(subgroups)))
+        return list(hybrid_periods(tuple(subgroups)))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _planned(subgroups: tuple[SubGroupCost, ...]) -> tuple[Micros, ...]:
-    """A plan takes thousands of steps, and is asked for again: by the late variants, and by every look at policies."""
+def hybrid_periods(subgroups: tuple[SubGroupCost, ...]) -> tuple[Micros, ...]:
+    """The periods of `Hybrid`, remembered: a plan takes thousands of steps, and many ask for the same one."""
     return tuple(plan_periods(subgroups))
 
 
@@ -125,7 +125,7 @@ def policy(name: str) -> Policy:
 
 
 class PredictedQuery(NamedTuple):
-    """A query: with whom it shares computation, how often it is asked, and what an execution costs."""
+    """A query: its group, how often it is asked, and what an execution costs."""
 
     group: str
     slide: Micros
@@ -150,7 +150,7 @@ def predicted_cost(jobs: Iterable[PredictedQuery], policy: Policy) -> float:
 
 
 def _cost(tasks: dict[tuple[Micros, bool], list[PredictedQuery]], policy: Policy, shares: bool) -> Fraction:
-    """Of one group of similar queries, by SLIDE and EXACTLY; without sharing nobody's scan helps another task."""
+    """Of one group of similar queries, by SLIDE and EXACTLY; without sharing no scan helps another task."""
     subgroups = [
         SubGroupCost(slide, max(job.access for job in jobs), sum(job.post for job in jobs), exactly)
         for (slide, exactly), jobs in sorted(tasks.items())

@@ -30,7 +30,7 @@ class SubGroup:
     """G(i,j) of section 8.4.3; it has a deadline as long as it has members.
 
     An EXACTLY sub-group served late has deadlines in the past. A query that joins it then has no part in those:
-    its own multiples begin with `first`. Ordinary sub-groups answer as of now, so there everybody takes part.
+    its own multiples begin with `first`. Ordinary sub-groups answer as of now, so there all members take part.
 
     Members come and go without a word to the scheduler's heaps; `summarise` and `assign` bring the rest up to date.
     """
@@ -44,7 +44,7 @@ class SubGroup:
         self.resting = False
         # Off the multiples of its period since the plan changed; its next execution brings it back to them.
         self.astray = False
-        # Its execution has begun and is not done: it is nobody's turn before that.
+        # Its execution has begun and is not done: until then it is not decided again.
         self.under_way = False
         # Where its deadlines shall start, until the first plan has given it a period.
         self.start: Micros | None = None

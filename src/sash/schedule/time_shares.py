@@ -44,11 +44,11 @@ class SharedTime:
         self._backlogged.discard(name)
 
     def choose(self, backlogged: Iterable[str]) -> str:
-        """Who is next among the names that have something to execute; it is an error to ask when there is none."""
+        """The next of the names that have something to execute; it is an error to ask when there is none."""
         return self.choose_some(backlogged, 1)[0]
 
     def choose_some(self, backlogged: Iterable[str], count: int) -> list[str]:
-        """Who are next, up to so many, where that many can be executed at a time."""
+        """The next `count` names, where that many can be executed at a time."""
         names = set(backlogged)
         if not names:
             raise ValueError("the choice is empty: nobody has anything to execute")

@@ -99,7 +99,7 @@ metrics_router = APIRouter(dependencies=[_TOKEN], responses=_GUARDED)
 
 
 @router.get("/queries", tags=["queries"], summary="All registered queries")
-def list_queries(served: Served) -> list[models.RegisteredQuery]:
+def list_queries(served: Served) -> list[models.QueryStatus]:
     return [_described(query) for query in list(served.session.queries.values())]
 
 
@@ -110,7 +110,7 @@ def list_queries(served: Served) -> list[models.RegisteredQuery]:
     status_code=201,
     responses=problems(BAD_REQUEST, CONFLICT, UNPROCESSABLE, TOO_MANY, UNAVAILABLE),
 )
-def register(new: models.NewQuery, served: Served, response: Response) -> models.RegisteredQuery:
+def register(new: models.NewQuery, served: Served, response: Response) -> models.QueryStatus:
     """It answers from the next micro-batch on, at once where a synopsis covers it."""
     served.check_room()
     query = served.session.register(new.text, new.name, new.priority, new.lifetime)
@@ -119,7 +119,7 @@ def register(new: models.NewQuery, served: Served, response: Response) -> models
 
 
 @router.get("/queries/{name}", tags=["queries"], summary="One of them", responses=problems(NOT_FOUND))
-def describe(name: Name, served: Served) -> models.RegisteredQuery:
+def describe(name: Name, served: Served) -> models.QueryStatus:
     return _described(served.handle(name))
 
 
@@ -190,12 +190,12 @@ def view(
     return _json(told, headers)
 
 
-def _described(query: Handle) -> models.RegisteredQuery:
+def _described(query: Handle) -> models.QueryStatus:
     latest = query.latest()
     state: Literal["registered", "failed", "cannot write"] = "registered"
     if query.error is not None:
         state = "cannot write" if query.failure is None else "failed"
-    return models.RegisteredQuery(
+    return models.QueryStatus(
         name=query.name,
         text=query.text,
         kind="continuous" if query.is_continuous else "periodic",
@@ -255,10 +255,10 @@ def cancel(
 
 
 @router.post("/explain", tags=["questions"], summary="Explain", responses=problems(BAD_REQUEST, UNPROCESSABLE))
-def explain(wanted: models.Explained, served: Served) -> models.Explanation:
+def explain(wanted: models.Explained, served: Served) -> models.ExplanationText:
     """How a query would be answered: plan, synopsis, with whom they are shared, expected cost."""
     served.check_open()
-    return models.Explanation(text=served.session.explain(wanted.text))
+    return models.ExplanationText(text=served.session.explain(wanted.text))
 
 
 def _json_answer(id: str, table: pa.Table) -> Response:

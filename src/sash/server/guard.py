@@ -35,7 +35,7 @@ _POLICY_VIOLATION = 1008
 _FIRST_SECONDS, _MOST_SECONDS = 0.1, 5.0
 # Seconds until the wrong tokens of an address are forgotten, how many tokens of an address wait at once, and how many
 # addresses are remembered.
-_FORGET_SECONDS, _MOST_WAITING, _MOST_ADDRESSES = 60.0, 4, 10_000
+_FORGET_SECONDS, _MOST_WAITING, MOST_ADDRESSES = 60.0, 4, 10_000
 _CHALLENGE = (("www-authenticate", "Bearer"),)
 _HTML = "text/html"
 _FORM_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'"
@@ -194,7 +194,7 @@ class WrongTokens:
         number = self._number(address) + 1
         self._known.pop(address, None)
         self._known[address] = number, self._clock()
-        if len(self._known) > _MOST_ADDRESSES:
+        if len(self._known) > MOST_ADDRESSES:
             del self._known[next(iter(self._known))]
 
     def _number(self, address: str) -> int:

@@ -69,7 +69,7 @@ class Explained(_Taken):
     text: Annotated[str, Field(description="A SELECT, or REGISTER QUERY .. AS SELECT ..", examples=[_TOTALS])]
 
 
-class Column(BaseModel):
+class AnswerColumn(BaseModel):
     name: str
     type: Annotated[str, Field(description="As SQL writes it.", examples=["BIGINT"])]
 
@@ -77,7 +77,7 @@ class Column(BaseModel):
 class Rows(BaseModel):
     """A table. Values that JSON has no exact form for are strings."""
 
-    columns: list[Column]
+    columns: list[AnswerColumn]
     rows: list[dict[str, Any]]
     truncated: Annotated[bool, Field(description="There are more rows than are given here.")] = False
 
@@ -107,7 +107,7 @@ class View(Rows):
     as_of: Annotated[Moment | None, Field(description="Null before the first micro-batch.")] = None
 
 
-class RegisteredQuery(BaseModel):
+class QueryStatus(BaseModel):
     """A query that is registered."""
 
     name: str
@@ -128,7 +128,7 @@ class RunningQuestion(BaseModel):
     cancelled: Annotated[bool, Field(description="It was told to stop, and will soon.")]
 
 
-class Explanation(BaseModel):
+class ExplanationText(BaseModel):
     text: str
 
 

@@ -41,7 +41,7 @@ KINDS = ("basic", "running", "interval", "landmark", CLUSTER)
 # Deadlines that are looked ahead at.
 _HORIZON = 2_000
 # A synopsis beside the panes must save this much, or it is not worth its space.
-_LEAST_SAVING = 2.0
+LEAST_SAVING = 2.0
 # Numbers that the vectors of one component may take.
 _MOST_NUMBERS = 16_000_000
 
@@ -122,7 +122,7 @@ def choose(readings: Sequence[Reading], load: Load) -> SynopsisChoice:
             reasons.append(f"{asked} over {panes} panes: from {limit} on ({what}) one scan costs less")
             continue
         basic, other = _cost("basic", bounded, load), _cost(kind, bounded, load)
-        if other * _LEAST_SAVING <= basic:
+        if other * LEAST_SAVING <= basic:
             per = f"{other:.3g} values per pane and group against {basic:.3g} by scanning {panes} panes"
             return SynopsisChoice(kind, f"{asked}: {per}")
         reasons.append(f"{kind} saves too little ({other:.3g} values per pane and group against {basic:.3g})")

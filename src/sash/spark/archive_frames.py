@@ -120,7 +120,7 @@ class SparkWriter:
 
     def divide(self, records: DataFrame, spec: Spec, now: Micros) -> Divided:
         bound = f"timestampadd(MICROSECOND, {spec.lifetime}L, {INSERTED})"
-        placed = records.withColumn(_PLACE, f.expr(_place_sql(spec))).persist(StorageLevel.MEMORY_AND_DISK)
+        placed = records.withColumn(_PLACE, f.expr(place_sql(spec))).persist(StorageLevel.MEMORY_AND_DISK)
         self._divided.append(placed)
         found = placed.groupBy(_PLACE).agg(
             f.count("*").alias("rows"),
@@ -153,7 +153,7 @@ class SparkWriter:
 
     def repartition(self, move: Repartition, spec: Spec) -> list[DataFile]:
         sources = [path for paths in move.sources for path in paths]
-        rows = alive(read_files(self.spark, sources, spec), move.now).withColumn(_PLACE, f.expr(_place_sql(spec)))
+        rows = alive(read_files(self.spark, sources, spec), move.now).withColumn(_PLACE, f.expr(place_sql(spec)))
         places = [each[_PLACE] for each in rows.select(_PLACE).distinct().collect()]
         written = [
             self._written(
@@ -190,7 +190,7 @@ def _moved(part: Path, path: Path, place: int) -> DataFile | None:
     return describe_file(path.name, place, path.stat().st_size, expires)
 
 
-def _place_sql(spec: Spec) -> str:
+def place_sql(spec: Spec) -> str:
     """`Layout.place` in Spark's words."""
     return f"CAST({_partition_sql(INSERTED, spec, spec.g)} * {spec.e} + {_partition_sql(EXPIRES, spec, spec.e)} AS INT)"
 

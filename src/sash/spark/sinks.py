@@ -60,7 +60,7 @@ class Sink:
         # Where answers have directories, which nobody else may write.
         self.place = None if self._path is None else os.path.normpath(self._path)
         self.digest = hashlib.sha256(json.dumps([format.lower(), sorted(options.items())]).encode()).hexdigest()[:16]
-        _check_format(session, format)
+        check_format(session, format)
         self._messages = MessageWriter(session, options) if format.lower() == KAFKA else None
         self.channel = None if self._messages is None else self.digest
         if format.lower() in _FILES and self._path is None:
@@ -184,7 +184,7 @@ def _local_path(session: SparkSession, path: str) -> Path | None:
     return Path(system.makeQualified(found).toUri().getPath()).resolve() if system.getScheme() == "file" else None
 
 
-def _check_format(session: SparkSession, format: str) -> None:
+def check_format(session: SparkSession, format: str) -> None:
     """Spark looks a format up when it first writes: too late for a word that is wrong."""
     java: Any = session
     # Formats of the user's own are looked up there.

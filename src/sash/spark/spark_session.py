@@ -95,7 +95,7 @@ def _start_jvm(memory: str, packages: Sequence[str]) -> None:
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if _JVM_OPTION not in options:
         os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_OPTION} {options}".strip()
-    if not _names_a_master():
+    if not names_a_master():
         # A machine need not be able to look up its own name. Executors elsewhere would look for the driver there.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False)
@@ -104,7 +104,7 @@ def _start_jvm(memory: str, packages: Sequence[str]) -> None:
     SparkContext._ensure_initialized(conf=conf)
 
 
-def _names_a_master() -> bool:
+def names_a_master() -> bool:
     """Whether the environment or a file says where Spark is to run."""
     home = os.environ.get("SPARK_HOME", os.path.dirname(pyspark.__file__))
     defaults = Path(os.environ.get("SPARK_CONF_DIR", f"{home}/conf")) / "spark-defaults.conf"

@@ -40,7 +40,7 @@ from sash.storage.files import (
 logger = logging.getLogger("sash.storage")
 
 SNAPSHOT_EVERY = 16
-# A table of this name in an entry is in no snapshot: its rows stay while somebody needs them (see `compact`).
+# A table of this name in an entry is in no snapshot: its rows stay as long as a reader needs them (see `compact`).
 LASTING = "kept"
 # Nothing happened before this: whatever is lasting is needed.
 KEEP_ALL = -(2**62)

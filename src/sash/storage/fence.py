@@ -1,4 +1,4 @@
-"""One owner per checkpoint: a second process is refused, and one that is still dying is waited for.
+"""One owner per checkpoint: a second process is refused, and a new owner waits for a process that is still dying.
 
 Two kinds of late writer are fenced off:
 - another Python process: the `owner.lock` file is held with an advisory lock, which the system drops when
@@ -20,7 +20,7 @@ from sash.core.errors import CheckpointError
 from sash.core.faults import around
 from sash.storage.files import make_directory, written
 
-_PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 30.0
 _RECORD_BYTES = 128
 
 
@@ -34,7 +34,7 @@ class Fence:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._file.close()
+            self.drop()
             raise CheckpointError(
                 f"the checkpoint {directory} is in use by another session; close it, or choose another directory"
             ) from None
@@ -42,8 +42,7 @@ class Fence:
             self._wait_for_the_dying(directory)
             self._write({"pid": os.getpid()})
         except BaseException:
-            # The record stays: whoever comes next has to wait for the same process.
-            self._file.close()
+            self.drop()
             raise
 
     def _wait_for_the_dying(self, directory: Path) -> None:
@@ -51,7 +50,7 @@ class Fence:
         jvm, started = previous.get("jvm", 0), previous.get("jvm_started")
         if started is None or previous.get("pid") == os.getpid():
             return
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while process_start(jvm) == started:
             if time.monotonic() > deadline:
                 raise CheckpointError(f"process {jvm} still writes the checkpoint {directory}; end it first")
@@ -70,7 +69,7 @@ class Fence:
         self._write({"pid": os.getpid(), "jvm": pid, "jvm_started": process_start(pid)})
 
     def _write(self, owner: dict[str, object]) -> None:
-        # Written over in one go and never cut: whoever is killed meanwhile leaves a record that can be read.
+        # Written over in one go and never cut: a process that is killed here leaves a record that can be read.
         text = json.dumps(owner).ljust(_RECORD_BYTES)
         with written(self._path):
             with around("write", self._path):
@@ -80,14 +79,18 @@ class Fence:
                 os.fsync(self._file.fileno())
 
     def release(self) -> None:
-        """Give the checkpoint up in good order: nobody has to wait for us."""
+        """Give the checkpoint up in good order: the next owner does not wait."""
         if self._file.closed:
             return
         try:
             self._write({})
         finally:
-            # On a full disk as well: the lock goes with the file.
-            self._file.close()
+            # On a full disk as well.
+            self.drop()
+
+    def drop(self) -> None:
+        """Drop the lock and leave the record, as the system does when a process dies: the next owner reads it."""
+        self._file.close()
 
 
 def _opened(path: Path) -> TextIO:

@@ -1,4 +1,4 @@
-"""Files that are either wholly there or not there at all, and whose damage is noticed.
+"""Durable files: a file is wholly there or not there at all, and damage is noticed.
 
 Files that others write, such as Spark's executors, have sizes and checksums that somebody wrote down. A size is looked
 at whenever that is asked for; a checksum costs a pass over the file, so it is looked at once in a process, when the
@@ -26,7 +26,7 @@ from sash.core.errors import CheckpointError
 from sash.core.events import report
 from sash.core.faults import around
 
-# A pass over a file has so much of it in memory.
+# How many bytes of a file a pass over it has in memory.
 _PIECE = 1 << 20
 
 
@@ -47,7 +47,7 @@ def checksum_of(path: Path) -> int:
 
 
 class Seals:
-    """From any thread: whoever looks at a file that another looks at does so, too."""
+    """Which files are known to be intact. Safe from any thread: two threads may check the same file."""
 
     def __init__(self) -> None:
         self._known: set[Path] = set()
@@ -146,7 +146,7 @@ def rename(draft: Path, path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """A file or a directory that nobody needs, if it is there; what cannot go of a directory stays."""
+    """Remove a file or a directory, if it is there; what cannot be removed of a directory stays."""
     with around("remove", path):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -160,7 +160,7 @@ def truncate(path: Path, size: int) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """A file that somebody else has written."""
+    """Sync a file that another process has written."""
     with open(path, "rb") as file, around("sync", path):
         os.fsync(file.fileno())
 

@@ -1,4 +1,4 @@
-"""The files of a stored window whose rows are not in memory: who has written them, who reads them, when they go.
+"""The files of a stored window whose rows are not in memory: what is written, what is read, when files are removed.
 
     epoch-000000007/_pane=1700000006000000/part-..parquet     rows of one micro-batch that belong to one sub-window,
                    /_pane=1700000012000000/part-..parquet     which is named by its end
@@ -97,13 +97,13 @@ class WindowFiles:
             self._held.setdefault(_end(pane), set()).add(pane)
 
     def discard(self, names: Iterable[str]) -> None:
-        """These never come into the window: nobody has seen them."""
+        """Remove files that never came into the window: no reader has seen them."""
         self._remove(_panes(names))
 
     # -- leaving -------------------------------------------------------------------------------------
 
     def let_go(self, edge: Micros) -> None:
-        """Sub-windows that end by then have left the window, and whoever recovers knows it."""
+        """Let go of sub-windows that end at or before a time. The log already says that they have left."""
         self._leave([pane for end in sorted(self._held) if end <= edge for pane in sorted(self._held.pop(end))])
 
     def _leave(self, left: list[str]) -> None:
@@ -161,7 +161,7 @@ class WindowFiles:
         return [pane for panes in ready for pane in panes]
 
     def drop(self) -> None:
-        """All of it, when the readers have ended; nobody begins to read any more."""
+        """Remove all files when the readers have ended; no reader may begin from now on."""
         with self._guard:
             self._is_gone = True
             self._nobody_reads.wait_for(lambda: not self._readers)

@@ -51,17 +51,17 @@ def running_lookup(running: Component, lefts: Positions, rights: Positions, out:
 def interval_extend(operation: int, tree: Component, length: int, values: Component) -> None:
     leaves = len(tree) // 2
     for position, row in enumerate(values, length + 1):
-        tree[interval._node(leaves, (position, position))] = row
+        tree[interval.node_of(leaves, (position, position))] = row
         for left, right in new_base_intervals(position, leaves)[1:]:
             middle = (left + right) // 2
-            halves = [tree[interval._node(leaves, half)] for half in ((left, middle), (middle + 1, right))]
-            tree[interval._node(leaves, (left, right))] = synopsis.UFUNCS[operation](*halves)
+            halves = [tree[interval.node_of(leaves, half)] for half in ((left, middle), (middle + 1, right))]
+            tree[interval.node_of(leaves, (left, right))] = synopsis.UFUNCS[operation](*halves)
 
 
 def interval_lookup(operation: int, tree: Component, lefts: Positions, rights: Positions, out: Component) -> None:
     for i, (left, right) in enumerate(zip(lefts.tolist(), rights.tolist(), strict=True)):
         for part in decompose(left, right):
-            out[i] = synopsis.UFUNCS[operation](out[i], tree[interval._node(len(tree) // 2, part)])
+            out[i] = synopsis.UFUNCS[operation](out[i], tree[interval.node_of(len(tree) // 2, part)])
 
 
 def basic_extend(ring: Component, length: int, values: Component) -> None:
@@ -103,7 +103,7 @@ def landmark_lookup(
 ) -> None:
     for i, (j, left, right) in enumerate(zip(partitions.tolist(), lefts.tolist(), rights.tolist(), strict=True)):
         step, _, first = plan[j].tolist()
-        for a, b in landmark._parts(left, right, step):
+        for a, b in landmark.landmark_parts(left, right, step):
             begins = a % step == 0 or (a, b) == (1, right)
             layer = 1 + b // step - a // step if begins else 0
             out[i] = synopsis.UFUNCS[operation](out[i], table[first + layer * slots + (b if begins else a) % slots])
@@ -179,11 +179,11 @@ def intervals(data: st.DataObject, length: int, capacity: int, most: int = 6) ->
 @settings(max_examples=examples(20))
 def test_rows(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     target, source = array(data, dtype, 2, 3), array(data, dtype, 2, 3)
-    check(synopsis._kernel_fold, rows_fold, operation, target[0, 0], source[0, 0])
+    check(synopsis.kernel_fold, rows_fold, operation, target[0, 0], source[0, 0])
     for groups in (3, 1):
         narrow, other = target[:, :groups].copy(), source[:, :groups].copy()
-        check(synopsis._kernel_fold_row, rows_fold_row, operation, narrow, 1, other, 0)
-        check(synopsis._kernel_copy_row, rows_copy_row, narrow, 1, other, 0)
+        check(synopsis.kernel_fold_row, rows_fold_row, operation, narrow, 1, other, 0)
+        check(synopsis.kernel_copy_row, rows_copy_row, narrow, 1, other, 0)
 
 
 @given(data=st.data())
@@ -192,14 +192,14 @@ def test_running(data: st.DataObject) -> None:
     capacity, length, groups = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 20)), 2
     table = array(data, np.int64, capacity + 1, groups)
     check(
-        running_sums._kernel_extend,
+        running_sums.kernel_extend,
         running_extend,
         table,
         length,
         array(data, np.int64, data.draw(st.integers(0, 9)), groups),
     )
     lefts, rights = intervals(data, length, capacity)
-    check(running_sums._kernel_lookup, running_lookup, table, lefts, rights, np.zeros((len(lefts), groups), np.int64))
+    check(running_sums.kernel_lookup, running_lookup, table, lefts, rights, np.zeros((len(lefts), groups), np.int64))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -210,7 +210,7 @@ def test_interval(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     leaves, length, groups = data.draw(st.sampled_from([1, 2, 4, 8])), data.draw(st.integers(0, 20)), 2
     tree = array(data, dtype, 2 * leaves, groups)
     check(
-        interval._kernel_extend,
+        interval.kernel_extend,
         interval_extend,
         operation,
         tree,
@@ -219,7 +219,7 @@ def test_interval(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     )
     lefts, rights = intervals(data, length, leaves)
     check(
-        interval._kernel_lookup, interval_lookup, operation, tree, lefts, rights, array(data, dtype, len(lefts), groups)
+        interval.kernel_lookup, interval_lookup, operation, tree, lefts, rights, array(data, dtype, len(lefts), groups)
     )
 
 
@@ -231,7 +231,7 @@ def test_interval_of_one_group(operation: int, dtype: Dtype, data: st.DataObject
     leaves, length = data.draw(st.sampled_from([1, 2, 4, 8])), data.draw(st.integers(0, 20))
     tree = array(data, dtype, 2 * leaves, 1)
     check(
-        interval._kernel_extend_one,
+        interval.kernel_extend_one,
         interval_extend_one,
         operation,
         tree,
@@ -241,7 +241,7 @@ def test_interval_of_one_group(operation: int, dtype: Dtype, data: st.DataObject
     tree[0] = START[operation, dtype]
     lefts, rights = intervals(data, length, leaves)
     check(
-        interval._kernel_lookup_one,
+        interval.kernel_lookup_one,
         interval_lookup_one,
         operation,
         tree,
@@ -258,12 +258,12 @@ def test_interval_of_one_group(operation: int, dtype: Dtype, data: st.DataObject
 def test_basic(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     capacity, length, groups = data.draw(st.integers(1, 7)), data.draw(st.integers(0, 20)), 2
     ring = array(data, dtype, capacity, groups)
-    check(basic._kernel_extend, basic_extend, ring, length, array(data, dtype, data.draw(st.integers(0, 9)), groups))
+    check(basic.kernel_extend, basic_extend, ring, length, array(data, dtype, data.draw(st.integers(0, 9)), groups))
     lefts, rights = intervals(data, length, capacity)
     order = np.lexsort((-lefts, rights))
     # All rows begin alike, as identities do: a scan goes on from the row before.
     out = np.repeat(array(data, dtype, 1, groups), len(lefts), axis=0)
-    check(basic._kernel_lookup, basic_lookup, operation, ring, lefts[order], rights[order], out)
+    check(basic.kernel_lookup, basic_lookup, operation, ring, lefts[order], rights[order], out)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -278,36 +278,36 @@ def test_landmark(operation: int, dtype: Dtype, data: st.DataObject) -> None:
     plan = np.array([[low, each, f] for (low, _), each, f in zip(partitions, layers, firsts[:-1], strict=True)])
     table, length = array(data, dtype, int(firsts[-1]), groups), data.draw(st.integers(0, 20))
     batch = array(data, dtype, data.draw(st.integers(0, 9)), groups)
-    check(landmark._kernel_extend, landmark_extend, operation, plan, slots, table, length, batch)
+    check(landmark.kernel_extend, landmark_extend, operation, plan, slots, table, length, batch)
     lefts, rights = intervals(data, length, slots, most=20)
     found = np.searchsorted([high for _, high in partitions], rights - lefts + 1)
     known = np.array([f < len(plan) and w >= plan[f, 0] for f, w in zip(found, rights - lefts + 1, strict=True)], bool)
     lefts, rights, found = lefts[known], rights[known], found[known]
     # A lookup overwrites what it is given: only the identity is given.
     out = np.full((len(lefts), groups), START[operation, dtype], dtype)
-    check(landmark._kernel_lookup, landmark_lookup, operation, plan, slots, table, found, lefts, rights, out)
+    check(landmark.kernel_lookup, landmark_lookup, operation, plan, slots, table, found, lefts, rights, out)
 
 
 @given(data=st.data())
 @settings(max_examples=examples(30))
 def test_quantile(data: st.DataObject) -> None:
     capacity, length = data.draw(st.integers(1, 20)), 0
-    size, runs = quantile.QuantileIntervals._allocated(capacity)
+    size, runs = quantile.QuantileIntervals.allocated(capacity)
     for _ in range(2):
         values = array(data, np.int64, data.draw(st.integers(0, 30)))
-        check(quantile._kernel_extend, quantile_extend, runs, size, length, values)
-        quantile._kernel_extend(runs, size, length, values)
+        check(quantile.kernel_extend, quantile_extend, runs, size, length, values)
+        quantile.kernel_extend(runs, size, length, values)
         length += len(values)
     lefts, rights = intervals(data, length, capacity)
     ranks = np.array([data.draw(st.integers(1, b - a + 1)) for a, b in zip(lefts, rights, strict=True)], np.int64)
-    check(quantile._kernel_lookup, quantile_lookup, runs, size, lefts, rights, ranks, np.zeros(len(lefts), np.int64))
+    check(quantile.kernel_lookup, quantile_lookup, runs, size, lefts, rights, ranks, np.zeros(len(lefts), np.int64))
 
 
 @given(st.lists(INTS, min_size=8, max_size=8))
 @settings(max_examples=examples(30))
 def test_merge(values: list[int]) -> None:
     halves = np.array([*sorted(values[:4]), *sorted(values[4:]), *[0] * 8], np.int64)
-    check(quantile._kernel_merge, quantile_merge, halves, 0, 8, 8)
+    check(quantile.kernel_merge, quantile_merge, halves, 0, 8, 8)
 
 
 @given(st.lists(st.lists(st.integers(0, 50) | INTS, max_size=40), min_size=1, max_size=8), st.data())
@@ -323,7 +323,7 @@ def test_select(runs: list[list[int]], data: st.DataObject) -> None:
     heap, keys = np.zeros(len(runs), np.int64), np.zeros(len(runs), np.int64)
     rank = data.draw(st.integers(1, total))
     expected = selection_select(elements, starts, ends, len(runs), rank, heap, keys)
-    assert quantile._kernel_select(elements, starts, ends, len(runs), rank, heap, keys) == expected
+    assert quantile.kernel_select(elements, starts, ends, len(runs), rank, heap, keys) == expected
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12, unique=True))
@@ -331,4 +331,4 @@ def test_select(runs: list[list[int]], data: st.DataObject) -> None:
 def test_sink(values: list[int]) -> None:
     """A heap but for its top."""
     keys = np.array([values[0], *sorted(values[1:])], np.int64)
-    check(quantile._kernel_sink, selection_sink, np.arange(len(keys)), len(keys), keys, 0)
+    check(quantile.kernel_sink, selection_sink, np.arange(len(keys)), len(keys), keys, 0)

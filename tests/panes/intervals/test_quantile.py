@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.intervals.quantile import QuantileIntervals, _from_keys, _to_keys, quantile_rank
+from sash.panes.intervals.quantile import QuantileIntervals, from_keys, quantile_rank, to_keys
 from sash.panes.pane_ring import Dtype
 from tests.panes.intervals.cases import DTYPES
 from tests.support.examples import examples
@@ -124,8 +124,8 @@ def test_refusals() -> None:
 @given(st.lists(st.floats(width=64), min_size=1, max_size=20))
 def test_keys_have_the_order_of_floats(values: list[float]) -> None:
     floats = np.array(values)
-    keys = _to_keys(floats)
-    np.testing.assert_array_equal(_from_keys(keys), floats)
-    np.testing.assert_array_equal(_from_keys(np.sort(keys)), np.sort(floats))
-    signed = _to_keys(np.array([-math.nan, math.nan, math.inf]))
+    keys = to_keys(floats)
+    np.testing.assert_array_equal(from_keys(keys), floats)
+    np.testing.assert_array_equal(from_keys(np.sort(keys)), np.sort(floats))
+    signed = to_keys(np.array([-math.nan, math.nan, math.inf]))
     assert signed[0] == signed[1] > signed[2], "whatever the bits of a NaN"

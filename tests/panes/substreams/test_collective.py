@@ -101,7 +101,7 @@ def test_comparisons(steps: list[Update], length: int, v: Fraction) -> None:
 
 
 def test_forgetting_and_starting_the_numbers_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collective, "_RENUMBER", 10)
+    monkeypatch.setattr(collective, "RENUMBER_FROM", 10)
     index, history = CollectiveIndex(2), []
     for time in range(1, 60):
         rows = [(time % KEYS, time % 4), (KEYS, 1)]
@@ -142,8 +142,8 @@ def test_a_list_leaves_out_the_keys_that_nobody_asks_for() -> None:
     for time in range(1, 200):
         index.update(time, young, np.full(5, 7))
         assert index.lookup_above(time, 10, 30).tolist() == (young if time >= 10 else old).tolist()
-    listed = index._listing.filled >= 0
-    assert listed.sum() == 1 and index._listing.sizes[listed][0] == 5
+    listed = index.listing.filled >= 0
+    assert listed.sum() == 1 and index.listing.sizes[listed][0] == 5
 
 
 def test_updates_that_are_errors() -> None:

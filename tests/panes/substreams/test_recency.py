@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.panes.substreams import recency
-from sash.panes.substreams.collective import _kernel_note
+from sash.panes.substreams.collective import kernel_note
 from sash.panes.substreams.recency import empty_listing, with_more_slots
 from tests.support.examples import examples
 
@@ -87,7 +87,7 @@ def reference_newer(listing: Any, stamps: Any, column: int, outside: int, forgot
 def test_picking_and_ordering(stamps: list[int], floor: int) -> None:
     column = np.column_stack([np.zeros(KEYS, dtype=np.int32), ints(stamps)])
     results = []
-    for pick, order in ((recency._kernel_pick, recency._kernel_order), (reference_pick, reference_order)):
+    for pick, order in ((recency.kernel_pick, recency.kernel_order), (reference_pick, reference_order)):
         keys, theirs = pick(column, 1, floor)
         sorted_keys, sorted_stamps = np.zeros(KEYS, dtype=np.int32), np.zeros(KEYS, dtype=np.int32)
         order(keys, theirs, floor, PANES, sorted_keys, sorted_stamps)
@@ -104,14 +104,14 @@ def test_merging_and_selecting(
     (stamps, moves), floor, marks = history, min(floors), np.zeros(KEYS, dtype=np.int32)
     keys, sorted_stamps = run_of(stamps, floor)
     moves = moves[moves[:, 2] > floor]
-    ours = recency._kernel_merge(keys, sorted_stamps, moves, max(floors), marks)
+    ours = recency.kernel_merge(keys, sorted_stamps, moves, max(floors), marks)
     theirs = reference_merge(keys, sorted_stamps, moves, max(floors), marks)
     np.testing.assert_array_equal(ours, theirs)
     assert not marks.any()
-    assert recency._kernel_prefix(sorted_stamps, outside) == reference_prefix(sorted_stamps, outside)
+    assert recency.kernel_prefix(sorted_stamps, outside) == reference_prefix(sorted_stamps, outside)
     found = [np.zeros(KEYS + len(moves) + 1, dtype=np.int32) for _ in range(2)]
     sure = ints(surely)[keys]
-    cuts = recency._kernel_select(keys, sorted_stamps, sure, moves, outside, found[0])
+    cuts = recency.kernel_select(keys, sorted_stamps, sure, moves, outside, found[0])
     assert cuts == reference_select(keys, sorted_stamps, sure, moves, outside, found[1])
     for part in (slice(None, cuts[0]), slice(cuts[1], None)):
         np.testing.assert_array_equal(found[0][part], found[1][part])
@@ -133,14 +133,14 @@ def test_a_list_is_what_the_stamps_say(most: int, steps: list[tuple[int, int, in
     for newest, (key, level, back) in enumerate(steps, 1):
         for column in range(1, level + 1):
             if column == 1:
-                _kernel_note(0, key, stamps[key, 1], newest, listing.floors, listing.moves, listing.filled)
+                kernel_note(0, key, stamps[key, 1], newest, listing.floors, listing.moves, listing.filled)
             stamps[key, column] = newest
         if back:
             outside = max(0, newest - back)
             assert answer(recency.newer, listing, stamps, 1, outside, newest) == answer(
                 reference_newer, listing, stamps, 1, outside, newest
             )
-            certain = recency._kernel_newer(listing, stamps, 1, outside, 0, newest)[0]
+            certain = recency.kernel_newer(listing, stamps, 1, outside, 0, newest)[0]
             assert (stamps[listing.found[:certain], 3] > outside).all()
 
 

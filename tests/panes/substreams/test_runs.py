@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.panes.substreams.extremes import _kernel_distinct, _kernel_merge, encode
+from sash.panes.substreams.extremes import encode, kernel_distinct, kernel_merge
 from tests.support.examples import examples
 
 KEYS = 8
@@ -34,7 +34,7 @@ def reference_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, 
 @settings(max_examples=examples(60))
 def test_a_merge_is_its_reference(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     seen = [np.zeros(KEYS, dtype=np.int64) for _ in range(2)]
-    ours = _kernel_merge(*run_of(one), *run_of(other), seen[0], 1)
+    ours = kernel_merge(*run_of(one), *run_of(other), seen[0], 1)
     theirs = reference_merge(*run_of(one), *run_of(other), seen[1], 1)
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(seen[0], seen[1])
@@ -58,7 +58,7 @@ def test_distinct_is_its_reference(keys: list[int], known: list[int]) -> None:
     for each in seen:
         each[known] = 3
     codes = np.array(keys, dtype=np.int32)
-    ours, theirs = _kernel_distinct(codes, seen[0], 3), reference_distinct(codes, seen[1], 3)
+    ours, theirs = kernel_distinct(codes, seen[0], 3), reference_distinct(codes, seen[1], 3)
     assert ours.tolist() == theirs.tolist() == [key for key in dict.fromkeys(keys) if key not in known]
     np.testing.assert_array_equal(seen[0], seen[1])
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.panes.substreams import CollectiveIndex
-from sash.panes.substreams.collective import LENGTH_BITS, Levels, _kernel_update
+from sash.panes.substreams.collective import LENGTH_BITS, Levels, kernel_update
 from sash.panes.substreams.recency import Listing, empty_listing
 from tests.panes.substreams.histories import KEYS, stamp
 from tests.support.examples import examples
@@ -68,7 +68,7 @@ def test_many_units_at_once_are_as_many_single_ones(p: int, data: st.DataObject)
     ours, theirs = state(p, listed, floor), state(p, listed, floor)
     for number, pane in enumerate(panes, 1):
         keys, amounts = (np.array([row[i] for row in pane], dtype=np.int64) for i in (0, 1))
-        _kernel_update(keys, amounts, number, p, *ours)
+        kernel_update(keys, amounts, number, p, *ours)
         reference_update(keys, amounts, number, p, *theirs)
     np.testing.assert_array_equal(ours[0], theirs[0])
     np.testing.assert_array_equal(ours[1], theirs[1])

@@ -67,8 +67,8 @@ def test_the_interfaces_of_a_section_are_forgotten_with_it() -> None:
     blocks = Blocks()
     for _ in range(3):
         blocks.take(np.frombuffer(sections(500, interfaces=7), np.uint8))
-        assert len(blocks._interfaces) == 7
-        assert blocks._interfaces.links.base is None, "a part of an array keeps the whole"
+        assert len(blocks.interfaces) == 7
+        assert blocks.interfaces.links.base is None, "a part of an array keeps the whole"
 
 
 def test_an_option_that_goes_past_its_block_is_left_out(tmp_path: Path) -> None:
@@ -103,4 +103,4 @@ def test_a_section_has_so_many_interfaces_and_no_more(tmp_path: Path, piece: int
 def test_the_limit_is_beyond_what_any_machine_has() -> None:
     blocks = Blocks()
     blocks.take(np.frombuffer(section() + interface("<", RAW) * MOST_INTERFACES, np.uint8))
-    assert len(blocks._interfaces) == MOST_INTERFACES == 65_536
+    assert len(blocks.interfaces) == MOST_INTERFACES == 65_536

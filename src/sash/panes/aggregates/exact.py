@@ -27,7 +27,7 @@ from sash.plan.expressions import RowExpression
 Merged = Mapping[Partial, list[Component] | pa.Array]
 
 
-class Aggregate(Protocol):
+class AggregateFunction(Protocol):
     """What every aggregate of fixed-size partials can do. The partials combine by their own kernels."""
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:

@@ -35,7 +35,7 @@ from sash.panes.partials import Component
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_extend(operation: Any, tree: Any, length: Any, values: Any) -> None:
+def kernel_extend(operation: Any, tree: Any, length: Any, values: Any) -> None:
     leaves = tree.shape[0] // 2
     for i in range(values.shape[0]):
         node = leaves + ((length + i) & (leaves - 1))
@@ -49,7 +49,7 @@ def _kernel_extend(operation: Any, tree: Any, length: Any, values: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) -> None:
     for i in range(lefts.size):
         # Base-intervals of the present level, counted from 0: first .. last - 1 are still to be read.
         first, last, nodes = lefts[i] - 1, rights[i], tree.shape[0] // 2
@@ -65,11 +65,11 @@ def _kernel_lookup(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any)
 
 
 # The same for one group, where a value stays in a register, and where reading for nothing is cheaper than a jump
-# that nobody can predict: the row of node 0, which does not exist, holds the identity.
+# that cannot be predicted: the row of node 0, which does not exist, holds the identity.
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_extend_one(operation: Any, tree: Any, length: Any, values: Any) -> None:
+def kernel_extend_one(operation: Any, tree: Any, length: Any, values: Any) -> None:
     leaves = tree.shape[0] // 2
     for i in range(values.shape[0]):
         node, value = leaves + ((length + i) & (leaves - 1)), values[i, 0]
@@ -81,7 +81,7 @@ def _kernel_extend_one(operation: Any, tree: Any, length: Any, values: Any) -> N
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_lookup_one(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_lookup_one(operation: Any, tree: Any, lefts: Any, rights: Any, out: Any) -> None:
     for i in range(lefts.size):
         first, last, nodes, value = lefts[i] - 1, rights[i], tree.shape[0] // 2, out[i, 0]
         while first < last:
@@ -95,7 +95,7 @@ def _kernel_lookup_one(operation: Any, tree: Any, lefts: Any, rights: Any, out: 
         out[i, 0] = value
 
 
-def _node(leaves: int, interval: Interval) -> int:
+def node_of(leaves: int, interval: Interval) -> int:
     """Where a base-interval's value is."""
     left, right = interval
     width = right - left + 1
@@ -126,18 +126,18 @@ class IntervalSynopsis(SharedSynopsis):
         self._extend_from(self.length, values)
 
     def _extend_from(self, length: int, values: Component) -> None:
-        extend = _kernel_extend_one if self.groups == 1 else _kernel_extend
+        extend = kernel_extend_one if self.groups == 1 else kernel_extend
         extend(self._operation, self._rows, length, values)
 
     def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
-        lookup = _kernel_lookup_one if self.groups == 1 else _kernel_lookup
+        lookup = kernel_lookup_one if self.groups == 1 else kernel_lookup
         lookup(self._operation, self._rows, lefts, rights, out)
 
     def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
         self._active([left], [right])
         out = np.full(len(groups), self._identity, dtype=self.dtype)
         for part in decompose(left, right):
-            out = UFUNCS[self._operation](out, self._rows[_node(len(self._rows) // 2, part)][groups])
+            out = UFUNCS[self._operation](out, self._rows[node_of(len(self._rows) // 2, part)][groups])
         return out
 
     def grow(self, capacity: int) -> None:

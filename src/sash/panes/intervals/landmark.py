@@ -63,7 +63,7 @@ Plan = NDArray[np.int64]
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_extend(operation: Any, plan: Any, slots: Any, table: Any, length: Any, values: Any) -> None:
+def kernel_extend(operation: Any, plan: Any, slots: Any, table: Any, length: Any, values: Any) -> None:
     for i in range(values.shape[0]):
         position = length + i + 1
         slot, before = position % slots, (position - 1) % slots
@@ -86,7 +86,7 @@ def _kernel_extend(operation: Any, plan: Any, slots: Any, table: Any, length: An
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_lookup(
+def kernel_lookup(
     operation: Any, plan: Any, slots: Any, table: Any, partitions: Any, lefts: Any, rights: Any, out: Any
 ) -> None:
     for i in range(lefts.size):
@@ -104,7 +104,7 @@ def _kernel_lookup(
             fold_row(operation, out, i, table, first + left % slots)
 
 
-def _parts(left: int, right: int, w_min: int) -> list[Interval]:
+def landmark_parts(left: int, right: int, w_min: int) -> list[Interval]:
     if left > right:
         return []
     return [(left, right)] if left == 1 and right < w_min else landmark_decomposition(left, right, w_min)
@@ -153,11 +153,11 @@ class LandmarkSynopsis(SharedSynopsis):
         return int((self._layers + 1).sum()) * capacity
 
     def _append(self, values: Component) -> None:
-        _kernel_extend(self._operation, self._plan, self.capacity, self._rows, self.length, values)
+        kernel_extend(self._operation, self._plan, self.capacity, self._rows, self.length, values)
 
     def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
         partitions = self._partitions_of(lefts, rights)
-        _kernel_lookup(self._operation, self._plan, self.capacity, self._rows, partitions, lefts, rights, out)
+        kernel_lookup(self._operation, self._plan, self.capacity, self._rows, partitions, lefts, rights, out)
 
     def _partitions_of(self, lefts: Positions, rights: Positions) -> Positions:
         """The partition whose widths an interval is within, or else those of the window that it is cut short from."""
@@ -196,4 +196,4 @@ class LandmarkSynopsis(SharedSynopsis):
     def probed(self, left: int, right: int) -> list[Interval]:
         """The part to the first landmark and the part from it."""
         partition = self._partitions_of(np.array([left]), np.array([right]))[0]
-        return _parts(left, right, int(self._lows[partition]))
+        return landmark_parts(left, right, int(self._lows[partition]))

@@ -29,7 +29,7 @@ from sash.panes.partials import Component
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_sink(heap: Any, size: Any, keys: Any, place: Any) -> None:
+def kernel_sink(heap: Any, size: Any, keys: Any, place: Any) -> None:
     """Restore the order of a heap of runs, the smallest key on top, below one place."""
     run = heap[place]
     while 2 * place + 1 < size:
@@ -44,7 +44,7 @@ def _kernel_sink(heap: Any, size: Any, keys: Any, place: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_select(elements: Any, starts: Any, ends: Any, runs: Any, rank: Any, heap: Any, keys: Any) -> Any:
+def kernel_select(elements: Any, starts: Any, ends: Any, runs: Any, rank: Any, heap: Any, keys: Any) -> Any:
     """The element of a rank (from 1) in the runs starts[r] .. ends[r] - 1; uses up `starts`, `heap` and `keys`."""
     while True:
         live = 0
@@ -57,7 +57,7 @@ def _kernel_select(elements: Any, starts: Any, ends: Any, runs: Any, rank: Any, 
             run = heap[place]
             keys[run] = elements[min(starts[run] + step, ends[run]) - 1]
         for place in range(live // 2 - 1, -1, -1):
-            _kernel_sink(heap, live, keys, place)
+            kernel_sink(heap, live, keys, place)
         # The top's key has at most live * (step - 1) elements before it.
         while rank > live * (step - 1) + 1:
             run = heap[0]
@@ -69,31 +69,31 @@ def _kernel_select(elements: Any, starts: Any, ends: Any, runs: Any, rank: Any, 
             else:
                 live -= 1
                 heap[0] = heap[live]
-            _kernel_sink(heap, live, keys, 0)
+            kernel_sink(heap, live, keys, 0)
         if step == 1:
             return keys[heap[0]]
 
 
-select = _kernel_select
+select = kernel_select
 
 
 _LARGEST = np.iinfo(np.int64).max
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_extend(runs: Any, size: Any, length: Any, values: Any) -> None:
+def kernel_extend(runs: Any, size: Any, length: Any, values: Any) -> None:
     levels = runs.size // size
     for i in range(values.size):
         runs[(length + i) & (size - 1)] = values[i]
         arrived, level, width = length + i + 1, 1, 2
         while level < levels and arrived & (width - 1) == 0:
             begin = (arrived - width) & (size - 1)
-            _kernel_merge(runs, (level - 1) * size + begin, level * size + begin, width)
+            kernel_merge(runs, (level - 1) * size + begin, level * size + begin, width)
             level, width = level + 1, width * 2
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_merge(runs: Any, source: Any, target: Any, width: Any) -> None:
+def kernel_merge(runs: Any, source: Any, target: Any, width: Any) -> None:
     """Merge two sorted halves into a sorted run elsewhere in the same array."""
     a, b = source, source + width // 2
     middle, end = b, source + width
@@ -112,7 +112,7 @@ def _kernel_merge(runs: Any, source: Any, target: Any, width: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, out: Any) -> None:
+def kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, out: Any) -> None:
     most = 2 * (runs.size // size) + 2
     starts, ends, heap = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     keys = np.empty(most, runs.dtype)
@@ -160,10 +160,10 @@ class QuantileIntervals(Activity):
     def __init__(self, capacity: int, dtype: Dtype = np.float64) -> None:
         super().__init__(capacity)
         self.dtype = dtype
-        self._size, self._runs = self._allocated(capacity)
+        self._size, self._runs = self.allocated(capacity)
 
     @staticmethod
-    def _allocated(capacity: int) -> tuple[int, Component]:
+    def allocated(capacity: int) -> tuple[int, Component]:
         """The size of a level, a power of two, and an array of as many levels as an active base-interval can have."""
         size = 1 << (capacity - 1).bit_length()
         return size, np.zeros(size * capacity.bit_length(), dtype=np.int64)
@@ -174,8 +174,8 @@ class QuantileIntervals(Activity):
 
     def extend(self, values: ArrayLike) -> None:
         """Append elements, the oldest first."""
-        keys = _to_keys(as_rows(values, (-1,), self.dtype))
-        _kernel_extend(self._runs, self._size, self.length, keys)
+        keys = to_keys(as_rows(values, (-1,), self.dtype))
+        kernel_extend(self._runs, self._size, self.length, keys)
         self.length += len(keys)
 
     def lookup(self, left: int, right: int, phi: Fraction) -> Any:
@@ -189,16 +189,16 @@ class QuantileIntervals(Activity):
             raise ValueError("an empty interval has no quantile")
         ranks = _ranks(phi, right - left + 1)
         out = np.empty(len(left), dtype=np.int64)
-        _kernel_lookup(self._runs, self._size, left, right, ranks, out)
-        return out if self.dtype is np.int64 else _from_keys(out)
+        kernel_lookup(self._runs, self._size, left, right, ranks, out)
+        return out if self.dtype is np.int64 else from_keys(out)
 
     def grow(self, capacity: int) -> None:
         """Keep more positions from now on."""
         # Level 0 is what arrived: it arrives once more. Runs that lack their older half are never read.
         keys = self._runs[np.arange(self.oldest - 1, self.length) % self._size]
         self._enlarge(capacity)
-        self._size, self._runs = self._allocated(capacity)
-        _kernel_extend(self._runs, self._size, self.length - len(keys), keys)
+        self._size, self._runs = self.allocated(capacity)
+        kernel_extend(self._runs, self._size, self.length - len(keys), keys)
 
 
 def _ranks(phi: Fraction | Sequence[Fraction], counts: Positions) -> Positions:
@@ -212,7 +212,7 @@ def _ranks(phi: Fraction | Sequence[Fraction], counts: Positions) -> Positions:
     return np.array([quantile_rank(phi, n) for n in counts.tolist()], dtype=np.int64)
 
 
-def _to_keys(values: Component) -> Component:
+def to_keys(values: Component) -> Component:
     """Integers in the order of the values: negative floats have their bits in the opposite order."""
     if values.dtype == np.int64:
         return values
@@ -220,5 +220,5 @@ def _to_keys(values: Component) -> Component:
     return np.where(bits < 0, bits ^ _LARGEST, bits)
 
 
-def _from_keys(keys: Component) -> Component:
+def from_keys(keys: Component) -> Component:
     return np.where(keys < 0, keys ^ _LARGEST, keys).view(np.float64)

@@ -22,7 +22,7 @@ from sash.panes.partials import Combine, Component
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_extend(running: Any, length: Any, values: Any) -> None:
+def kernel_extend(running: Any, length: Any, values: Any) -> None:
     slots = running.shape[0]
     last = length % slots
     for i in range(values.shape[0]):
@@ -34,7 +34,7 @@ def _kernel_extend(running: Any, length: Any, values: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_lookup(running: Any, lefts: Any, rights: Any, out: Any) -> None:
+def kernel_lookup(running: Any, lefts: Any, rights: Any, out: Any) -> None:
     slots = running.shape[0]
     for i in range(lefts.size):
         plus, minus = rights[i] % slots, (lefts[i] - 1) % slots
@@ -69,10 +69,10 @@ class RunningSynopsis(SharedSynopsis):
         return capacity + 1
 
     def _append(self, values: Component) -> None:
-        _kernel_extend(self._rows, self.length, values)
+        kernel_extend(self._rows, self.length, values)
 
     def _answer(self, lefts: Positions, rights: Positions, out: Component) -> None:
-        _kernel_lookup(self._rows, lefts, rights, out)
+        kernel_lookup(self._rows, lefts, rights, out)
 
     def lookup_groups(self, left: int, right: int, groups: NDArray[np.integer]) -> Component:
         self._active([left], [right])

@@ -44,7 +44,7 @@ def identity(combine: Combine, dtype: Dtype) -> int | float:
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _kernel_fold(operation: Any, old: Any, new: Any) -> Any:
+def kernel_fold(operation: Any, old: Any, new: Any) -> Any:
     if operation == ADD:
         return old + new
     if operation == MIN:
@@ -53,25 +53,25 @@ def _kernel_fold(operation: Any, old: Any, new: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _kernel_fold_row(operation: Any, target: Any, t: Any, source: Any, s: Any) -> None:
+def kernel_fold_row(operation: Any, target: Any, t: Any, source: Any, s: Any) -> None:
     # Rows are given by number: a slice would be an object of its own, with references to count.
     groups = target.shape[1]
     if groups == 1:
         # A loop, made for long rows, would take ten times as long to begin as to run.
-        target[t, 0] = _kernel_fold(operation, target[t, 0], source[s, 0])
+        target[t, 0] = kernel_fold(operation, target[t, 0], source[s, 0])
     elif operation == ADD:
         for g in range(groups):
             target[t, g] += source[s, g]
     elif operation == MIN:
         for g in range(groups):
-            target[t, g] = _kernel_fold(MIN, target[t, g], source[s, g])
+            target[t, g] = kernel_fold(MIN, target[t, g], source[s, g])
     else:
         for g in range(groups):
-            target[t, g] = _kernel_fold(MAX, target[t, g], source[s, g])
+            target[t, g] = kernel_fold(MAX, target[t, g], source[s, g])
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _kernel_copy_row(target: Any, t: Any, source: Any, s: Any) -> None:
+def kernel_copy_row(target: Any, t: Any, source: Any, s: Any) -> None:
     if target.shape[1] == 1:
         target[t, 0] = source[s, 0]
         return
@@ -79,9 +79,9 @@ def _kernel_copy_row(target: Any, t: Any, source: Any, s: Any) -> None:
         target[t, g] = source[s, g]
 
 
-fold = _kernel_fold
-fold_row = _kernel_fold_row
-copy_row = _kernel_copy_row
+fold = kernel_fold
+fold_row = kernel_fold_row
+copy_row = kernel_copy_row
 
 
 Interval = tuple[int, int]

@@ -5,8 +5,8 @@ rows to many intervals; they gather, and are merged when the synopsis is read. W
 then of ages 6 and 7 the results whose second tuple is older by more than 0 and by more than 1.
 
 The thesis keeps values apart in the g oldest intervals only. But an interval gathers results from its first day on, and
-whose lead is what can be told only when a result comes: so they are apart in all of them, and g says no more than which
-pairs a query may ask for.
+the lead of a result is known only when the result comes. So values are apart in all intervals, and g says only which
+pairs of windows a query may ask for.
 
 Needs: any partial. Time: an update b values; all pairs of windows together one pass over the longest (CS5), and
 |n1 - n2| intervals' leads for each unequal pair. Space: b x (1 + differences) x groups.
@@ -28,7 +28,7 @@ from sash.panes.joins.pairs import Band, Cells, PairReading, WindowPair
 from sash.panes.partials import Partial
 
 Numbers = NDArray[np.int64]
-# So many updates gather before they are merged, whether anybody reads or not.
+# How many updates gather before they are merged, with or without readers.
 MOST_UNMERGED = 16
 
 

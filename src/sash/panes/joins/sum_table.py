@@ -55,7 +55,7 @@ class RunningTable:
         self.insert(first_ages, second_ages, codes, values)
 
     def slide(self, panes: int) -> None:
-        """Every pane is so many panes older; the new borders repeat the last one."""
+        """Make every pane some panes older; the new borders repeat the last one."""
         for _ in range(min(panes, max(self.longest) + 1)):
             self._now += 1
             self._sums[self._slot(0, 0)] = self._sums[self._slot(0, 1)]
@@ -96,7 +96,7 @@ class RunningTable:
         self._sums = np.pad(self._sums, ((0, 0), (0, 0), (0, groups - self.groups)))
 
     def reorder(self, places: Numbers, groups: int) -> None:
-        """Give every group another place among so many; those without a place (-1) are forgotten."""
+        """Give every group another place; groups without a place (-1) are forgotten."""
         old, kept = self._sums, np.flatnonzero(places >= 0)
         self._sums = np.zeros((*old.shape[:2], groups), dtype=np.int64)
         self._sums[:, :, places[kept]] = old[:, :, kept]

@@ -58,7 +58,7 @@ _MASK = (1 << LENGTH_BITS) - 1
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_note(slot: int, key: int, old: int, stamp: int, floors: Any, moves: Any, filled: Any) -> None:
+def kernel_note(slot: int, key: int, old: int, stamp: int, floors: Any, moves: Any, filled: Any) -> None:
     """Writes a move into the log of a list, unless the list has been given up or does not go down so far."""
     if filled[slot] < 0 or stamp <= floors[slot]:
         return
@@ -74,12 +74,12 @@ def _kernel_note(slot: int, key: int, old: int, stamp: int, floors: Any, moves: 
 
 # Inlined, because for one tuple the passing of so many arrays would take as long as the work.
 @numba.njit(cache=True, nogil=True, inline="always")
-def _kernel_advance(key: int, amount: int, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
+def kernel_advance(key: int, amount: int, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
     """One key's row goes from m to m + amount; how many levels it had to look at."""
     m, row, slots = lengths[key], stamps[key], listing.slots
     floors, moves, filled = listing.floors, listing.moves, listing.filled
     if slots[0] >= 0 and row[0] != pane:
-        _kernel_note(slots[0], key, row[0], pane, floors, moves, filled)
+        kernel_note(slots[0], key, row[0], pane, floors, moves, filled)
     row[0] = pane
     before, after = m + p, m + amount + p
     classes, top = (row.size - 1) // p, 0
@@ -102,24 +102,24 @@ def _kernel_advance(key: int, amount: int, pane: int, p: int, lengths: Any, stam
                         source -= 1
                     stamp = row[1 + source * p + (shifted >> source) - p]
             if slots[column] >= 0 and row[column] != stamp:
-                _kernel_note(slots[column], key, row[column], stamp, floors, moves, filled)
+                kernel_note(slots[column], key, row[column], stamp, floors, moves, filled)
             row[column] = stamp
     lengths[key] = (m + amount) & _MASK
     return top * p
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_update(keys: Any, amounts: Any, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
+def kernel_update(keys: Any, amounts: Any, pane: int, p: int, lengths: Any, stamps: Any, listing: Any) -> int:
     """All keys of a pane; how many levels it had to look at, or -1 where a key outgrows the levels that there are."""
     visited, classes = 0, (stamps.shape[1] - 1) // p
     for i in range(keys.size):
         if (lengths[keys[i]] + amounts[i] + p) >> classes > p:
             return -1
-        visited += _kernel_advance(keys[i], amounts[i], pane, p, lengths, stamps, listing)
+        visited += kernel_advance(keys[i], amounts[i], pane, p, lengths, stamps, listing)
     return visited
 
 
-update_stamps, advance = _kernel_update, _kernel_advance
+update_stamps, advance = kernel_update, kernel_advance
 
 
 class Levels:
@@ -199,7 +199,7 @@ _LEAST_SLOTS = 4
 _SEEN = 0
 _NONE: Codes = np.empty(0, dtype=np.int32)
 # Pane numbers are four bytes wide; long before they run out they start again.
-_RENUMBER = 1 << 30
+RENUMBER_FROM = 1 << 30
 
 
 class Candidates(NamedTuple):
@@ -236,7 +236,7 @@ class CollectiveIndex:
         self._size = 0
         self._lengths = np.zeros(_LEAST_KEYS, dtype=np.int64)
         self.stamps = np.zeros((_LEAST_KEYS, 1 + p), dtype=np.int32)
-        self._listing = empty_listing(1 + p, _LEAST_SLOTS, _LEAST_KEYS)
+        self.listing = empty_listing(1 + p, _LEAST_SLOTS, _LEAST_KEYS)
 
     @classmethod
     def refuse(cls, function: str, type: pa.DataType | None) -> str | None:
@@ -267,7 +267,7 @@ class CollectiveIndex:
     @property
     def listed(self) -> int:
         """How many levels are kept in order, because somebody asks for them."""
-        return int((self._listing.filled >= 0).sum())
+        return int((self.listing.filled >= 0).sum())
 
     # -- updating ------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class CollectiveIndex:
         self._reserve(int(keys.max()) + 1)
         self._reserve_levels(int((self._lengths[keys] + amounts).max()))
         p, lengths, stamps = self.levels.p, self._lengths, self.stamps
-        visited = update_stamps(keys, amounts, pane, p, lengths, stamps, self._listing)
+        visited = update_stamps(keys, amounts, pane, p, lengths, stamps, self.listing)
         if visited < 0:
             raise ValueError("a key came more than once in one update")
         self.visited += visited
@@ -311,7 +311,7 @@ class CollectiveIndex:
             self._lengths = np.concatenate([self._lengths, np.zeros(capacity - len(self._lengths), dtype=np.int64)])
             more = np.zeros((capacity - len(self.stamps), self.stamps.shape[1]), dtype=np.int32)
             self.stamps = np.concatenate([self.stamps, more])
-            self._unlist(len(self._listing.filled))
+            self._unlist(len(self.listing.filled))
 
     def _reserve_levels(self, length: int) -> None:
         """Columns for all levels that a substream of some length may fill, by whole classes."""
@@ -320,8 +320,8 @@ class CollectiveIndex:
         missing = classes * p + 1 - self.stamps.shape[1]
         if missing > 0:
             self.stamps = np.concatenate([self.stamps, np.zeros((len(self.stamps), missing), np.int32)], axis=1)
-            slots = np.concatenate([self._listing.slots, np.full(missing, -1, dtype=np.int32)])
-            self._listing = self._listing._replace(slots=slots)
+            slots = np.concatenate([self.listing.slots, np.full(missing, -1, dtype=np.int32)])
+            self.listing = self.listing._replace(slots=slots)
 
     # -- looking up ----------------------------------------------------------------------------------
 
@@ -359,33 +359,33 @@ class CollectiveIndex:
             return Candidates(_NONE, _NONE)
         self._list(column)
         stamps, panes = self.stamps[: self._size], self.panes
-        certain, uncertain = newer(self._listing, stamps, column, outside, panes.forgotten, panes.newest)
-        found = self._listing.found
+        certain, uncertain = newer(self.listing, stamps, column, outside, panes.forgotten, panes.newest)
+        found = self.listing.found
         return Candidates(found[:certain].copy(), found[uncertain:].copy())
 
     def _list(self, column: int) -> None:
         """Have a slot for a column's list: its own, or one whose list was given up, or a new one."""
-        if self._listing.slots[column] >= 0:
+        if self.listing.slots[column] >= 0:
             return
-        several = len(self._listing.filled)
-        idle = np.flatnonzero(self._listing.filled < 0)
+        several = len(self.listing.filled)
+        idle = np.flatnonzero(self.listing.filled < 0)
         if not len(idle):
-            self._listing = with_more_slots(self._listing, several)
+            self.listing = with_more_slots(self.listing, several)
         slot = idle[0] if len(idle) else several
-        slots = self._listing.slots
+        slots = self.listing.slots
         slots[slots == slot] = -1
         slots[column] = slot
 
     def _unlist(self, slots: int) -> None:
         """Give up all lists; they come back as they are asked for."""
-        self._listing = empty_listing(self.stamps.shape[1], slots, len(self._lengths))
+        self.listing = empty_listing(self.stamps.shape[1], slots, len(self._lengths))
 
     # -- forgetting --------------------------------------------------------------------------------------
 
     def forget(self, before: Micros) -> None:
         """No window will begin before a time."""
         self.panes.forget(before)
-        if self.panes.forgotten >= _RENUMBER:
+        if self.panes.forgotten >= RENUMBER_FROM:
             shift = self.panes.renumber()
             np.maximum(self.stamps - shift, 0, out=self.stamps)
-            self._unlist(len(self._listing.filled))
+            self._unlist(len(self.listing.filled))

@@ -59,7 +59,7 @@ def encode(values: NDArray[Any], reverse: bool) -> NDArray[np.int64]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, seen: Any, mark: int) -> Any:
+def kernel_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, seen: Any, mark: int) -> Any:
     """One run from two; of a key that is in both, or twice in one, the greatest value."""
     i, j, place = keys.size - 1, other_keys.size - 1, keys.size + other_keys.size
     merged_keys, merged_values = np.empty(place, dtype=np.int32), np.empty(place, dtype=np.int64)
@@ -78,7 +78,7 @@ def _kernel_merge(keys: Any, values: Any, other_keys: Any, other_values: Any, se
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_distinct(keys: Any, seen: Any, mark: int) -> Any:
+def kernel_distinct(keys: Any, seen: Any, mark: int) -> Any:
     """The keys that were not seen yet, each once."""
     found, count = np.empty(keys.size, dtype=np.int32), 0
     for i in range(keys.size):
@@ -89,7 +89,7 @@ def _kernel_distinct(keys: Any, seen: Any, mark: int) -> Any:
     return found[:count]
 
 
-merge_runs, distinct = _kernel_merge, _kernel_distinct
+merge_runs, distinct = kernel_merge, kernel_distinct
 
 
 _LEAST_KEYS = 64

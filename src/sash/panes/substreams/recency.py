@@ -79,7 +79,7 @@ def with_more_slots(listing: Listing, slots: int) -> Listing:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_order(keys: Any, stamps: Any, floor: int, newest: int, sorted_keys: Any, sorted_stamps: Any) -> None:
+def kernel_order(keys: Any, stamps: Any, floor: int, newest: int, sorted_keys: Any, sorted_stamps: Any) -> None:
     """Sorts keys by stamp, the newest first, by counting; every stamp lies between floor and newest."""
     starts = np.zeros(newest - floor + 1, dtype=np.int64)
     for i in range(keys.size):
@@ -93,7 +93,7 @@ def _kernel_order(keys: Any, stamps: Any, floor: int, newest: int, sorted_keys: 
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_pick(stamps: Any, column: int, floor: int) -> Any:
+def kernel_pick(stamps: Any, column: int, floor: int) -> Any:
     """The keys newer than a floor, with their stamps."""
     keys, theirs, count = np.empty(len(stamps), dtype=np.int32), np.empty(len(stamps), dtype=np.int32), 0
     for key in range(len(stamps)):
@@ -104,7 +104,7 @@ def _kernel_pick(stamps: Any, column: int, floor: int) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks: Any) -> Any:
+def kernel_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks: Any) -> Any:
     """The keys of a run and its moves that are newer than a floor, with their stamps."""
     most, count = run_keys.size + len(moves), 0
     keys, theirs = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
@@ -125,7 +125,7 @@ def _kernel_merge(run_keys: Any, run_stamps: Any, moves: Any, floor: int, marks:
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _kernel_prefix(sorted_stamps: Any, outside: int) -> int:
+def kernel_prefix(sorted_stamps: Any, outside: int) -> int:
     """How many stamps of a run are newer than a pane."""
     low, high = 0, sorted_stamps.size
     while low < high:
@@ -138,11 +138,11 @@ def _kernel_prefix(sorted_stamps: Any, outside: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _kernel_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outside: int, found: Any) -> Any:
+def kernel_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outside: int, found: Any) -> Any:
     """Puts certain keys at the beginning of `found` and uncertain ones at its end; where these two parts are."""
     # Unsigned, so that no index has to be tested for being negative.
     certain, uncertain, one = np.uint64(0), np.uint64(found.size - 1), np.uint64(1)
-    for i in range(_kernel_prefix(sorted_stamps, outside)):
+    for i in range(kernel_prefix(sorted_stamps, outside)):
         if surely[i] > outside:
             found[certain] = keys[i]
             certain += one
@@ -157,7 +157,7 @@ def _kernel_select(keys: Any, sorted_stamps: Any, surely: Any, moves: Any, outsi
 
 
 @numba.njit(cache=True, nogil=True)
-def _kernel_freshen(listing: Any, stamps: Any, column: int, outside: int, forgotten: int, newest: int) -> None:
+def kernel_freshen(listing: Any, stamps: Any, column: int, outside: int, forgotten: int, newest: int) -> None:
     """Makes a column's list, or merges its log into its run."""
     slot = listing.slots[column]
     made, floor = listing.filled[slot] >= 0, listing.floors[slot]
@@ -167,12 +167,12 @@ def _kernel_freshen(listing: Any, stamps: Any, column: int, outside: int, forgot
     listing.reaches[slot] = max(reach, listing.reaches[slot]) if made else reach
     if not made or outside < floor:
         floor = max(newest - listing.reaches[slot], forgotten)
-        keys, theirs = _kernel_pick(stamps, column, floor)
+        keys, theirs = kernel_pick(stamps, column, floor)
     else:
         floor = max(newest - listing.reaches[slot], floor, forgotten)
         size, moves = listing.sizes[slot], listing.moves[slot, : listing.filled[slot]]
-        keys, theirs = _kernel_merge(run_keys[:size], run_stamps[:size], moves, floor, listing.marks)
-    _kernel_order(keys, theirs, floor, newest, run_keys, run_stamps)
+        keys, theirs = kernel_merge(run_keys[:size], run_stamps[:size], moves, floor, listing.marks)
+    kernel_order(keys, theirs, floor, newest, run_keys, run_stamps)
     # Who was seen is sure to have been seen (column 0).
     beyond = column + 2 if column > 0 else 0
     for i in range(keys.size):
@@ -181,17 +181,17 @@ def _kernel_freshen(listing: Any, stamps: Any, column: int, outside: int, forgot
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def _kernel_newer(listing: Any, stamps: Any, column: int, outside: int, forgotten: int, newest: int) -> Any:
+def kernel_newer(listing: Any, stamps: Any, column: int, outside: int, forgotten: int, newest: int) -> Any:
     """The keys whose stamp in a column with a slot is newer than a pane, in the two parts of `listing.found`."""
     slot = listing.slots[column]
     filled, floor = listing.filled[slot], listing.floors[slot]
     listing.read[slot] += filled
     due = listing.read[slot] > _MERGE * (listing.sizes[slot] + newest - floor)
     if due or filled < 0 or outside < floor:
-        _kernel_freshen(listing, stamps, column, outside, forgotten, newest)
+        kernel_freshen(listing, stamps, column, outside, forgotten, newest)
     size, moves = listing.sizes[slot], listing.moves[slot, : listing.filled[slot]]
     keys, sorted_stamps, surely = listing.keys[slot, :size], listing.stamps[slot, :size], listing.surely[slot, :size]
-    return _kernel_select(keys, sorted_stamps, surely, moves, outside, listing.found)
+    return kernel_select(keys, sorted_stamps, surely, moves, outside, listing.found)
 
 
-newer = _kernel_newer
+newer = kernel_newer

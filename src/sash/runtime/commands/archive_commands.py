@@ -146,16 +146,16 @@ class ArchiveSink:
     """A query's answers on their way into an archive."""
 
     def __init__(self, feed: ArchiveFeed) -> None:
-        self._feed = feed
+        self.feed = feed
         self.name = f"archive {feed.declared.name}"
         self.channel: str | None = None
 
     def write(self, answers: Sequence[Answer]) -> None:
         for answer in answers:
-            if self._feed.declared.of_changes:
-                self._feed.take_changes(answer.as_of, answer.table)
+            if self.feed.declared.of_changes:
+                self.feed.take_changes(answer.as_of, answer.table)
             else:
-                self._feed.take_answer(answer.as_of, answer.table, answer.rows)
+                self.feed.take_answer(answer.as_of, answer.table, answer.rows)
 
 
 class ArchiveCommands:

@@ -222,6 +222,11 @@ class PlanRuntime:
         return self._progress.low - 1
 
     @property
+    def manifests(self) -> Mapping[str, bucket_state.Manifest]:
+        """The state files of each bucket, as of the last commit."""
+        return self._progress.manifests
+
+    @property
     def late(self) -> int:
         return self._progress.late
 

@@ -100,7 +100,7 @@ class ClusterTables:
         # How many registered queries want a pane table there, and how many read it through a window without end.
         self._wanted: Counter[TableName] = Counter()
         self._endless: Counter[TableName] = Counter()
-        self._files: dict[str, WindowFiles] = {}
+        self.files: dict[str, WindowFiles] = {}
         # What has moved and is in no entry yet: directories, and the files of their panes.
         self._moved: dict[str, pa.Table] = {}
         # What the micro-batch in hand has written, and whether groups have it.
@@ -178,10 +178,10 @@ class ClusterTables:
         group.choose()
 
     def _files_of(self, directory: str) -> WindowFiles:
-        if directory not in self._files:
+        if directory not in self.files:
             assert self._place is not None, "where nothing can be seen, nothing moves"
-            self._files[directory] = WindowFiles(self._place.directory() / directory, self._place.durable)
-        return self._files[directory]
+            self.files[directory] = WindowFiles(self._place.directory() / directory, self._place.durable)
+        return self.files[directory]
 
     # -- a micro-batch ---------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class ClusterTables:
     def settle(self, taken_back: bool) -> None:
         """An entry has been committed. `taken_back`: if its file is damaged, recovery goes back before it."""
         now = {directory: panes.files for directory, panes in self._tables()}
-        for directory, files in self._files.items():
+        for directory, files in self.files.items():
             names = now.get(directory, [])
             files.retain([*names, *self._before.get(directory, [])] if taken_back else names)
         self._before = now
@@ -251,7 +251,7 @@ class ClusterTables:
 
     def drop(self) -> None:
         """The stream is gone; waits for those who read."""
-        for files in self._files.values():
+        for files in self.files.values():
             files.drop()
 
     # -- recovery --------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class ClusterTables:
             self._before[directory] = panes.files
         if self._place is not None and self._place.durable and self._place.directory().exists():
             for path in self._place.directory().iterdir():
-                if path.name not in self._files:
+                if path.name not in self.files:
                     remove(path)
 
 

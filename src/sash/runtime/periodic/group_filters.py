@@ -33,16 +33,16 @@ class Filters:
 
     def __init__(self, p: int) -> None:
         self.p = p
-        self._indexes: dict[FilterKey, FilterIndex] = {}
+        self.filter_indexes: dict[FilterKey, FilterIndex] = {}
         self._served: dict[str, FilterKey] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._indexes)
+        return bool(self.filter_indexes)
 
     @property
     def indexes(self) -> dict[FilterKey, list[str]]:
         """The indexes that are kept, and the queries that each serves."""
-        return {key: [name for name, mine in self._served.items() if mine == key] for key in self._indexes}
+        return {key: [name for name, mine in self._served.items() if mine == key] for key in self.filter_indexes}
 
     def choose(self, queries: Iterable[ActiveQuery], load: Load) -> dict[str, list[Reading]]:
         """Keep the indexes that pay; the readings whose exact values must be at hand, by the kind of their synopsis."""
@@ -55,10 +55,10 @@ class Filters:
             if active.compiled.readings[0].window.length // load.pane * load.groups <= _MOST_NUMBERS:
                 asked.setdefault(filter, []).append(active)
         kept = {key: mine for key, mine in asked.items() if is_worth([active.compiled for active in mine], load.groups)}
-        self._indexes = {key: self._indexes.get(key) or FilterIndex(key, self.p) for key in kept}
+        self.filter_indexes = {key: self.filter_indexes.get(key) or FilterIndex(key, self.p) for key in kept}
         self._served = {active.name: key for key, mine in kept.items() for active in mine}
         for key, mine in kept.items():
-            self._indexes[key].look_back(max(active.compiled.readings[0].window.length for active in mine))
+            self.filter_indexes[key].look_back(max(active.compiled.readings[0].window.length for active in mine))
         needed: dict[str, list[Reading]] = {}
         for active in (active for mine in kept.values() for active in mine):
             (reading,) = active.compiled.readings
@@ -72,7 +72,7 @@ class Filters:
         key = self._served.get(active.name)
         if key is None:
             return None
-        index, (finisher,), (reading,) = self._indexes[key], active.compiled.finishers, active.compiled.readings
+        index, (finisher,), (reading,) = self.filter_indexes[key], active.compiled.finishers, active.compiled.readings
         edge = now - reading.window.length
         starts = [panes.since[partial] for partial in reading.partials]
         if any(start is not None and start > edge for start in starts):

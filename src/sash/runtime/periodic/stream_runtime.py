@@ -379,7 +379,7 @@ class StreamRuntime:
         groups = [group for group in self.ordered() if group.name.by_rows == by_rows]
         for group in groups:
             self._shares.set_weight(group.label, group.schedule.weight)
-        execute = functools.partial(self._execute, pace.hurries)
+        execute = functools.partial(self.execute, pace.hurries)
         ends = [targets[group.name] for group in groups]
         advance = self._advance_of(pace, groups, ends, execute, progress.outcome)
         if pace.services is not None:
@@ -403,8 +403,8 @@ class StreamRuntime:
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
-        """May come from several threads at once, for different groups."""
+    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+        """Answer queries of one group as of one time. Called from several threads at once, for different groups."""
         group, started = queries[0].home, time.perf_counter()
         served.answers.extend(self._answers(queries, as_of, served.outcome))
         took = time.perf_counter() - started

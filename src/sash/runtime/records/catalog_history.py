@@ -54,7 +54,7 @@ class CatalogHistory:
 
     def __init__(self, path: Path | None = None, oldest: Callable[[], int] = nothing_is_old) -> None:
         self._path = path
-        self._oldest = oldest
+        self.oldest = oldest
         self.changes: list[Change] = []
         # How many were left out, and since which version none were.
         self._gone = self._whole_since = 0
@@ -62,7 +62,7 @@ class CatalogHistory:
             self._load(path)
         self.version = self._gone + len(self.changes)
         self._queries = _queries_after(self.changes)
-        self._look_again = len(self.changes) + COMPACT_EVERY
+        self.look_again = len(self.changes) + COMPACT_EVERY
 
     def _load(self, path: Path) -> None:
         data = path.read_bytes()
@@ -83,7 +83,7 @@ class CatalogHistory:
         self.changes.append(change)
         _apply(change, self._queries)
         self.version += 1
-        if self._path is not None and len(self.changes) >= self._look_again:
+        if self._path is not None and len(self.changes) >= self.look_again:
             self._try_to_compact()
 
     def _write(self, path: Path, line: bytes) -> None:
@@ -113,8 +113,8 @@ class CatalogHistory:
 
     def compact(self) -> None:
         """Leave out what undid itself before the oldest version that may be asked for."""
-        self._look_again = len(self.changes) + COMPACT_EVERY
-        old = max(0, self._oldest() - self._gone)
+        self.look_again = len(self.changes) + COMPACT_EVERY
+        old = max(0, self.oldest() - self._gone)
         lasting = without_superseded(without_undone(self.changes[:old]))
         if self._path is None or len(lasting) == old:
             return
@@ -125,7 +125,7 @@ class CatalogHistory:
             write_bytes(self._path, b"".join(sealed(line).encode() + b"\n" for line in lines))
         self._whole_since = self._gone + old
         self._gone, self.changes = gone, changes
-        self._look_again = len(changes) + COMPACT_EVERY
+        self.look_again = len(changes) + COMPACT_EVERY
 
     def streams(self) -> dict[str, Change]:
         """The streams that exist now, as they were declared."""

@@ -58,14 +58,14 @@ class Checkpoint:
     def __init__(self, directory: str | Path) -> None:
         self._root = local_directory(directory)
         self._check_directory()
-        self._fence = Fence(self._root)
+        self.fence = Fence(self._root)
         try:
             self._check_format()
             self._logs: dict[str, EpochLog] = {}
             self._catalog = self._root / "catalog.jsonl"
             self.history = CatalogHistory(self._catalog, self._oldest_version)
         except BaseException:
-            self._fence.release()
+            self.fence.release()
             raise
 
     def _check_directory(self) -> None:
@@ -148,7 +148,7 @@ class Checkpoint:
             remove(directory)
 
     def record_jvm(self, pid: int) -> None:
-        self._fence.record_jvm(pid)
+        self.fence.record_jvm(pid)
 
     def close(self) -> None:
-        self._fence.release()
+        self.fence.release()

@@ -31,14 +31,14 @@ class Tables:
     def __init__(self, catalog: Catalog, history: CatalogHistory) -> None:
         self._catalog = catalog
         self._history = history
-        self._contents: dict[str, TableContents] = {}
+        self.contents: dict[str, TableContents] = {}
         self._reached: dict[str, Micros] = {}
         self._lock = threading.Lock()
         self._restored: set[str] = set()
         self._said_again: set[str] = set()
         for change in history.changes:
             self._repeat(change)
-        self._restored |= self._contents.keys()
+        self._restored |= self.contents.keys()
 
     def _repeat(self, change: Change) -> None:
         """A change of the history."""
@@ -46,12 +46,12 @@ class Tables:
         if change["change"] == "create table":
             table = table_of(change)
             self._catalog.add_table(table)
-            self._contents[name] = TableContents(table)
+            self.contents[name] = TableContents(table)
         elif change["change"] == "drop table":
             self._catalog.drop_table(name)
-            del self._contents[name]
+            del self.contents[name]
         elif change["change"] == "change table":
-            contents = self._contents[name]
+            contents = self.contents[name]
             schema = key_schema(contents.table) if change["delete"] else contents.table.schema
             contents.skip(change.get("skipped", 0))
             contents.apply(decoded(change["rows"], schema), change["at"], delete=change["delete"])
@@ -74,28 +74,28 @@ class Tables:
         except CheckpointError:
             self._catalog.drop_table(table.name)
             raise
-        self._contents[name] = TableContents(table)
+        self.contents[name] = TableContents(table)
 
     def drop(self, name: str) -> None:
         table = self._catalog.check_unread_table(name)
         # First: what cannot be written does not happen.
         self._history.append({"change": "drop table", "name": table.name})
         self._catalog.drop_table(table.name)
-        for known in (self._contents, self._reached):
+        for known in (self.contents, self._reached):
             known.pop(table.name.lower(), None)
         self._restored.discard(table.name.lower())
         self._said_again.discard(table.name.lower())
 
     def sizes(self) -> dict[str, int]:
         with self._lock:
-            return {contents.table.name: len(contents) for contents in self._contents.values()}
+            return {contents.table.name: len(contents) for contents in self.contents.values()}
 
     def read(self, wanted: Mapping[str, Sequence[str]], low: Micros, high: Micros) -> dict[str, RowVersions]:
         """What a plan that processes low <= t < high needs of some columns of some tables; later changes come after."""
         found = {}
         with self._lock:
             for name, columns in wanted.items():
-                contents = self._contents[name.lower()]
+                contents = self.contents[name.lower()]
                 self._reached[name.lower()] = max(high, self._reached.get(name.lower(), BEGINNING))
                 every = contents.versions.select(columns)
                 needed = every.changed(low, high) if contents.table.retroactive else every.seen(low, high)
@@ -105,19 +105,19 @@ class Tables:
     def rows_at(self, name: str, time: Micros | None) -> pa.Table:
         """A table as it was at a time, or as the last change has left it."""
         with self._lock:
-            versions = self._contents[name.lower()].versions
+            versions = self.contents[name.lower()].versions
         there = versions.end == NEVER if time is None else (versions.begin <= time) & (time < versions.end)
         return versions.rows.filter(pa.array(there))
 
     def all_versions(self, lookups: Iterable[Lookup]) -> dict[Lookup, RowVersions]:
         """What the tuples of a micro-batch may find, whatever their times."""
         with self._lock:
-            return {lookup: self._contents[lookup.table.name.lower()].versions for lookup in lookups}
+            return {lookup: self.contents[lookup.table.name.lower()].versions for lookup in lookups}
 
     def change(self, name: str, kind: str, rows: pa.Table, at: Micros | None, processed: Micros) -> None:
         """Insert, update, upsert or delete rows; `processed` is the first instant that no reader has processed."""
         with self._lock:
-            contents = self._contents[name.lower()]
+            contents = self.contents[name.lower()]
             keys = keys_of(rows, contents.table)
             if kind == "insert" and at is None and self._is_repeated(contents, rows, keys):
                 return

@@ -55,7 +55,7 @@ class ArchiveFeed:
         self.declared = declared
         self.archive = archive
         self._spark = spark
-        self._inbox = Inbox(archive.directory, archive.spec)
+        self.inbox = Inbox(archive.directory, archive.spec)
         self._writing = threading.RLock()
         # Of whom files of the inbox are read.
         self._readers = 0
@@ -74,7 +74,7 @@ class ArchiveFeed:
         """
         latest = _NEVER_YET if self._updated is None else self._updated
         in_order = not self.declared.of_stream and not self.declared.of_changes
-        return max(latest, self._inbox.latest() or latest) if in_order else latest
+        return max(latest, self.inbox.latest() or latest) if in_order else latest
 
     @property
     def _updated(self) -> Micros | None:
@@ -94,9 +94,9 @@ class ArchiveFeed:
                 return
             try:
                 files = max(1, number // ROWS_PER_FILE)
-                write_rows(rows, stream, lifetime, self._updated, self._inbox.place(epoch), files)
+                write_rows(rows, stream, lifetime, self._updated, self.inbox.place(epoch), files)
                 # Before the micro-batch is committed: Spark will not bring it again.
-                self._inbox.sync(epoch)
+                self.inbox.sync(epoch)
             except Exception as error:
                 raise ArchiveError(
                     f"archive '{self.declared.name}' cannot take a micro-batch: {first_line(error)}; "
@@ -129,7 +129,7 @@ class ArchiveFeed:
         assert pc.all(pc.greater(table[SIGN], 0)).as_py() is not False, "results that are taken back are not archived"
         with self._writing:
             if len(ts):
-                self._inbox.cut(int(ts.min()))
+                self.inbox.cut(int(ts.min()))
                 self._put(int(ts.min()), rows, ts, np.minimum(exp, ts + self.declared.lifetime))
             self.advance(to_micros(as_of))
 
@@ -140,12 +140,12 @@ class ArchiveFeed:
         fresh = pa.array(inserted > after)
         records = with_times(rows, inserted, expires).filter(fresh)
         if len(records):
-            self._inbox.put(number, records)
+            self.inbox.put(number, records)
 
     def begin_anew(self) -> None:
         """What waits was delivered by somebody else, whose deliveries had numbers of their own."""
         with self._writing:
-            self._inbox.clear()
+            self.inbox.clear()
 
     # -- updates ---------------------------------------------------------------------------------------
 
@@ -189,14 +189,14 @@ class ArchiveFeed:
     def _update(self, updated: Micros | None, due: Micros) -> None:
         from sash.spark.pools import ARCHIVES, in_pool
 
-        waiting, facts = self._inbox.waiting(updated, due), self.archive.facts()
+        waiting, facts = self.inbox.waiting(updated, due), self.archive.facts()
         size = max(waiting.bytes, max((sub.bytes for sub in facts.sub_indices), default=0))
         with in_pool(self._spark(), ARCHIVES), self._writer(size) as writer:
             records = waiting.read(self.archive.spec) if writer is None else self._frame(waiting)
             self.archive.update(records, due, writer=writer)
         with self._counting:
             if not self._readers:
-                self._inbox.forget(due)
+                self.inbox.forget(due)
 
     def repartition(self, g: int | None, e: int | None, layout: str, strategy: str | None) -> None:
         """ALTER ARCHIVE .. PARTITION; without numbers Sash chooses from now on."""
@@ -241,7 +241,7 @@ class ArchiveFeed:
                 # In this order: an update is never ahead of time.
                 updated, now = self._updated, self.now
                 stored = self.archive.probe(keys, columns=columns)
-                waiting = self._inbox.waiting(updated, now).read(spec, equals_any(as_keys(keys, spec), spec.key))
+                waiting = self.inbox.waiting(updated, now).read(spec, equals_any(as_keys(keys, spec), spec.key))
                 # An update in between has moved records from the one to the other.
                 if self._updated == updated:
                     found = pa.concat_tables([stored, waiting.select(columns)]).filter(expires_after(now))
@@ -256,7 +256,7 @@ class ArchiveFeed:
         spec = self.archive.spec
         with self._reading(), self.archive.hold() as held:
             now = self.now
-            waiting = self._inbox.waiting(held.manifest.updated, now)
+            waiting = self.inbox.waiting(held.manifest.updated, now)
             stored, fresh = (read_files(spark, paths, spec) for paths in (held.paths, waiting.paths))
             fresh = inserted_between(fresh, waiting.since, waiting.until)
             yield alive(stored.unionAll(fresh), now).select(*map(quoted, spec.schema.names)), _known(now)

@@ -169,7 +169,7 @@ def show(watch: Watch) -> None:
             listed.clear()
             with listed:
                 _list(found)
-        tables.rows = [_row(stream, table) for stream, facts in watch.stats["streams"].items()
+        tables.rows = [table_row(stream, table) for stream, facts in watch.stats["streams"].items()
                        for table in facts["pane_tables"]]  # fmt: skip
 
     draw()
@@ -247,7 +247,7 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def _row(stream: str, table: dict[str, Any]) -> dict[str, Any]:
+def table_row(stream: str, table: dict[str, Any]) -> dict[str, Any]:
     separate = table["separate_cost"]
     return {
         "name": f"{stream}: {_keys(table)}",

@@ -46,12 +46,12 @@ def fields_of(records: Records) -> tuple[Int32s, Bytes, Bytes]:
     count = len(records)
     fields = np.full((7, count), -1, np.int32)
     sources, targets = np.zeros((count, ADDRESS_BYTES), np.uint8), np.zeros((count, ADDRESS_BYTES), np.uint8)
-    _kernel_fields(records.data, records.starts, records.ends, records.links, fields, sources, targets)
+    kernel_fields(records.data, records.starts, records.ends, records.links, fields, sources, targets)
     return fields, sources, targets
 
 
 @njit(cache=True, nogil=True)
-def _kernel_fields(
+def kernel_fields(
     data: Bytes, starts: Int64s, ends: Int64s, links: Int64s, fields: Int32s, sources: Bytes, targets: Bytes
 ) -> None:
     for packet in range(len(starts)):

@@ -52,7 +52,7 @@ class Interfaces:
     @classmethod
     def of_blocks(cls, data: Bytes, blocks: Int64s, orders: NDArray[np.bool_]) -> Interfaces:
         """From where interface blocks begin, each of which is at least as long as its own fields."""
-        return cls(*_kernel_interfaces(data, blocks, orders))
+        return cls(*kernel_interfaces(data, blocks, orders))
 
     def and_then(self, others: Interfaces) -> Interfaces:
         return Interfaces(*(np.concatenate(pair) for pair in zip(self._columns, others._columns, strict=True)))
@@ -91,7 +91,7 @@ def _micros(ticks: NDArray[np.uint64], resolution: int) -> Int64s:
 
 
 @njit(cache=True, nogil=True)
-def _kernel_interfaces(data: Bytes, blocks: Int64s, orders: NDArray[np.bool_]) -> Int64s:
+def kernel_interfaces(data: Bytes, blocks: Int64s, orders: NDArray[np.bool_]) -> Int64s:
     """Link types, snap lengths, resolutions and offsets, one row of the result for each."""
     found = np.zeros((4, len(blocks)), np.int64)
     for number in range(len(blocks)):
@@ -138,10 +138,10 @@ class Blocks:
     def __init__(self) -> None:
         self._big = False
         # Of the section that the next block belongs to.
-        self._interfaces = Interfaces.none()
+        self.interfaces = Interfaces.none()
 
     def take(self, data: Bytes) -> tuple[Records, int]:
-        blocks, orders, taken, broken = _kernel_blocks(data, self._big, _MOST_IN_BLOCK)
+        blocks, orders, taken, broken = kernel_blocks(data, self._big, _MOST_IN_BLOCK)
         if broken:
             raise BrokenCaptureError(taken, _REASONS[broken])
         types = words(data, blocks, orders)
@@ -152,21 +152,21 @@ class Blocks:
         records = _packets(data, places, orders[chosen], simple, interfaces, firsts[chosen], ends[chosen])
         if len(blocks):
             self._big = bool(orders[-1])
-            self._interfaces = interfaces.since(int(firsts[-1]))
+            self.interfaces = interfaces.since(int(firsts[-1]))
         return records, taken
 
     def _declare(
         self, data: Bytes, blocks: Int64s, orders: NDArray[np.bool_], types: NDArray[np.uint32]
     ) -> tuple[Interfaces, Int64s, Int64s]:
         is_interface = types == _INTERFACE
-        ends = len(self._interfaces) + np.cumsum(is_interface)
+        ends = len(self.interfaces) + np.cumsum(is_interface)
         # What was declared before a section header is not its section's; it only grows, so the last header's counts.
         firsts = np.maximum.accumulate(np.where(types == _SECTION, ends, 0))
         lengths = words(data, blocks + 4, orders)
         _check(blocks, is_interface & (lengths < SHORTEST), "an interface block that is shorter than its own fields")
         _check(blocks, ends - firsts > MOST_INTERFACES, f"a section of more than {MOST_INTERFACES:,} interfaces")
         declared = Interfaces.of_blocks(data, blocks[is_interface], orders[is_interface])
-        return self._interfaces.and_then(declared), firsts, ends
+        return self.interfaces.and_then(declared), firsts, ends
 
 
 def _packets(
@@ -203,7 +203,7 @@ def _check(blocks: Int64s, wrong: NDArray[np.bool_], reason: str) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _kernel_blocks(data: Bytes, big: bool, most: int) -> tuple[Int64s, NDArray[np.bool_], int, int]:
+def kernel_blocks(data: Bytes, big: bool, most: int) -> tuple[Int64s, NDArray[np.bool_], int, int]:
     """Where whole blocks begin, their byte orders, the byte behind the last, and why that begins none (0: no reason).
 
     `big`: the byte order of the section that `data` begins in.

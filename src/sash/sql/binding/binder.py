@@ -30,7 +30,7 @@ from sash.sql.binding.where import WrittenTest, own_scope, split_where
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.coercion import common_type
 from sash.sql.expressions.operators import compare
-from sash.sql.expressions.scope import Columns, Scope
+from sash.sql.expressions.scope import FromColumns, Scope
 from sash.sql.expressions.terms import Term, cast_to, sources_in
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.limits import within_stack
@@ -112,7 +112,7 @@ class _Binder:
             columns=_columns(entries),
         )
 
-    def _body(self, select: Select, outer: Columns | None = None) -> BoundSelect:
+    def _body(self, select: Select, outer: FromColumns | None = None) -> BoundSelect:
         """FROM and WHERE; `outer` are the columns of the query around a test's sub-query."""
         tree = check_shape(select)
         found = self.sources.bind(tree, outer)

@@ -29,7 +29,7 @@ from sash.sql.reading.window_clause import WindowClause
 
 
 @dataclass(frozen=True)
-class Source:
+class BoundSource:
     """One entry of FROM. `name` is its alias, or one made from the alias that no other source of the query has."""
 
     name: str
@@ -53,7 +53,7 @@ class BoundJoin:
     `kind` is inner, left, right, full or cross. `conditions` are the parts of ON, or the equalities of USING.
     """
 
-    source: Source
+    source: BoundSource
     node: exp.Expr | None = None
     kind: str = "cross"
     conditions: tuple[Term, ...] = ()
@@ -107,7 +107,7 @@ class BoundSelect:
     columns: tuple[tuple[str, pa.DataType], ...] = ()
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[BoundSource, ...]:
         return tuple(join.source for join in self.joins)
 
     @property
@@ -173,7 +173,7 @@ def parts(body: BoundSelect | BoundSet) -> Iterator[BoundSelect | BoundSet]:
         yield from parts(each)
 
 
-def sources_of(body: BoundSelect | BoundSet) -> Iterator[Source]:
+def sources_of(body: BoundSelect | BoundSet) -> Iterator[BoundSource]:
     """The sources of a query and of all queries inside of it."""
     for part in parts(body):
         yield from part.sources if isinstance(part, BoundSelect) else ()

@@ -32,7 +32,7 @@ from sash.core.errors import CqlError, NotSupportedError
 from sash.plan.continuous import Aggregated, Filter, GroupBy, Intersection, Map, Negation, Node, Union
 from sash.plan.expressions import Call, Expression, Field
 from sash.plan.outputs import Outliving, Snapshots
-from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundTest, Source, relations_in
+from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, BoundTest, relations_in
 from sash.sql.binding.joined_rows import Computed, JoinedRows
 from sash.sql.binding.lookups import refuse_window
 from sash.sql.binding.outputs import refuse_output, windowed_results, with_output, with_sampling
@@ -205,7 +205,7 @@ class _ChangePlanner:
             rows.require(condition)
         return rows
 
-    def _source(self, source: Source, body: BoundSelect) -> PlanSource:
+    def _source(self, source: BoundSource, body: BoundSelect) -> PlanSource:
         relation, script = source.relation, self.scope.script
         if isinstance(relation, Table):
             refuse_window(source, script)

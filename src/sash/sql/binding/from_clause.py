@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from sash.catalog import Catalog, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span
-from sash.sql.binding.bound import BoundJoin, BoundSelect, BoundSet, Source
+from sash.sql.binding.bound import BoundJoin, BoundSelect, BoundSet, BoundSource
 from sash.sql.expressions.operators import compare, require_boolean
-from sash.sql.expressions.scope import Columns, Scope, SourceColumns, stream_of, table_of
+from sash.sql.expressions.scope import FromColumns, Scope, SourceColumns, stream_of, table_of
 from sash.sql.expressions.terms import Term, column_of
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.places import span_of, window_clause, word_of
@@ -31,7 +31,7 @@ class FromClause:
     """The sources so far, and their columns."""
 
     joins: tuple[BoundJoin, ...]
-    columns: Columns
+    columns: FromColumns
 
 
 class FromBinder:
@@ -41,11 +41,11 @@ class FromBinder:
         self.places: dict[str, Span] = {}
         self._catalog, self._script, self._bind_query = catalog, script, bind_query
 
-    def bind(self, tree: exp.Select, outer: Columns | None) -> FromClause:
+    def bind(self, tree: exp.Select, outer: FromColumns | None) -> FromClause:
         first, joins = tree.args["from_"].this, tree.args.get("joins") or []
         nodes = [first, *(join.this for join in joins)]
         names = [self._name(self._alias(node), _window_place(node)) for node in nodes]
-        found = FromClause((), Columns((), ()))
+        found = FromClause((), FromColumns((), ()))
         for name, node, join in zip(names, nodes, (None, *joins), strict=True):
             found = self._joined(found, name, node, join)
         return replace(found, columns=replace(found.columns, outer=outer))
@@ -81,16 +81,16 @@ class FromBinder:
             at = span_of(node.args["alias"] if node.args.get("alias") is not None else node.this)
             raise CqlError(f"'{columns.alias}' stands twice in FROM: give each its own alias", self._script, at)
         visible = (*left.columns.visible, *columns.fields)
-        both = FromClause((*left.joins, BoundJoin(source)), Columns((*left.columns.sources, columns), visible))
+        both = FromClause((*left.joins, BoundJoin(source)), FromColumns((*left.columns.sources, columns), visible))
         return both if join is None else self._with_condition(left, both, columns, join)
 
-    def _source(self, name: str, node: exp.Expr) -> tuple[Source, SourceColumns]:
+    def _source(self, name: str, node: exp.Expr) -> tuple[BoundSource, SourceColumns]:
         if isinstance(node, exp.Subquery):
             query = self._bind_query(node.this)
-            return Source(name, node.alias, node, query), SourceColumns(node.alias, query.columns, name)
+            return BoundSource(name, node.alias, node, query), SourceColumns(node.alias, query.columns, name)
         relation = self._relation(node)
         alias = node.alias or relation.name
-        return Source(name, alias, node, relation), SourceColumns.of(relation, alias, name)
+        return BoundSource(name, alias, node, relation), SourceColumns.of(relation, alias, name)
 
     def _with_condition(self, left: FromClause, both: FromClause, right: SourceColumns, join: exp.Expr) -> FromClause:
         kind, using, on = join_kind(join, self._script), join.args.get("using"), join.args.get("on")
@@ -107,15 +107,17 @@ class FromBinder:
         return FromClause((*left.joins, made), both.columns)
 
     def _using(
-        self, left: Columns, both: Columns, right: SourceColumns, using: list[exp.Expr], kind: str
-    ) -> tuple[tuple[Term, ...], Columns]:
+        self, left: FromColumns, both: FromColumns, right: SourceColumns, using: list[exp.Expr], kind: str
+    ) -> tuple[tuple[Term, ...], FromColumns]:
         """A column of USING stands once, before the others; it is the one of the side that is never missing."""
         shared: dict[str, Term] = {}
         merged: set[object] = set()
         conditions: list[Term] = []
         for node in using:
             column = exp.Column(this=node.copy())
-            one, other = (type_expression(column, Scope(self._script, side)) for side in (left, Columns.only(right)))
+            one, other = (
+                type_expression(column, Scope(self._script, side)) for side in (left, FromColumns.only(right))
+            )
             if one.op != "field":
                 what = f"JOIN by a column that USING of a FULL JOIN made; write ON {one.args[0].value} = {other.value}"
                 raise NotSupportedError(what, self._script, span_of(node))
@@ -123,10 +125,10 @@ class FromBinder:
             shared[column_of(one)] = _shared(kind, one, other)
             merged |= {one.value, other.value}
         rest = ((name, term) for name, term in both.visible if term.value not in merged)
-        return tuple(conditions), Columns(both.sources, (*shared.items(), *rest))
+        return tuple(conditions), FromColumns(both.sources, (*shared.items(), *rest))
 
 
-def _check_using(left: Columns, table: Table, using: list[exp.Expr], script: str) -> None:
+def _check_using(left: FromColumns, table: Table, using: list[exp.Expr], script: str) -> None:
     """A table is looked up by its key."""
     for node in using:
         if not left.find(node.name, None, span_of(node)):

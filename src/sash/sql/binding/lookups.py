@@ -18,7 +18,7 @@ from sash.catalog import Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.core.window import RowWindow
 from sash.plan.nodes import Lookup
-from sash.sql.binding.bound import BoundJoin, BoundSelect, Source
+from sash.sql.binding.bound import BoundJoin, BoundSelect, BoundSource
 from sash.sql.expressions.terms import Term, column_of, sources_in
 from sash.sql.reading.places import word_of
 from sash.sql.types import spark_name
@@ -84,7 +84,7 @@ def check_tables(body: BoundSelect, *, periodic: bool) -> None:
         raise NotSupportedError("tables in queries over row-based windows", script, tables[0].word)
 
 
-def _table(source: Source) -> Table:
+def _table(source: BoundSource) -> Table:
     assert isinstance(source.relation, Table)
     return source.relation
 
@@ -99,14 +99,14 @@ def _check_join(join: BoundJoin, script: str) -> None:
         raise NotSupportedError(_RETROACTIVE, script, join.source.word)
 
 
-def refuse_window(source: Source, script: str) -> None:
+def refuse_window(source: BoundSource, script: str) -> None:
     if source.window is not None:
         reason = f"'{_table(source).name}' is a table, and only streams have windows: leave out the window"
         raise CqlError(reason, script, source.window.span)
 
 
 def _tie(
-    condition: Term, stream: Source, joins: Mapping[str, BoundJoin], keys: Mapping[str, Mapping[str, str]]
+    condition: Term, stream: BoundSource, joins: Mapping[str, BoundJoin], keys: Mapping[str, Mapping[str, str]]
 ) -> tuple[str, str, str] | None:
     """A table, the column of the stream and the column of the table's key, if an equality says that they are equal."""
     if condition.op != "eq" or any(arg.op != "field" for arg in condition.args):
@@ -127,7 +127,7 @@ def _check_types(stream: Stream, table: Table, mine: str, key: str, script: str,
         raise CqlError(f"a table is looked up by a column of its key's type, but {types}", script, at)
 
 
-def _lookup(source: Source, keys: Mapping[str, str], script: str) -> Lookup:
+def _lookup(source: BoundSource, keys: Mapping[str, str], script: str) -> Lookup:
     table = _table(source)
     if len(keys) < len(table.key):
         missing = " AND ".join(f"{source.alias}.{key} = .." for key in table.key if key not in keys)

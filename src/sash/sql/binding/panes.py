@@ -27,7 +27,6 @@ from sash.plan.nodes import (
     AnswerFilter,
     AnswerJoin,
     Derived,
-    Filter,
     Having,
     Items,
     Key,
@@ -38,8 +37,9 @@ from sash.plan.nodes import (
     SortKey,
     StreamScan,
     Windowed,
+    WindowFilter,
 )
-from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, Source, relations_in
+from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, relations_in
 from sash.sql.binding.items import ItemRows
 from sash.sql.binding.lookups import bind_lookups, check_tables
 from sash.sql.binding.outputs import is_own, refuse_outputs
@@ -178,7 +178,7 @@ class _PanePlanner:
         filtered = AnswerFilter(made, answers.translate(joined("and", conditions))) if conditions else made
         return _top(filtered, keys, body.limit, outputs)
 
-    def _derived(self, source: Source) -> Derived:
+    def _derived(self, source: BoundSource) -> Derived:
         assert isinstance(source.relation, BoundSelect | BoundSet)
         inner = self._checked(source.relation)
         if not isinstance(inner.sources[0].relation, Stream):
@@ -204,14 +204,14 @@ def _top(
     return Project(Limit(ordered, count) if count is not None else ordered, outputs)
 
 
-def _filter(input: Windowed, conditions: list[Term]) -> Filter | Windowed:
+def _filter(input: Windowed, conditions: list[Term]) -> WindowFilter | Windowed:
     if not conditions:
         return input
     predicate = joined("and", conditions)
-    return Filter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
+    return WindowFilter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
 
 
-def _items(items: ItemRows, scope: Scope, source: Filter | Windowed, rows: partial[Term]) -> Project:
+def _items(items: ItemRows, scope: Scope, source: WindowFilter | Windowed, rows: partial[Term]) -> Project:
     """Project <- Items <- Aggregate(keys: the group's, then the item; calls: the item's count or weight)"""
     call, groups = items.call, GroupingColumns(scope, reserved=items.bounds)
     for key in items.keys:

@@ -49,7 +49,7 @@ _NAMES = """
     covar_samp skewness kurtosis mode max_by min_by bit_and bit_or bit_xor try_sum try_avg regr_slope regr_count
     row_number rank dense_rank percent_rank cume_dist ntile lag lead nth_value
 """
-_FUNCTIONS = FUNCTIONS.keys() | set(_NAMES.split())
+KNOWN_FUNCTIONS = FUNCTIONS.keys() | set(_NAMES.split())
 _NODES = (
     exp.Select, exp.SetOperation, exp.Subquery, exp.From, exp.Table, exp.TableAlias, exp.Join, exp.Where, exp.Group,
     exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Offset, exp.Distinct, exp.Alias, exp.Identifier, exp.Column,
@@ -310,7 +310,7 @@ def _check(node: exp.Expr, script: str) -> None:
     if not isinstance(node, _NODES) or isinstance(node, exp.Dot):
         what = NAMED.get(type(node), type(node).__name__.upper())
         raise NotSupportedError(f"{what}, in a one-time question", script, word_of(node))
-    if isinstance(node, exp.Anonymous) and node.name.lower() not in _FUNCTIONS:
+    if isinstance(node, exp.Anonymous) and node.name.lower() not in KNOWN_FUNCTIONS:
         raise _refusal(node.name, script, word_of(node))
     if isinstance(node, exp.Identifier) and "${" in node.name:
         raise CqlError("a name may not contain ${, which Spark would replace", script, word_of(node))
@@ -323,5 +323,5 @@ def _refusal(written: str, script: str, at: Span) -> CqlError:
     if name in ITEM_FUNCTIONS or name in aggregates.NAMES:
         reason = f"{name.upper()} is answered over one window by itself, without joins and sub-queries"
         return NotSupportedError(reason, script, at)
-    hint = nearest(name, [known.upper() for known in _FUNCTIONS]).split("; known")[0]
+    hint = nearest(name, [known.upper() for known in KNOWN_FUNCTIONS]).split("; known")[0]
     return CqlError(f"unknown function '{written}'{hint}", script, at)

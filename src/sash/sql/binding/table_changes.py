@@ -15,7 +15,7 @@ from sash.catalog import Catalog, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.sql.expressions.constants import constant_of
 from sash.sql.expressions.operators import conjuncts
-from sash.sql.expressions.scope import Columns, Scope
+from sash.sql.expressions.scope import FromColumns, Scope
 from sash.sql.expressions.typer import type_expression
 from sash.sql.reading.cursor import Name
 from sash.sql.reading.limits import within_stack
@@ -43,7 +43,7 @@ def bind_change(statement: TableStatement, catalog: Catalog) -> TableChange:
 
 def _bind(statement: TableStatement, catalog: Catalog) -> TableChange:
     table = _table(statement.table, catalog, statement.script)
-    scope = Scope(statement.script, Columns((), ()))
+    scope = Scope(statement.script, FromColumns((), ()))
     if isinstance(statement, Insert):
         return TableChange(table, "insert", _inserted(statement, table, scope))
     key = _key(statement.where, statement.table, table, scope)

@@ -22,13 +22,13 @@ from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term, column_of, render
 from sash.sql.types import spark_name
 
-_VOCABULARY = """
+_SAME_NAME = """
     add subtract multiply divide int_divide modulo negate eq ne lt le gt ge null_safe_eq and or not is_null
     is_not_null in like case cast try_cast coalesce nullif if greatest least abs ceil floor round sqrt exp ln
     log10 log2 power sign upper lower length trim concat substring
 """
-_SAME = frozenset(_VOCABULARY.split())
-_RENAMED = {
+# The function that evaluates an operator or function of the language.
+EVALUATED_BY = dict(zip(_SAME_NAME.split(), _SAME_NAME.split(), strict=True)) | {
     "nvl": "coalesce",
     "ifnull": "coalesce",
     "ceiling": "ceil",
@@ -72,7 +72,7 @@ class Translator:
     def _operation(self, term: Term) -> Expression:
         if term.op == "between":
             return self._between(term)
-        function = term.op if term.op in _SAME else _RENAMED.get(term.op)
+        function = EVALUATED_BY.get(term.op)
         if function is None or is_interval(term.type) or any(is_interval(arg.type) for arg in term.args):
             raise self._scope.unsupported(f"function {term.op.upper()} over {self._over}", term.span)
         if function == "like" and term.args[1].op != "literal":

@@ -51,7 +51,7 @@ class SourceColumns:
 
 
 @dataclass(frozen=True)
-class Columns:
+class FromColumns:
     """The columns of FROM. `outer` are those of the query around a sub-query; the columns of the sub-query hide them.
 
     `visible` is what SELECT * shows and what a name without a qualifier may mean: a column of USING stands there
@@ -60,10 +60,10 @@ class Columns:
 
     sources: tuple[SourceColumns, ...]
     visible: tuple[tuple[str, Term], ...]
-    outer: Columns | None = None
+    outer: FromColumns | None = None
 
     @classmethod
-    def only(cls, source: SourceColumns) -> Columns:
+    def only(cls, source: SourceColumns) -> FromColumns:
         return cls((source,), tuple(source.fields))
 
     @property
@@ -130,7 +130,7 @@ class Scope:
     """`no_aggregates` is why an aggregate may not stand here, or empty where it may."""
 
     script: str
-    columns: Columns
+    columns: FromColumns
     no_aggregates: str = ""
     aliases: Mapping[str, Term] = field(default_factory=dict)
     aliases_first: bool = False
