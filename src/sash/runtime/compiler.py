@@ -145,10 +145,14 @@ def compile_question(bound: BoundQuery) -> CompiledQuery:
     try:
         return compile_panes(bound, "(one-time)", one_time=True)
     except CqlError as error:
-        if error.code == NEEDS_REGISTRATION or not _can_be_registered(bound):
-            raise
-        way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
-        raise with_way_out(error, way_out) from None
+        raise _question_refusal(error, bound) from None
+
+
+def _question_refusal(error: CqlError, bound: BoundQuery) -> CqlError:
+    if error.code == NEEDS_REGISTRATION or not _can_be_registered(bound):
+        return error
+    way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
+    return with_way_out(error, way_out)
 
 
 def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
@@ -162,19 +166,22 @@ def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> Co
 
 def compile_bound_question(bound: BoundQuery, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
     try:
-        return compile_question(bound)
+        return compile_panes(bound, "(one-time)", one_time=True)
     except CqlError as error:
-        return compile_of_rows(bound.select, catalog, error, mark)
+        return compile_of_rows(bound.select, catalog, error, mark, bound)
 
 
-def compile_of_rows(select: Select, catalog: Catalog, error: CqlError, mark: str = "") -> StoredQuestion:
+def compile_of_rows(
+    select: Select, catalog: Catalog, error: CqlError, mark: str = "", bound: BoundQuery | None = None
+) -> StoredQuestion:
     """A question over stored rows; `error` is why panes cannot answer it, which is said where no stream stores rows."""
     try:
         return compile_stored(select, catalog, mark)
     except CqlError as other:
         if not _stores_nothing(select, catalog):
             raise
-        raise (with_way_out(error, other.reason) if other.code == NEEDS_KEEP else error) from None
+        refusal = error if bound is None else _question_refusal(error, bound)
+        raise (with_way_out(refusal, other.reason) if other.code == NEEDS_KEEP else refusal) from None
 
 
 def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
