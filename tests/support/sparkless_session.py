@@ -37,7 +37,7 @@ class SparklessSession(Session):
         self.doing = StreamState(RUNNING)
 
     def _open_home(self, spark: Any, packages: Any) -> Any:
-        return _NoHome(spark, self._checkpoint, packages)
+        return _NoHome(spark, self.checkpoint, packages)
 
     def declare(self, stream: Stream, pipeline: Callable[[Stream], Any] = DuckPipeline) -> None:
         self._stream_commands.open(stream, pipeline)
