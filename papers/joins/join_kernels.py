@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.changes.bucket_state import State, Working
+from sash.changes.bucket_state import State, WorkingState
 from sash.changes.join import WindowJoinOp
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import Changes, UpdatePattern
 
 # Tuples stored and new on either side, and join values; windows are as long as all that is stored takes to come.
@@ -53,16 +53,16 @@ class Case:
 
 def by_operator(case: Case) -> Callable[[], Changes]:
     """One step, from a state that stays as it is."""
-    sides = (Storing("l", UpdatePattern.WEAKEST, 1), Storing("r", UpdatePattern.WEAKEST, 1))
+    sides = (StoredInput("l", UpdatePattern.WEAKEST, 1), StoredInput("r", UpdatePattern.WEAKEST, 1))
     schema = pa.schema([field for part in case.new for field in part.rows.schema])
     operator = WindowJoinOp(schema, (("l.k", "r.k"),), sides, width=0)
-    filled = Working(State())
+    filled = WorkingState(State())
     for side, tuples in zip(sides, case.stored, strict=True):
         buffer = side.open(filled)
         buffer.add(tuples)
         side.close(filled, buffer)
     state = filled.finished()
-    return lambda: operator.step(case.new, Working(state), case.epoch)
+    return lambda: operator.step(case.new, WorkingState(state), case.epoch)
 
 
 def by_arrow(case: Case) -> Callable[[], pa.Table]:

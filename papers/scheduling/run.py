@@ -44,7 +44,7 @@ from papers import OUT
 from sash.core.clock import SystemClock
 from sash.panes.pane_rows import BatchFacts
 from sash.runtime.periodic.active import ActiveQuery
-from sash.runtime.periodic.advance import Served
+from sash.runtime.periodic.advance import ServiceResult
 from sash.runtime.periodic.onetime import answer_once
 from sash.runtime.periodic.pace import Pace, UntilNext
 from sash.runtime.periodic.stream_runtime import StreamRuntime
@@ -122,7 +122,7 @@ class TimedRuntime(StreamRuntime):
         self.executing = 0.0
         self._measured_by = clock
 
-    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
         begun = self._measured_by.now()
         took = super()._execute(measured, queries, as_of, served)
         self.executing += self._measured_by.now() - begun

@@ -33,9 +33,9 @@ import pyarrow as pa
 
 from papers import OUT
 from sash.changes import Arrivals, Stage
-from sash.changes.bucket_state import State, Working
+from sash.changes.bucket_state import State, WorkingState
 from sash.changes.lifetimes import lifetimes
-from sash.changes.operator import Storing
+from sash.changes.operator import StoredInput
 from sash.core.changes import Changes, UpdatePattern
 from sash.core.time import SECOND
 from sash.core.window import TimeWindow
@@ -144,7 +144,7 @@ class Run:
     def __init__(self, plan: Node, strategy: str, partitions: int, length: int) -> None:
         self._stage = Stage(plan, partitions, strategy, named=True)
         pattern = UpdatePattern.STRICT if strategy == "nt" else plan.pattern
-        self._result = Storing("answer", pattern, length, partitions, plain=strategy == "direct")
+        self._result = StoredInput("answer", pattern, length, partitions, plain=strategy == "direct")
         self._places = [windows(plan).index(window) for window in windows(plan)]
         self._names = [window.alias for window in windows(plan)]
         self._state, self._answer = State(), State()
@@ -161,7 +161,7 @@ class Run:
         return len(changes)
 
     def _keep(self, changes: Changes, high: int) -> None:
-        working = Working(self._answer)
+        working = WorkingState(self._answer)
         buffer = self._result.open(working)
         if (changes.sign < 0).any():
             lifetimes(buffer, changes).settle(buffer, high - 1)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.changes import bucket_state
-from sash.changes.bucket_state import State, Working
-from sash.changes.buffers import MOST_CHUNKS, Buffer, CalendarQueue, Chunk, Fifo, Hashed, buffer_for
+from sash.changes.bucket_state import State, WorkingState
+from sash.changes.buffers import MOST_CHUNKS, Buffer, CalendarQueue, Chunk, Fifo, HashedBuffer, buffer_for
 from sash.core.changes import NEVER, Changes, UpdatePattern
 from sash.core.errors import CheckpointError
 
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "update_patterns.json"
 BUFFERS = {
     "fifo": lambda: Fifo(),
     "calendar": lambda: CalendarQueue(span=4, partitions=3),
-    "hashed": lambda: Hashed(slots=3),
+    "hashed": lambda: HashedBuffer(slots=3),
 }
 
 
@@ -82,7 +82,7 @@ def test_expiry_drops_whole_chunks_and_touches_no_other() -> None:
 
 
 def test_a_negative_tuple_makes_one_chunk_anew() -> None:
-    buffer = Hashed(slots=2)
+    buffer = HashedBuffer(slots=2)
     buffer.add(tuples((0, 9, 0), (0, 9, 1), (0, 9, 2), (0, 9, 3)))
     untouched = [chunk for chunk in buffer.chunks if chunk.partition == 1]
     buffer.drop(np.array([True, False, False, False]))
@@ -120,7 +120,7 @@ def test_many_small_chunks_become_few(kind: str) -> None:
 
 
 def test_a_partition_keeps_eight_chunks_and_no_more() -> None:
-    buffer = Hashed(slots=1)
+    buffer = HashedBuffer(slots=1)
     for i in range(MOST_CHUNKS):
         buffer.add(tuples((i, i + 1_000, i)))
     assert len(buffer.chunks) == MOST_CHUNKS == 8
@@ -144,7 +144,7 @@ def test_the_pattern_chooses_the_buffer() -> None:
         UpdatePattern.MONOTONIC: Fifo,
         UpdatePattern.WEAKEST: Fifo,
         UpdatePattern.WEAK: CalendarQueue,
-        UpdatePattern.STRICT: Hashed,
+        UpdatePattern.STRICT: HashedBuffer,
     }
     # Its days, four of them, cover the lifetime.
     queue = buffer_for(UpdatePattern.WEAK, span=10, partitions=4)
@@ -153,7 +153,7 @@ def test_the_pattern_chooses_the_buffer() -> None:
 
 def test_an_epoch_that_does_nothing_leaves_the_state_as_it_was() -> None:
     state = State({"left": (Chunk(tuples((0, 9, 0))),)}, {"left": 1})
-    after = Working(state).finished()
+    after = WorkingState(state).finished()
     assert after == state and after.results == 0
 
 

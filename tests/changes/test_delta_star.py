@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sash.changes import Arrivals, Stage, bucket_state
 from sash.changes.bucket_state import State
-from sash.changes.key_numbers import Numbering, dense_codes
+from sash.changes.key_numbers import KeyNumbers, dense_codes
 from sash.core.window import TimeWindow
 from sash.plan.continuous import BaseWindow, Column, Distinct, Join
 from sash.plan.expressions import RowExpression
@@ -123,7 +123,7 @@ def test_values_of_every_type_are_numbered_as_within_one_call(data: st.DataObjec
     for rows in data.draw(st.lists(st.lists(row, max_size=6), min_size=1, max_size=4)):
         columns = [pa.array([each[i] for each in rows], field.type) for i, field in enumerate(schema)]
         tables.append(pa.table(columns, schema=schema))
-    numbering = Numbering(schema)
+    numbering = KeyNumbers(schema)
     found = np.concatenate([numbering.numbers(table) for table in tables]).tolist()
     (codes,) = dense_codes([pa.concat_tables(tables)], [names], null_safe=True)
     assert len(set(zip(found, codes.tolist(), strict=True))) == len(set(found)) == len(set(codes.tolist()))
@@ -135,4 +135,4 @@ def test_many_columns_have_their_nulls_apart() -> None:
     schema = pa.schema([(name, INT) for name in names])
     rows = [[None if place == null else 0 for place in range(130)] for null in (0, 61, 62, 63, 129, 200)]
     table = pa.table([pa.array(column, INT) for column in zip(*rows, strict=True)], schema=schema)
-    assert Numbering(schema).numbers(table).tolist() == [0, 1, 2, 3, 4, 5]
+    assert KeyNumbers(schema).numbers(table).tolist() == [0, 1, 2, 3, 4, 5]

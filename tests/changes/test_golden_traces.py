@@ -12,10 +12,10 @@ import pytest
 
 from sash.catalog import Table
 from sash.changes import Arrivals, Stage
-from sash.changes.bucket_state import State, Working
+from sash.changes.bucket_state import State, WorkingState
 from sash.changes.distinct import CountingDistinctOp, DeltaStarOp
 from sash.changes.matching import EXCEPT_ALL, shown
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import NEVER, Changes, UpdatePattern
 from sash.core.versions import RowVersions
 from sash.core.window import FOREVER, RowWindow, TimeWindow
@@ -142,7 +142,7 @@ def lived(tuples: list[tuple[int, str, int]]) -> Changes:
 def test_delta_star_keeps_the_duplicate_that_expires_last() -> None:
     example = EXAMPLES["trace.delta_star_weak_input"]
     changes = lived(example["inputs"]["tuples_ts_value_exp"])
-    found = DeltaStarOp(changes.rows.schema, "", 0).step([changes], Working(State()), Epoch(0, END))
+    found = DeltaStarOp(changes.rows.schema, "", 0).step([changes], WorkingState(State()), Epoch(0, END))
     source = {exp: ts for ts, _, exp in example["inputs"]["tuples_ts_value_exp"]}
     listed = [
         [t, v, source[e], e]
@@ -155,8 +155,8 @@ def test_the_counting_duplicate_elimination() -> None:
     example = EXAMPLES["trace.distinct_strict"]
     length = example["inputs"]["window"]
     changes = lived([(ts, value, ts + length) for ts, value in example["inputs"]["tuples_ts_value"]])
-    operator = CountingDistinctOp(changes.rows.schema, Storing("0", UpdatePattern.WEAKEST, length), 0)
-    found = operator.step([changes], Working(State()), Epoch(0, END))
+    operator = CountingDistinctOp(changes.rows.schema, StoredInput("0", UpdatePattern.WEAKEST, length), 0)
+    found = operator.step([changes], WorkingState(State()), Epoch(0, END))
     signs = ["+-"[sign < 0] for sign in found.sign.tolist()]
     assert [list(each) for each in zip(found.ts.tolist(), signs, found.rows["v"].to_pylist(), strict=True)] == example[
         "expected"

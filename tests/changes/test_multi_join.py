@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.changes import Arrivals, Stage
-from sash.changes.bucket_state import State, Working
+from sash.changes.bucket_state import State, WorkingState
 from sash.changes.build import pipelined
 from sash.changes.deltas import net
 from sash.changes.join import Int64s
 from sash.changes.join_values import Booleans, kernel_members, kernel_numbered
-from sash.changes.operator import Epoch, Share, Storing
+from sash.changes.operator import Epoch, Share, StoredInput
 from sash.changes.pipelined_join import kernel_combinations
 from sash.core.changes import Changes, UpdatePattern, together
 from sash.core.window import FOREVER, RowWindow, TimeWindow
@@ -49,7 +49,7 @@ class Running:
     shares: int = 1
 
     def __post_init__(self) -> None:
-        sides = tuple(Storing(f"side {place}", each.pattern, 7, 3) for place, each in enumerate(self.node.inputs))
+        sides = tuple(StoredInput(f"side {place}", each.pattern, 7, 3) for place, each in enumerate(self.node.inputs))
         self._stages = [Stage(each, 3, named=True) for each in self.node.inputs]
         self._states = [State() for _ in self._stages]
         self._operator = pipelined(self.node, sides, width=0)
@@ -66,7 +66,7 @@ class Running:
             below.append(changes)
         found = []
         for share in range(self.shares):
-            working = Working(self.state)
+            working = WorkingState(self.state)
             found.append(self._operator.step(below, working, Epoch(low, high, Share(share, self.shares))))
         self.state = restored(working.finished())
         return net(together(found))

@@ -19,7 +19,7 @@ from sash.core.window import TimeWindow
 from sash.panes.aggregates import AGGREGATES
 from sash.panes.answers import Finisher
 from sash.panes.basic_interval import BasicIntervalSynopsis
-from sash.panes.lifted import Lifted
+from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
 from sash.plan.expressions import Field, RowExpression
@@ -68,7 +68,7 @@ def canonical(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-def _type(lifted: Lifted) -> pa.DataType:
+def _type(lifted: LiftedColumn) -> pa.DataType:
     if lifted.function == "count":
         return pa.int64()
     if lifted.function == "sum" and pt.is_integer(lifted.type):
@@ -76,7 +76,7 @@ def _type(lifted: Lifted) -> pa.DataType:
     return pa.float64() if lifted.function == "sum" and pt.is_floating(lifted.type) else lifted.type
 
 
-def _aggregate(lifted: Lifted, partial: Partial, rows: list[Row]) -> Any:
+def _aggregate(lifted: LiftedColumn, partial: Partial, rows: list[Row]) -> Any:
     kept = [row for row in rows if partial.predicate is None or row[partial.predicate.sql]]
     if partial.argument is None:
         return len(kept)

@@ -21,7 +21,7 @@ from sash.core.time import SECOND, to_micros
 from sash.isolation import Isolation, isolation
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import compile_query
-from sash.runtime.periodic.advance import Repeated
+from sash.runtime.periodic.advance import RepeatedPace
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.flight import RESTARTS
 from sash.runtime.periodic.pace import Pace
@@ -293,7 +293,7 @@ def test_a_query_whose_life_ends_meanwhile_is_not_answered(monkeypatch: pytest.M
 def repeated(progress: Progress) -> Pace:
     assert progress.services is not None
     stored = json.loads(json.dumps(progress.services))
-    return Repeated([[GroupService(*each) for each in part] for part in stored])
+    return RepeatedPace([[GroupService(*each) for each in part] for part in stored])
 
 
 def told(progress: Progress) -> list[Any]:
@@ -362,7 +362,7 @@ def test_however_time_passes(level: str, queries: list[Registered], parts: list[
 
 def _again(services: list[list[GroupService]] | None) -> Pace:
     stored = json.loads(json.dumps(services or [[], []]))
-    return Repeated([[GroupService(*each) for each in part] for part in stored])
+    return RepeatedPace([[GroupService(*each) for each in part] for part in stored])
 
 
 def by_query(answers: list[Answer]) -> dict[str, list[Any]]:

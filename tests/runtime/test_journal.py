@@ -25,7 +25,7 @@ from sash.runtime.records.journal import (
     JoinEntry,
     JoinSnapshot,
     Journal,
-    Jumped,
+    JumpedTuples,
     PlanEntry,
     PlanProgress,
     PlanSnapshot,
@@ -51,7 +51,7 @@ def table(number: int) -> pa.Table:
 
 SETTINGS = ReplayedSettings.of(Settings(policy="conservative", max_rows=7))
 ALL: dict[str, Any] = {"epoch": 3, "version": 2, "settings": SETTINGS, "failed": {"4": "why"}}
-PLAIN = BatchEntry(**ALL, partials=table(0), prices={}, missed=0, one_in=1, jumped=Jumped())
+PLAIN = BatchEntry(**ALL, partials=table(0), prices={}, missed=0, one_in=1, jumped=JumpedTuples())
 BATCH = BatchEntry(
     **ALL,
     cluster=ClusterChanges(["d"], {"q": (5, "why")}, table(1), table(2)),
@@ -61,7 +61,7 @@ BATCH = BatchEntry(
     prices={"k": Prices(2.0, 0.5)},
     missed=6,
     one_in=2,
-    jumped=Jumped(7, 8),
+    jumped=JumpedTuples(7, 8),
     services=[[GroupService(0, 9, early=True)], [GroupService(1, 10, step="slide", number=2)]],
     kept=table(6),
     lasts=11,

@@ -17,7 +17,7 @@ from sash.core.time import SECOND
 from sash.rows import Slides
 from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, KeptIndexes
 from sash.runtime.stored.stored_window import KeptWindow
-from sash.sql import ROW_KINDS, SET_KINDS, Sought
+from sash.sql import ROW_KINDS, SET_KINDS, SoughtValues
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.int64()), ("g", pa.string())])
 WHOLE = SCHEMA.append(pa.field(TIME, pa.int64()))
@@ -86,10 +86,10 @@ def test_an_index_helps_where_there_are_many_values() -> None:
     for column in ("v", "g"):
         kept.create_index(StoredIndex("s", column, "db"))
     assert kept.indexes is not None
-    few, many = Sought("v", pa.array([1])), Sought("g", pa.array(["7"]))
+    few, many = SoughtValues("v", pa.array([1])), SoughtValues("g", pa.array(["7"]))
     assert kept.indexes.row_index([few]) is None
     assert kept.indexes.row_index([few, many]) == (StoredIndex("s", "g", "db"), many)
-    assert kept.indexes.row_index([Sought("g", pa.array([str(i) for i in range(7)]))]) is None
+    assert kept.indexes.row_index([SoughtValues("g", pa.array([str(i) for i in range(7)]))]) is None
     kept.drop_index(StoredIndex("s", "g", "db"))
     assert kept.indexes.row_index([many]) is None
     kept.drop_index(StoredIndex("s", "v", "db"))

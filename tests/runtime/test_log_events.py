@@ -17,7 +17,7 @@ import sash
 from sash.core.time import SECOND, to_datetime
 from sash.runtime.answers.outlet import Channel, NotKeptError
 from sash.runtime.periodic.jumped import warn_of_jumps
-from sash.runtime.records.journal import Jumped
+from sash.runtime.records.journal import JumpedTuples
 from sash.spark.spark_session import check_borrowed
 from tests.runtime.test_live_scheduling import FILES, SlowMachine, four_files, live
 from tests.runtime.test_session import create, write
@@ -99,7 +99,7 @@ def test_no_call_hides_behind_a_name() -> None:
 
 
 def test_tuples_that_jump(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_jumps(replace(stream(), max_jump=3_600 * SECOND), Jumped(3, START))
+    warn_of_jumps(replace(stream(), max_jump=3_600 * SECOND), JumpedTuples(3, START))
     facts = {"stream": "s", "tuples": 3, "first": to_datetime(START), "most": "1 hour"}
     assert events(caplog) == [{"event": "tuples.jumped", **facts}]
     assert "3 tuples, the first of 2023-11-14 22:13:20+00:00, are more than MAX JUMP, 1 hour, ahead" in caplog.text

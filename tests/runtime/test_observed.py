@@ -15,7 +15,7 @@ from sash.core.window import TimeWindow
 from sash.plan.continuous import BaseWindow
 from sash.plan.estimates import Statistics, occupied
 from sash.plan.expressions import RowExpression
-from sash.runtime.observed import SAMPLE, Observed, RateMeter, number_of_values
+from sash.runtime.observed import SAMPLE, ObservedWindows, RateMeter, number_of_values
 from tests.support.plans import window
 
 S = window("S", TimeWindow(SECOND))
@@ -30,8 +30,8 @@ def came(*leaves: tuple[int, int, int]) -> pa.Table:
     return pa.table({"_leaf": pa.array(leaf, pa.int32()), "s0": pa.array(a), "s1": pa.array(b)})
 
 
-def observed(*windows: BaseWindow) -> Observed:
-    return Observed(windows, [(0, 1)] * len(windows))
+def observed(*windows: BaseWindow) -> ObservedWindows:
+    return ObservedWindows(windows, [(0, 1)] * len(windows))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1_000), st.integers(0, 10_000)), min_size=2))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sash.core.time import SECOND, to_micros
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic import stream_snapshot
-from sash.runtime.periodic.advance import Repeated
+from sash.runtime.periodic.advance import RepeatedPace
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.records.journal import GroupService
 from sash.runtime.settings import Settings
@@ -128,7 +128,7 @@ def _repeated(services: list[list[GroupService]] | None) -> Pace:
     if services is None:
         return UNHURRIED
     stored = json.loads(json.dumps(services))
-    return Repeated([[GroupService(*each) for each in part] for part in stored])
+    return RepeatedPace([[GroupService(*each) for each in part] for part in stored])
 
 
 def _told(answers: list[Answer]) -> list[tuple[str, int, bool]]:

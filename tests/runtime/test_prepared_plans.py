@@ -12,7 +12,7 @@ from sash.catalog import Catalog, Stream
 from sash.plan.choice import best_plans
 from sash.plan.continuous import AUTO, Node
 from sash.plan.estimates import Statistics
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous import continuous_queries
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
@@ -45,7 +45,7 @@ class Session:
         self.create(pa.int32())
         streams: Any = {"s": SimpleNamespace(runtime=None)}
         plans: Any = SimpleNamespace(observed=[])
-        self.queries = ContinuousQueries(Shared(self.catalog, CatalogHistory(), None, streams=streams), plans)
+        self.queries = ContinuousQueries(SessionParts(self.catalog, CatalogHistory(), None, streams=streams), plans)
         monkeypatch.setattr(continuous_queries, "measured", lambda streams, plans: self.statistics)
         monkeypatch.setattr(continuous_queries, "best_plans", self._found)
         monkeypatch.setattr("sash.plan.choice.best_plans", self._found)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.core.window import TimeWindow
-from sash.panes.covered import Covered
+from sash.panes.covered import CoveredPredicate
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.plan.expressions import RowExpression
@@ -39,7 +39,7 @@ def reading(predicate: RowExpression) -> Reading:
     return Reading(TableName(()), TimeWindow(10, 2), tuple(partials(predicate)))
 
 
-def covered(wanted: RowExpression, stored: StoredPartials) -> Covered | None:
+def covered(wanted: RowExpression, stored: StoredPartials) -> CoveredPredicate | None:
     asked, partials = reading(wanted), reading(wanted).partials
     assert wanted.terms is not None
     sums = QueryDescription("q", "SUM", "v", ("s",), (10,), 2, wanted.terms)
@@ -61,7 +61,7 @@ def test_the_terms_find_what_a_search_through_everything_finds(
     cover = covered(wanted, stored)
     assert (cover is None) == (found is None)
     if found is not None:
-        assert cover == Covered(
+        assert cover == CoveredPredicate(
             tuple(others[place] for place in found.added), tuple(others[place] for place in found.subtracted)
         )
 
@@ -84,4 +84,4 @@ def test_everything_that_a_reading_needs_is_stored() -> None:
     stored = StoredPartials([*partials(where(1)), Partial("rows", None, where(2))])
     assert covered(where(1, 2), stored) is None
     stored.add(partials(where(2)))
-    assert covered(where(1, 2), stored) == Covered((where(1), where(2)), ())
+    assert covered(where(1, 2), stored) == CoveredPredicate((where(1), where(2)), ())

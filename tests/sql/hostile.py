@@ -15,7 +15,7 @@ from sash.plan.continuous import AUTO, EXECUTIONS, Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import as_select, compile_any_question, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.explaining.explain import explain, tried
@@ -185,7 +185,7 @@ def _explained(select: Select, catalog: Catalog) -> str:
 
 def _index(statement: CreateIndex | DropIndex, catalog: Catalog) -> None:
     """Over an empty window, and away with it."""
-    shared = Shared(catalog, CatalogHistory(), None, streams=cast(Any, _Windows(catalog)))
+    shared = SessionParts(catalog, CatalogHistory(), None, streams=cast(Any, _Windows(catalog)))
     try:
         if isinstance(statement, CreateIndex):
             IndexCommands(shared).create(statement)

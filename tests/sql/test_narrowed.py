@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sash.catalog import Catalog, Stream, Table
-from sash.sql import Leading, Link, OrderTerm, SelectStatement, StoredQuestion, StoredReading, bind_stored, parse
+from sash.sql import LeadingRows, Link, OrderTerm, SelectStatement, StoredQuestion, StoredReading, bind_stored, parse
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("v", pa.int32()), ("w", pa.int64())])
 OTHER = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int32()), ("u", pa.int32())])
@@ -92,14 +92,14 @@ def test_tables_and_outer_queries_are_no_windows_to_probe_with(catalog: Catalog)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("v FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", Leading("k", 3)),
-        ("v FROM s [WINDOW 5 sec] ORDER BY k DESC, v LIMIT 3 OFFSET 2", Leading("k", 5, True, False)),
-        ("v FROM s [WINDOW 5 sec] ORDER BY k DESC NULLS FIRST LIMIT 3", Leading("k", 3, True, True)),
-        ("v FROM s [WINDOW 5 sec] ORDER BY k NULLS LAST LIMIT 3", Leading("k", 3, False, False)),
-        ("* FROM s [WINDOW 5 sec] x ORDER BY x.K LIMIT 0", Leading("k", 0)),
-        ("v AS k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", Leading("v", 3)),
-        ("-v AS k FROM s [WINDOW 5 sec] x ORDER BY x.k LIMIT 3", Leading("k", 3)),
-        ("upper('a') AS u FROM s [WINDOW 5 sec] x ORDER BY k LIMIT 3", Leading("k", 3)),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", LeadingRows("k", 3)),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k DESC, v LIMIT 3 OFFSET 2", LeadingRows("k", 5, True, False)),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k DESC NULLS FIRST LIMIT 3", LeadingRows("k", 3, True, True)),
+        ("v FROM s [WINDOW 5 sec] ORDER BY k NULLS LAST LIMIT 3", LeadingRows("k", 3, False, False)),
+        ("* FROM s [WINDOW 5 sec] x ORDER BY x.K LIMIT 0", LeadingRows("k", 0)),
+        ("v AS k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", LeadingRows("v", 3)),
+        ("-v AS k FROM s [WINDOW 5 sec] x ORDER BY x.k LIMIT 3", LeadingRows("k", 3)),
+        ("upper('a') AS u FROM s [WINDOW 5 sec] x ORDER BY k LIMIT 3", LeadingRows("k", 3)),
         ("-v AS k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
         ("v AS k, k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
         ("*, v AS k FROM s [WINDOW 5 sec] ORDER BY k LIMIT 3", None),
@@ -117,14 +117,14 @@ def test_tables_and_outer_queries_are_no_windows_to_probe_with(catalog: Catalog)
         ("x.k FROM s [WINDOW 5 sec] x, names ORDER BY x.k LIMIT 3", None),
     ],
 )
-def test_order_by_with_a_limit_leaves_the_first_rows(text: str, expected: Leading | None, catalog: Catalog) -> None:
+def test_order_by_with_a_limit_leaves_the_first_rows(text: str, expected: LeadingRows | None, catalog: Catalog) -> None:
     assert readings(f"SELECT {text}", catalog)[0].leading == expected
 
 
 def test_a_limit_in_a_sub_query_is_of_its_own_window(catalog: Catalog) -> None:
     inner, outer = f"SELECT v FROM {A} ORDER BY k LIMIT 2", f"SELECT u FROM {B}"
     first, second = readings(f"SELECT z.v FROM ({inner}) z UNION ALL {outer}", catalog)
-    assert (first.leading, second.leading) == (Leading("k", 2), None)
+    assert (first.leading, second.leading) == (LeadingRows("k", 2), None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.catalog import Stream
-from sash.panes.lifted import Lifted
+from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import BatchFacts, PaneRows
 from sash.panes.partials import Partial
 from sash.sharing.groups import PaneTable
@@ -53,13 +53,13 @@ def _pane_rows(connection: duckdb.DuckDBPyConnection, stream: Stream, table: Pan
     return PaneRows(s, ends, key_columns, lifted, latest), np.asarray(result["n"], dtype=np.int64)
 
 
-def _text(partial: Partial, lifted: Lifted) -> str:
+def _text(partial: Partial, lifted: LiftedColumn) -> str:
     argument = re.sub(r"\b(\d+)L\b", r"\1", lifted.argument)
     filtered = "" if partial.predicate is None else f" FILTER (WHERE {partial.predicate.sql})"
     return f"{lifted.function}({argument}){filtered}"
 
 
-def _type(lifted: Lifted) -> pa.DataType:
+def _type(lifted: LiftedColumn) -> pa.DataType:
     if lifted.function == "count":
         return pa.int64()
     if lifted.function in ("min", "max"):

@@ -9,7 +9,7 @@ from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery, compile_query
 from sash.runtime.periodic.pace import UNHURRIED, Pace
-from sash.runtime.periodic.stream_runtime import Numbered, StreamRuntime
+from sash.runtime.periodic.stream_runtime import NumberedPartials, StreamRuntime
 from sash.runtime.records.journal import GroupService
 from sash.runtime.settings import Settings
 from tests.support.duck_pass import aggregate
@@ -53,7 +53,7 @@ class Feed:
         assert not progress.outcome.failed, progress.outcome.failed
         return progress.answers
 
-    def number(self, part: pa.Table, watermark: int | None) -> Numbered | None:
+    def number(self, part: pa.Table, watermark: int | None) -> NumberedPartials | None:
         tables = self.runtime.tables(by_rows=True)
         if not tables:
             self.pending = None
@@ -68,7 +68,7 @@ class Feed:
         order = np.argsort(stamps[passed], kind="stable")
         numbers = pa.array(np.arange(len(order)) + self.runtime.counted + 1)
         facts = aggregate(self.declared, tables, ready.take(pa.array(order)).append_column("_n", numbers))
-        return Numbered(facts, 0 if self.pending is None else len(self.pending))
+        return NumberedPartials(facts, 0 if self.pending is None else len(self.pending))
 
 
 def answers_of(

@@ -11,9 +11,9 @@ from __future__ import annotations
 from sash.archive.archive import Archive
 from sash.archive.layout import LAYOUTS, ArchiveLayout, Chronological, PartitionChoice, RoundRobin, choose
 from sash.archive.spec import EXPIRES, INSERTED, Spec
-from sash.archive.states import Facts, Held, SubIndex, Updated
+from sash.archive.states import Facts, HeldState, SubIndex, UpdateReport
 from sash.archive.upkeep import STRATEGIES, DataFile
-from sash.archive.writer import ArrowWriter, Divided, Repartition, Rewrite, Writer, with_times
+from sash.archive.writer import ArrowWriter, DividedRecords, Repartition, Rewrite, Writer, with_times
 
 __all__ = [
     "EXPIRES",
@@ -25,16 +25,16 @@ __all__ = [
     "ArrowWriter",
     "Chronological",
     "DataFile",
-    "Divided",
+    "DividedRecords",
     "Facts",
-    "Held",
+    "HeldState",
     "PartitionChoice",
     "Repartition",
     "Rewrite",
     "RoundRobin",
     "Spec",
     "SubIndex",
-    "Updated",
+    "UpdateReport",
     "Writer",
     "choose",
     "with_times",

@@ -27,9 +27,9 @@ from sash.archive.layout import PartitionChoice, choose, rechoose
 from sash.archive.manifest import MANIFEST, Manifest, read_manifest, write_manifest
 from sash.archive.reader import ArchiveReader
 from sash.archive.spec import BUCKET_BYTES, Spec
-from sash.archive.states import FOLDER, States, Updated
+from sash.archive.states import FOLDER, States, UpdateReport
 from sash.archive.upkeep import STRATEGIES, DataFile
-from sash.archive.writer import ArrowWriter, Divided, Repartition, Rewrite, Writer
+from sash.archive.writer import ArrowWriter, DividedRecords, Repartition, Rewrite, Writer
 from sash.core.errors import ArchiveError, CheckpointError
 from sash.core.faults import around
 from sash.core.time import Micros, format_duration, to_datetime
@@ -150,7 +150,7 @@ class Archive(ArchiveReader):
 
     def update(
         self, records: Any, now: Micros, *, note: dict[str, Any] | None = None, writer: Writer | None = None
-    ) -> Updated:
+    ) -> UpdateReport:
         """Insert records and delete what has expired by `now`; all of it or, if this raises, nothing.
 
         `records` has the archive's columns and the two times (`with_times`), or is whatever `writer` takes. `now` is
@@ -186,7 +186,7 @@ class Archive(ArchiveReader):
         strategy: str | None = None,
         auto: bool = False,
         writer: Writer | None = None,
-    ) -> Updated:
+    ) -> UpdateReport:
         """Another partitioning of the same records: all are written anew; readers have the old files meanwhile."""
         with self._updating:
             manifest = self._writable()
@@ -202,7 +202,7 @@ class Archive(ArchiveReader):
             )
             move = Repartition(sources, manifest.updated or 0, self._states.folder, _stem(number))
             return self._replace(
-                manifest, following, lambda: (writer or ArrowWriter()).repartition(move, spec), Divided({}, 0, 0)
+                manifest, following, lambda: (writer or ArrowWriter()).repartition(move, spec), DividedRecords({}, 0, 0)
             )
 
     def advice(self) -> PartitionChoice:
@@ -221,7 +221,7 @@ class Archive(ArchiveReader):
 
     # -- how -------------------------------------------------------------------------------------------
 
-    def _rewrite(self, following: Manifest, divided: Divided, writer: Writer) -> tuple[DataFile, ...]:
+    def _rewrite(self, following: Manifest, divided: DividedRecords, writer: Writer) -> tuple[DataFile, ...]:
         """The files of the state to come, those that stay and those that are written."""
         spec, folder, now = following.spec, self._states.folder, following.updated or 0
         files: list[DataFile] = []
@@ -237,8 +237,8 @@ class Archive(ArchiveReader):
         return tuple(files)
 
     def _replace(
-        self, before: Manifest, following: Manifest, write: Callable[[], Sequence[DataFile]], divided: Divided
-    ) -> Updated:
+        self, before: Manifest, following: Manifest, write: Callable[[], Sequence[DataFile]], divided: DividedRecords
+    ) -> UpdateReport:
         """Write files, then the manifest; if anything fails, the old state stays and the new files go."""
         old = {file.name for file in before.files}
         try:
@@ -257,7 +257,7 @@ class Archive(ArchiveReader):
         self._states.adopt(following)
         written = [file for file in files if file.name not in old]
         changed = {file.sub_index for file in written} | {f.sub_index for f in before.files if f.name in retired}
-        return Updated(
+        return UpdateReport(
             divided.rows, divided.expired, tuple(sorted(changed)), len(written), sum(file.bytes for file in written)
         )
 

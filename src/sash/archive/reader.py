@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sash.archive.file_reader import Groups, read_matching, scan_batches
 from sash.archive.spec import Spec
-from sash.archive.states import Facts, Held, States, facts_of
+from sash.archive.states import Facts, HeldState, States, facts_of
 from sash.core.errors import ArchiveError, nearest
 from sash.core.time import Micros
 from sash.expr.value_codes import canonical
@@ -81,7 +81,7 @@ class ArchiveReader:
     ) -> pa.Table:
         names = self._columns(columns)
 
-        def read(held: Held) -> pa.Table:
+        def read(held: HeldState) -> pa.Table:
             spec, footers = held.manifest.spec, self._states.footers
             return read_matching(held.paths, spec, footers, groups, held.alive & condition, names)
 
@@ -94,7 +94,7 @@ class ArchiveReader:
         names = self._columns(columns)
         schema = pa.schema([self.spec.stored.field(name) for name in names])
 
-        def read(held: Held) -> pa.Table:
+        def read(held: HeldState) -> pa.Table:
             self._states.check(held.files)
             condition = held.alive if filter is None else held.alive & filter
             return pa.Table.from_batches(scan_batches(held.paths, held.manifest.spec, condition, names), schema)
@@ -110,7 +110,7 @@ class ArchiveReader:
             yield from scan_batches(held.paths, held.manifest.spec, condition, self._columns(columns))
 
     @contextmanager
-    def hold(self, now: Micros | None = None) -> Iterator[Held]:
+    def hold(self, now: Micros | None = None) -> Iterator[HeldState]:
         """A state for other readers, such as Spark: its files (`paths`) stay until the end of the `with`.
 
         The files may hold rows that have expired: read them with `held.alive`, that is `_sash_expires > held.now`.
@@ -135,7 +135,7 @@ class ArchiveReader:
         with self._counting:
             self._asked += 1
 
-    def _read(self, now: Micros | None, read: Callable[[Held], _T]) -> _T:
+    def _read(self, now: Micros | None, read: Callable[[HeldState], _T]) -> _T:
         """Read one whole state. Without its writer in this process files may go meanwhile: then the next state."""
         self._count()
         missed = None

@@ -59,7 +59,7 @@ class Holds:
 
 
 @dataclass(frozen=True)
-class Updated:
+class UpdateReport:
     """`rows` came in, `expired` had expired before they came; the files of `sub_indices` are others than before."""
 
     rows: int
@@ -118,7 +118,7 @@ _Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldState:
     """One state as of `now`: the files that have something alive, and the condition on their rows."""
 
     manifest: Manifest
@@ -190,7 +190,7 @@ class States:
         self._holds.discard(self.folder / name for name in names)
 
     @contextmanager
-    def hold(self, now: Micros | None) -> Iterator[Held]:
+    def hold(self, now: Micros | None) -> Iterator[HeldState]:
         """The current state, whose files stay until the end of the `with`."""
         with self._lock:
             self._look_at_disk()
@@ -200,7 +200,7 @@ class States:
             self._holds.hold(everything)
         try:
             living = tuple(file for file in manifest.files if file.last_expiry > at)
-            yield Held(manifest, tuple(self.folder / file.name for file in living), at, living)
+            yield HeldState(manifest, tuple(self.folder / file.name for file in living), at, living)
         finally:
             self._holds.release(everything)
 

@@ -1,4 +1,6 @@
-"""How the files of a sub-index get written: what an archive asks of a writer, and the writer of this process.
+"""Writers of an archive's files: the interface, and one that uses pyarrow.
+
+How the files of a sub-index get written: what an archive asks of a writer, and the writer of this process.
 
     records ──divide──► one part per sub-index ──┐
     old files of a sub-index ────────────────────┴──write──► new files, sorted by key, synced
@@ -92,7 +94,7 @@ def split_by(table: pa.Table, places: NDArray[np.int64]) -> dict[int, pa.Table]:
 
 
 @dataclass(frozen=True)
-class Divided:
+class DividedRecords:
     """New records by sub-index, each part in the writer's own form; how many there are, and how many came too late."""
 
     parts: dict[int, Any]
@@ -129,7 +131,7 @@ class Repartition:
 class Writer(Protocol):
     """How the files of an archive are written. Files that `write` returns are durable, but for their directory."""
 
-    def divide(self, records: Any, spec: Spec, now: Micros) -> Divided:
+    def divide(self, records: Any, spec: Spec, now: Micros) -> DividedRecords:
         """Check records (see `Archive.update`) and divide what is alive after `now` among the sub-indices."""
         ...
 
@@ -149,13 +151,13 @@ WIDE_FROM_BYTES = 1 << 30
 class ArrowWriter:
     """One sub-index at a time in memory, one file per sub-index."""
 
-    def divide(self, records: pa.Table, spec: Spec, now: Micros) -> Divided:
+    def divide(self, records: pa.Table, spec: Spec, now: Micros) -> DividedRecords:
         table = conform(records, spec)
         inserted, expires = times_of(table, INSERTED), times_of(table, EXPIRES)
         check_times(inserted, expires, spec.lifetime, now)
         alive = expires > now
         places = np.where(alive, spec.partitions.place(inserted, expires), -1)
-        return Divided(split_by(table, places), int(alive.sum()), int(len(alive) - alive.sum()))
+        return DividedRecords(split_by(table, places), int(alive.sum()), int(len(alive) - alive.sum()))
 
     def write(self, rewrite: Rewrite, spec: Spec) -> list[DataFile]:
         alive = [read_whole(path, spec, rewrite.now) for path in rewrite.sources]

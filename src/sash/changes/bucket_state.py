@@ -67,7 +67,7 @@ def _number(buffers: Mapping[str, tuple[Chunk, ...]]) -> int:
     return sum(len(chunk) for chunks in buffers.values() for chunk in chunks)
 
 
-class Working:
+class WorkingState:
     """A state while an epoch works on it: operators replace their buffers, the old state stays as it was.
 
     It is that of one of several buckets, whose numbers may meet in another stage.
@@ -96,7 +96,7 @@ class Working:
     def numbers(self, name: str, more: int) -> NDArray[np.int64]:
         """Give out `more` numbers, in order, that neither an epoch before nor another bucket gives out.
 
-        >>> Working(State(), bucket=2, buckets=5).numbers("0", 3).tolist()
+        >>> WorkingState(State(), bucket=2, buckets=5).numbers("0", 3).tolist()
         [2, 7, 12]
         """
         first = self._counters.get(name, 0)

@@ -217,7 +217,7 @@ class CalendarQueue(Buffer):
         return found
 
 
-class Hashed(Buffer):
+class HashedBuffer(Buffer):
     """Tuples by their identity: what negative tuples take back is spread over few chunks."""
 
     kind = "hashed"
@@ -235,7 +235,7 @@ def buffer_for(
 ) -> Buffer:
     """The buffer that an edge's pattern asks for; `span` is about the lifetime of its tuples."""
     if pattern is UpdatePattern.STRICT:
-        return Hashed(chunks, slots=partitions)
+        return HashedBuffer(chunks, slots=partitions)
     if pattern is UpdatePattern.WEAK:
         return CalendarQueue(chunks, span=max(1, -(-span // partitions)), partitions=partitions)
     return Fifo(chunks)

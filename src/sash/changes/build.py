@@ -15,7 +15,7 @@ from sash.changes.graph_join import GraphJoinOp
 from sash.changes.group_by import GroupByOp, GrowingGroupByOp
 from sash.changes.join import NrrJoinOp, WindowJoinOp
 from sash.changes.matching import EXCEPT_ALL, INTERSECT_ALL, WITH_MATCH, WITHOUT_MATCH, MatchingOp
-from sash.changes.operator import Operator, Storing
+from sash.changes.operator import Operator, StoredInput
 from sash.changes.pipelined_join import MultiJoinOp
 from sash.changes.sampled import SampledOp, SnapshotsOp
 from sash.changes.stateless import CanonicalKeysOp, ProjectOp, SelectOp, TimeWindowOp, UnionOp
@@ -125,7 +125,7 @@ class _Builder:
         if isinstance(node, NrrJoin):
             return NrrJoinOp(node, width)
         if isinstance(node, RelationJoin):
-            live = Storing(f"{path}1.live", STRICT, self._span, self._partitions)
+            live = StoredInput(f"{path}1.live", STRICT, self._span, self._partitions)
             return WindowJoinOp(node.schema, node.keys, (self._storing(node.input, f"{path}0"), live), width)
         if isinstance(node, Distinct):
             return self._distinct(node, path, width)
@@ -168,16 +168,16 @@ class _Builder:
             return ResultRowsOp(node.schema, path, node.window.length, node.partition, width)
         return TimeWindowOp(node.schema, None if node.window.unbounded else node.window.length, width)
 
-    def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[Storing, Storing]:
+    def _sides(self, node: Join | Negation | Intersection, path: str) -> tuple[StoredInput, StoredInput]:
         left, right = (self._storing(input, path_below(path, place)) for place, input in enumerate(inputs(node)))
         return left, right
 
-    def _storing(self, node: Node, path: str) -> Storing:
+    def _storing(self, node: Node, path: str) -> StoredInput:
         plain = self._strategy == DIRECT
-        return Storing(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
+        return StoredInput(f"{path}.live", self._pattern(node), self._span, self._partitions, plain)
 
 
-def pipelined(node: MultiJoin, sides: tuple[Storing, ...], width: int) -> MultiJoinOp | GraphJoinOp:
+def pipelined(node: MultiJoin, sides: tuple[StoredInput, ...], width: int) -> MultiJoinOp | GraphJoinOp:
     """The operator of a join of n inputs, which are stored as `sides` says."""
     if node.is_common:
         (attribute,) = node.attributes

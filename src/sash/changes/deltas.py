@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.join import Int64s
 from sash.changes.key_numbers import dense_codes
 from sash.changes.lifetimes import Lifetimes, lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import NEVER, Changes, UpdatePattern
 from sash.plan.outputs import ISTREAM
 
@@ -51,13 +51,13 @@ def net(changes: Changes) -> Changes:
 class DeltasOp:
     """Over an input that never ends there is nothing to remember: all of it is new, and nothing is ever gone."""
 
-    def __init__(self, schema: pa.Schema, kind: str, storing: Storing, width: int) -> None:
+    def __init__(self, schema: pa.Schema, kind: str, storing: StoredInput, width: int) -> None:
         self.schema = schema
         self.width = width
         self._sign = 1 if kind == ISTREAM else -1
         self._storing = storing
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         (arrived,) = inputs
         if self._storing.pattern is UpdatePattern.MONOTONIC:
             found = arrived if self._sign > 0 else Changes.none(self.schema)
@@ -88,7 +88,7 @@ class DeltasOp:
         return np.repeat(places[firsts], number), np.repeat(times[firsts], number)
 
 
-def appended(rows: pa.Table, ts: Int64s, state: Working, name: str, width: int) -> Changes:
+def appended(rows: pa.Table, ts: Int64s, state: WorkingState, name: str, width: int) -> Changes:
     """Rows that appear and never end, with new ids where ids are needed."""
     number = len(ts)
     ids = np.zeros((number, width), dtype=np.int64)

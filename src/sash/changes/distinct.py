@@ -11,11 +11,10 @@ The thesis lets delta-star keep the youngest duplicate; over WEAK inputs that on
 the value would be missing. The one that expires last is right for both.
 
 An epoch of delta-star adds a chunk to `shown` and to `spare`. A spare duplicate that has taken a value's place, or for
-which a better one has come, is dead where it lies; a chunk of which most is dead is made anew. `Known` has the values'
-numbers, when what stands for them expires, and where their spare duplicates lie. It goes from epoch to epoch with the
-state, is never stored, and is made again from the buffers where it is missing. What an epoch writes must not depend on
-that: nothing is ordered by the values' numbers.
-"""
+which a better one has come, is dead where it lies; a chunk of which most is dead is made anew. `KnownValues` has the
+values' numbers, when what stands for them expires, and where their spare duplicates lie. It goes from epoch to epoch
+with the state, is never stored, and is made again from the buffers where it is missing. What an epoch writes must not
+depend on that: nothing is ordered by the values' numbers."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.buffers import Chunk, Fifo
-from sash.changes.key_numbers import Codes, Numbering, dense_codes
+from sash.changes.key_numbers import Codes, KeyNumbers, dense_codes
 from sash.changes.lifetimes import Identities, in_sequence, lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import NEVER, Changes
 
 Int64s = NDArray[np.int64]
@@ -123,7 +122,7 @@ class DeltaStarOp:
         self._name = name
         self._shown, self._spare = f"{name}.shown", f"{name}.spare"
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         new = oldest_first(inputs[0])
         known = self._known(state, epoch.low)
         values, first = known.numbers(new.rows), known.places(len(new))
@@ -136,14 +135,14 @@ class DeltaStarOp:
         self._store(state, known, appeared, epoch)
         return appeared
 
-    def _known(self, state: Working, low: int) -> Known:
+    def _known(self, state: WorkingState, low: int) -> KnownValues:
         shown, spare = ([chunk.tuples for chunk in state.chunks(name)] for name in (self._shown, self._spare))
         known = state.recalled(self._name)
-        if isinstance(known, Known) and _are_same(known.of, [*shown, *spare]):
+        if isinstance(known, KnownValues) and _are_same(known.of, [*shown, *spare]):
             return known
-        return Known(self.schema, shown, spare, low)
+        return KnownValues(self.schema, shown, spare, low)
 
-    def _store(self, state: Working, known: Known, appeared: Changes, epoch: Epoch) -> None:
+    def _store(self, state: WorkingState, known: KnownValues, appeared: Changes, epoch: Epoch) -> None:
         shown = Fifo(state.chunks(self._shown))
         stands = appeared.exp >= epoch.high
         if stands.any():
@@ -172,7 +171,7 @@ class SpareChunk:
         return self.first + np.arange(len(self.values))
 
 
-class Known:
+class KnownValues:
     """`shown`, `spare` and `spare_exp` are the kernel's, by value; `of` are the tuples that an epoch leaves it with."""
 
     of: list[Changes]
@@ -180,7 +179,7 @@ class Known:
     def __init__(self, schema: pa.Schema, shown: Sequence[Changes], spare: Sequence[Changes], low: int) -> None:
         self.parts: list[SpareChunk] = []
         self._schema = schema
-        self.numbering = Numbering(schema)
+        self.numbering = KeyNumbers(schema)
         self._given_out = 0
         self.shown, self.spare, self.spare_exp = (np.full(0, empty, dtype=np.int64) for empty in (GONE, -1, GONE))
         for tuples in shown:
@@ -291,13 +290,13 @@ def _grown(array: Int64s, size: int, empty: int) -> Int64s:
 class PlainDistinctOp:
     """The weak version that stores input and output."""
 
-    def __init__(self, schema: pa.Schema, storing: Storing, width: int) -> None:
+    def __init__(self, schema: pa.Schema, storing: StoredInput, width: int) -> None:
         self.schema = schema
         self.width = width
         self._storing = storing
         self._shown = f"{storing.name}.shown"
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffer, new = self._storing.open(state), oldest_first(inputs[0])
         standing = [*Fifo(state.chunks(self._shown)).tuples(), Changes.none(self.schema, self.width)][0]
         stored = in_sequence([Changes.none(self.schema, self.width), *buffer.tuples()])
@@ -318,7 +317,7 @@ class PlainDistinctOp:
         self._storing.close(state, buffer)
         return appeared
 
-    def _keep(self, state: Working, appeared: Changes, epoch: Epoch) -> None:
+    def _keep(self, state: WorkingState, appeared: Changes, epoch: Epoch) -> None:
         """What has appeared stands until it expires."""
         shown = Fifo()
         shown.add(appeared.where(appeared.exp >= epoch.high))
@@ -338,13 +337,13 @@ def _latest(codes: Codes, exp: Codes, shown: Codes) -> tuple[Codes, Codes]:
 class CountingDistinctOp:
     """Multiplicities: a value appears when its count leaves 0 and is taken back when it returns to 0."""
 
-    def __init__(self, schema: pa.Schema, storing: Storing, width: int) -> None:
+    def __init__(self, schema: pa.Schema, storing: StoredInput, width: int) -> None:
         self.schema = schema
         self.width = width
         self._storing = storing
         self._identities = Identities(f"{storing.name}.shown", schema)
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffer = self._storing.open(state)
         alive = lifetimes(buffer, inputs[0])
         (codes,) = dense_codes([alive.tuples.rows], [self.schema.names], null_safe=True)

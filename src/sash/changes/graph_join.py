@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sash.changes.join import Combinations, Int64s, PipelinedJoin
 from sash.changes.key_numbers import NO_KEY, dense_codes
 from sash.changes.lifetimes import Lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.changes.pipelined_join import _wider
 from sash.plan.join_order import GraphInput, connected_order
 from sash.plan.multi_join import Attribute
@@ -127,7 +127,7 @@ class GraphJoinOp(PipelinedJoin):
     """`attributes` has for each one its columns' names in the inputs that have it."""
 
     def __init__(
-        self, schema: pa.Schema, attributes: Sequence[Attribute], sides: tuple[Storing, ...], width: int
+        self, schema: pa.Schema, attributes: Sequence[Attribute], sides: tuple[StoredInput, ...], width: int
     ) -> None:
         super().__init__(schema, sides, width)
         self._attributes = attributes

@@ -25,11 +25,11 @@ import pyarrow.types as pt
 from numba import njit
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.buffers import Fifo
 from sash.changes.key_numbers import dense_codes
 from sash.changes.lifetimes import Identities, Lifetimes, in_sequence, lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.changes.stateless import columns_of
 from sash.core.changes import NEVER, Changes
 from sash.panes.aggregates import AGGREGATES, Merged
@@ -224,7 +224,7 @@ class TupleLeaves:
 
 
 class GroupByOp:
-    def __init__(self, node: GroupBy, storing: Storing, width: int) -> None:
+    def __init__(self, node: GroupBy, storing: StoredInput, width: int) -> None:
         self.schema = node.schema
         self.width = width
         self._keys = list(node.keys)
@@ -237,7 +237,7 @@ class GroupByOp:
         self._shown = f"{storing.name}.groups"
         self._identities = Identities(f"{storing.name}.names", node.schema, node.keys)
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffer = self._storing.open(state)
         arrived = inputs[0].with_rows(inputs[0].rows.select(self._needed))
         alive = lifetimes(buffer, arrived)
@@ -252,10 +252,10 @@ class GroupByOp:
         self._storing.close(state, buffer)
         return self._named(found, state)
 
-    def _named(self, found: Changes, state: Working) -> Changes:
+    def _named(self, found: Changes, state: WorkingState) -> Changes:
         return self._identities.named(found, state) if self.width else found
 
-    def _standing(self, arrived: Changes, state: Working, epoch: Epoch) -> tuple[Changes, Changes]:
+    def _standing(self, arrived: Changes, state: WorkingState, epoch: Epoch) -> tuple[Changes, Changes]:
         """The rows that stand, and a row over nothing that appears in this epoch, before any tuple."""
         none = Changes.none(self.schema)
         shown = [*Fifo(state.chunks(self._shown)).tuples(), none][0]
@@ -284,7 +284,7 @@ class GroupByOp:
         present: NDArray[np.bool_],
         shown: Changes,
         standing: Int64s,
-        state: Working,
+        state: WorkingState,
     ) -> Changes:
         """Old rows taken back and new ones; the rows that stand at the end are kept."""
         groups = happening.groups
@@ -343,7 +343,13 @@ class GroupByOp:
         return kernel_replay(kind, values, identity, h.roots, h.leaves, h.active, h.switched, h.on, h.ends, h.groups)
 
     def _keep(
-        self, every: pa.Table, groups: Int64s, present: NDArray[np.bool_], standing: Int64s, stored: int, state: Working
+        self,
+        every: pa.Table,
+        groups: Int64s,
+        present: NDArray[np.bool_],
+        standing: Int64s,
+        stored: int,
+        state: WorkingState,
     ) -> None:
         last = np.append(groups[1:] != groups[:-1], True) & present
         untouched = np.flatnonzero(~np.isin(standing, groups))
@@ -351,7 +357,7 @@ class GroupByOp:
         _store_rows(every.take(pa.array(places)), self._shown, state)
 
 
-def _store_rows(rows: pa.Table, name: str, state: Working) -> None:
+def _store_rows(rows: pa.Table, name: str, state: WorkingState) -> None:
     buffer, number = Fifo(), rows.num_rows
     buffer.add(_changes(rows, np.zeros(number, dtype=np.int64), np.ones(number, dtype=np.int8)))
     state.store(name, buffer.chunks)
@@ -426,7 +432,7 @@ class GrowingGroupByOp(GroupByOp):
     space   partials and a row per group
     """
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         name = f"{self._storing.name}.partials"
         new = inputs[0].with_rows(inputs[0].rows.select(self._needed))
         shown, begun = self._standing(new, state, epoch)
@@ -459,7 +465,7 @@ class GrowingGroupByOp(GroupByOp):
         happening: Instants,
         columns: dict[str, pa.Array],
         kept: list[pa.Table],
-        state: Working,
+        state: WorkingState,
     ) -> None:
         """Groups that were touched have new partials, the others the ones that they had."""
         groups = happening.groups

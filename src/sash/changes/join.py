@@ -23,10 +23,10 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.key_numbers import join_values
 from sash.changes.lifetimes import Lifetimes, lifetimes
-from sash.changes.operator import Epoch, Share, Storing
+from sash.changes.operator import Epoch, Share, StoredInput
 from sash.core.changes import Changes, UpdatePattern, together
 from sash.core.versions import RowVersions
 from sash.plan.continuous import NrrJoin, TableJoin
@@ -94,13 +94,13 @@ class PipelinedJoin(ABC):
     is stored; `width` is 0 where nobody asks who the results are.
     """
 
-    def __init__(self, schema: pa.Schema, sides: tuple[Storing, ...], width: int) -> None:
+    def __init__(self, schema: pa.Schema, sides: tuple[StoredInput, ...], width: int) -> None:
         self.schema = schema
         self.width = width
         self._sides = sides
         self._strict = any(side.pattern is UpdatePattern.STRICT for side in sides)
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffers = [side.open(state) for side in self._sides]
         alive = [lifetimes(buffer, arrived) for buffer, arrived in zip(buffers, inputs, strict=True)]
         found = self._changes(alive, epoch)
@@ -141,7 +141,7 @@ class WindowJoinOp(PipelinedJoin):
     """A join of two inputs on equal `keys`; without keys, of everything with everything."""
 
     def __init__(
-        self, schema: pa.Schema, keys: tuple[tuple[str, str], ...], sides: tuple[Storing, Storing], width: int
+        self, schema: pa.Schema, keys: tuple[tuple[str, str], ...], sides: tuple[StoredInput, StoredInput], width: int
     ) -> None:
         super().__init__(schema, sides, width)
         self._keys = keys
@@ -199,7 +199,7 @@ class NrrJoinOp:
         self.width = width
         self._keys = node.keys
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         tuples, versions = inputs
         (one, other), (named, _) = join_values((tuples.rows, versions.rows), list(zip(*self._keys, strict=True)))
         found = _last_before(one, tuples.ts, other, versions.ts)

@@ -26,7 +26,7 @@ from sash.plan.shared_joins import FIRST, SECOND
 
 
 @dataclass(frozen=True)
-class Cut:
+class PaneCut:
     """How tuples are cut into panes: the windows of the join that runs, whose expiries they carry, and the panes."""
 
     windows: tuple[int, int]
@@ -52,7 +52,7 @@ class Fold:
     """Everything that executors need to put results together: what is kept, how panes are cut."""
 
     kept: tuple[ResultSummary, ...]
-    cut: Cut
+    cut: PaneCut
 
     def tables(self, changes: Changes) -> list[pa.Table]:
         """The results of an epoch, or of a bucket: a table for each set of keys."""
@@ -71,7 +71,7 @@ def together(parts: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
     return [pa.concat_tables(tables) for tables in zip(*parts, strict=True)]
 
 
-def join_rows(changes: Changes, keys: Sequence[str], partials: Sequence[Partial], cut: Cut) -> JoinRows:
+def join_rows(changes: Changes, keys: Sequence[str], partials: Sequence[Partial], cut: PaneCut) -> JoinRows:
     """What a synopsis takes up of the results of an epoch."""
     if (changes.sign < 0).any():
         raise ValueError("results of a join of windows are never taken back")

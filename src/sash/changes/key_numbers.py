@@ -3,7 +3,7 @@
 Whole numbers, dates and timestamps are their own numbers. Other columns, and several, are numbered by Arrow's
 dictionaries over everything that is compared. As in Spark, NaN equals NaN and -0.0 equals 0.0.
 
-`dense_codes` numbers the rows of one call. `Numbering` finds values again over many calls, by a hash table with open
+`dense_codes` numbers the rows of one call. `KeyNumbers` finds values again over many calls, by a hash table with open
 addressing: to find a row costs the same however many are known. A column that is no whole number costs as much as it
 has different values: Arrow's dictionaries are made anew in each call.
 """
@@ -153,10 +153,10 @@ class _Column(Protocol):
     def numbers(self, column: pa.ChunkedArray) -> Int64s: ...
 
 
-class Numbering:
+class KeyNumbers:
     """NULL is a value like any other.
 
-    >>> numbering = Numbering(pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    >>> numbering = KeyNumbers(pa.schema([("a", pa.int64()), ("b", pa.string())]))
     >>> numbering.numbers(pa.table({"a": [5, 5, None], "b": ["x", "y", "x"]})).tolist()
     [0, 1, 2]
     >>> numbering.numbers(pa.table({"a": [7, 5], "b": ["x", "y"]})).tolist(), len(numbering)

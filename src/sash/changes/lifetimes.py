@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.buffers import Buffer, Fifo
 from sash.changes.key_numbers import dense_codes
 from sash.changes.operator import Epoch
@@ -119,7 +119,7 @@ class Identities:
         self._schema = schema
         self._keys = list(schema.names if keys is None else keys)
 
-    def named(self, found: Changes, state: Working) -> Changes:
+    def named(self, found: Changes, state: WorkingState) -> Changes:
         """Changes of which those of one key alternate between appearing and being taken back, with their ids."""
         stored = [*Fifo(state.chunks(self._name)).tuples(), Changes.none(self._schema, 1)][0]
         numbers = np.full((len(found), 1), -1, dtype=np.int64)

@@ -23,10 +23,10 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.key_numbers import dense_codes
 from sash.changes.lifetimes import Lifetimes, lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import Changes
 
 Int64s = NDArray[np.int64]
@@ -178,11 +178,11 @@ class MatchingOp:
     schema: pa.Schema
     rule: int
     keys: tuple[tuple[str, str], ...]
-    sides: tuple[Storing, Storing]
+    sides: tuple[StoredInput, StoredInput]
     null_safe: bool
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffers = [side.open(state) for side in self.sides]
         # Without keys one column stands for the row: a table must have one.
         right_keys = list(dict.fromkeys(other for _, other in self.keys)) or inputs[1].rows.schema.names[:1]

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.buffers import Buffer, Linear, adapted, buffer_for
 from sash.core.changes import Changes, UpdatePattern
 
 
 @dataclass(frozen=True)
-class Storing:
+class StoredInput:
     """`span` is about how long tuples live: the time that a calendar queue's partitions share.
 
     `partitions` of a calendar queue or slots of a hashed buffer; by default as many as its size asks for. A chunk knows
@@ -40,14 +40,14 @@ class Storing:
     partitions: int | None = None
     plain: bool = False
 
-    def open(self, state: Working) -> Buffer:
+    def open(self, state: WorkingState) -> Buffer:
         if self.plain:
             return Linear(state.chunks(self.name))
         chunks = state.chunks(self.name)
         partitions = self.partitions or adapted(sum(map(len, chunks)))
         return buffer_for(self.pattern, chunks, span=self.span, partitions=partitions)
 
-    def close(self, state: Working, buffer: Buffer) -> None:
+    def close(self, state: WorkingState, buffer: Buffer) -> None:
         state.store(self.name, buffer.chunks)
 
 
@@ -123,6 +123,6 @@ class Operator(Protocol):
     schema: pa.Schema
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         """The changes of the epoch, from the inputs' changes of the epoch."""
         ...

@@ -25,7 +25,7 @@ from sash.changes.join import Combinations, Int64s, PipelinedJoin
 from sash.changes.join_values import MemberGroups, groups
 from sash.changes.key_numbers import join_values
 from sash.changes.lifetimes import Lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.plan.join_order import JoinInput, augmented, probing_order
 
 _LATEST = np.iinfo(np.int64).max
@@ -98,7 +98,7 @@ class MultiJoinOp(PipelinedJoin):
     """`attribute` has the names of its columns in every input."""
 
     def __init__(
-        self, schema: pa.Schema, attribute: Sequence[Sequence[str]], sides: tuple[Storing, ...], width: int
+        self, schema: pa.Schema, attribute: Sequence[Sequence[str]], sides: tuple[StoredInput, ...], width: int
     ) -> None:
         super().__init__(schema, sides, width)
         self._names = [list(columns) for columns in attribute]

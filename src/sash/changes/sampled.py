@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.buffers import Chunk, Fifo
 from sash.changes.deltas import appended
 from sash.changes.join import Int64s
 from sash.changes.lifetimes import in_sequence, lifetimes
-from sash.changes.operator import Epoch, Storing
+from sash.changes.operator import Epoch, StoredInput
 from sash.core.changes import NEVER, Changes
 from sash.plan.outputs import Sampled, Snapshots
 
@@ -53,13 +53,13 @@ class SampledOp:
         # A chunk has no signs: what comes and what is taken back wait apart.
         self._names = (f"{path}.come", f"{path}.back")
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         signs = [inputs[0].where(inputs[0].sign == sign) for sign in (1, -1)]
         ready = [self._ready(name, new, state, epoch) for name, new in zip(self._names, signs, strict=True)]
         ready[1] = replace(ready[1], sign=-ready[1].sign)
         return self._seen(in_sequence(ready)).in_order()
 
-    def _ready(self, name: str, new: Changes, state: Working, epoch: Epoch) -> Changes:
+    def _ready(self, name: str, new: Changes, state: WorkingState, epoch: Epoch) -> Changes:
         """What the multiples of the epoch show; the others wait. Taken back or not, all have the sign + here."""
         new = replace(new, sign=np.ones(len(new), dtype=np.int8))
         buffer = Fifo(state.chunks(name))
@@ -97,13 +97,13 @@ class SampledOp:
 class SnapshotsOp:
     """Every row at every multiple at which it is alive. It stores the live rows."""
 
-    def __init__(self, node: Snapshots, storing: Storing, width: int) -> None:
+    def __init__(self, node: Snapshots, storing: StoredInput, width: int) -> None:
         self.schema = node.schema
         self.width = width
         self._multiples, self._slide = Multiples(node.slide, node.offset), node.slide
         self._storing = storing
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffer = self._storing.open(state)
         alive = lifetimes(buffer, inputs[0])
         first, end = (self._multiples.after(np.array([time])) for time in (epoch.low, epoch.high))

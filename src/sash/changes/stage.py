@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sash.changes.bucket_state import State, Working
+from sash.changes.bucket_state import State, WorkingState
 from sash.changes.buffers import Chunk, Fifo
 from sash.changes.build import build
 from sash.changes.deltas import net
@@ -122,11 +122,11 @@ class Stage:
         give the same state, but for what each has added to it (`State.own`). `begins` as in `Epoch`.
         """
         assert share.of == 1 or self.is_divisible, "operators with state need all changes"
-        working, epoch = Working(state, bucket.number, bucket.of), Epoch(low, high, share, begins)
+        working, epoch = WorkingState(state, bucket.number, bucket.of), Epoch(low, high, share, begins)
         found = self._run(self._root, working, epoch, _Given(arrived, exchanged, tables))
         return net(found).nameless() if self._nets else found, working.finished()
 
-    def _run(self, path: str, state: Working, epoch: Epoch, given: _Given) -> Changes:
+    def _run(self, path: str, state: WorkingState, epoch: Epoch, given: _Given) -> Changes:
         node = self._nodes[path]
         if path in self._lower:
             return given.exchanged.get(path, Changes.none(node.schema, self.width_of(path)))
@@ -146,7 +146,9 @@ class Stage:
         """Where results get ids of their own, because an operator above needs them."""
         return [path for path, node in self._nodes.items() if isinstance(node, Outliving) and self.width_of(path)]
 
-    def _take(self, window: BaseWindow, path: str, state: Working, epoch: Epoch, arrived: Arrivals | None) -> Changes:
+    def _take(
+        self, window: BaseWindow, path: str, state: WorkingState, epoch: Epoch, arrived: Arrivals | None
+    ) -> Changes:
         """The tuples whose time has come, in order and numbered; the others wait."""
         buffer = Fifo(state.chunks(f"{path}.pending"))
         waited, chunks = list[Changes](), list[Chunk]()
@@ -169,7 +171,7 @@ class Stage:
         found = every.where(ready)
         return self._numbered(found.take(np.argsort(found.ts, kind="stable")), path, state)
 
-    def _numbered(self, ready: Changes, path: str, state: Working) -> Changes:
+    def _numbered(self, ready: Changes, path: str, state: WorkingState) -> Changes:
         width = self.width_of(path)
         ids = np.zeros((len(ready), width), dtype=np.int64)
         if width:

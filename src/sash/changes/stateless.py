@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.key_numbers import with_canonical
 from sash.changes.operator import Epoch, Operator
 from sash.core.changes import NEVER, Changes, together
@@ -25,7 +25,7 @@ class TimeWindowOp:
     length: int | None
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         (arrived,) = inputs
         exp = np.full(len(arrived), NEVER) if self.length is None else arrived.ts + self.length
         return Changes(arrived.rows, arrived.ts, exp, arrived.sign, arrived.ids)
@@ -39,7 +39,7 @@ class SelectOp:
     condition: Expression
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         (changes,) = inputs
         found = evaluate(self.condition, columns_of(changes.rows), len(changes))
         return changes.where(np.asarray(found.fill_null(False), dtype=np.bool_))
@@ -53,7 +53,7 @@ class ProjectOp:
     outputs: Sequence[Expression]
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         (changes,) = inputs
         columns = columns_of(changes.rows)
         made = [evaluate(output, columns, len(changes)) for output in self.outputs]
@@ -70,7 +70,7 @@ class CanonicalKeysOp:
         self._operator = operator
         self._keys = keys
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         first, *others = inputs
         return self._operator.step([first.with_rows(with_canonical(first.rows, self._keys)), *others], state, epoch)
 
@@ -82,7 +82,7 @@ class UnionOp:
     schema: pa.Schema
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         return together(self._branch(place, changes) for place, changes in enumerate(inputs))
 
     def _branch(self, place: int, changes: Changes) -> Changes:

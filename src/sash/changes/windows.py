@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from sash.changes.bucket_state import Working
+from sash.changes.bucket_state import WorkingState
 from sash.changes.buffers import Fifo
 from sash.changes.deltas import appended, net
 from sash.changes.key_numbers import dense_codes
@@ -37,7 +37,7 @@ class NegativeWindowOp:
     length: int
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         (arrived,) = inputs
         buffer = Fifo(state.chunks(self.name))
         buffer.add(Changes(arrived.rows, arrived.ts, arrived.ts + self.length, arrived.sign, arrived.ids))
@@ -63,7 +63,7 @@ class RowWindowOp:
     partition: tuple[str, ...]
     width: int
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         buffer = Fifo(state.chunks(self.name))
         (arrived,) = inputs
         if not len(arrived):
@@ -102,7 +102,7 @@ class StampedOp:
         self.width = width
         self._column = node.column
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         (changes,) = inputs
         return changes.with_rows(changes.rows.append_column(self._column, pa.array(changes.exp)))
 
@@ -117,7 +117,7 @@ class OutlivingOp:
         self._by = list(node.by)
         self._name = name
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         # A group's row that is replaced by an equal one is none; a tuple that is like the one it pushes out is one.
         changes = net(inputs[0]) if self._replaced else inputs[0]
         changes = changes.where(changes.sign > 0)
@@ -131,7 +131,7 @@ class OutlivingOp:
 class ResultRowsOp(RowWindowOp):
     """The last n results. Those of one instant have no order of their own: their values give it."""
 
-    def step(self, inputs: Sequence[Changes], state: Working, epoch: Epoch) -> Changes:
+    def step(self, inputs: Sequence[Changes], state: WorkingState, epoch: Epoch) -> Changes:
         return super().step([_by_value(inputs[0])], state, epoch)
 
 

@@ -10,7 +10,7 @@ from sash.isolation.checker import Verdict, classify
 from sash.isolation.history import History, Recorder
 from sash.isolation.levels import ISOLATION_LEVELS, Isolation, isolation
 from sash.isolation.optimistic import Optimistic
-from sash.isolation.serial import Serial, Taken
+from sash.isolation.serial import Serial, TakenWindow
 from sash.isolation.shared_window import SharedWindow, WindowRead
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "Recorder",
     "Serial",
     "SharedWindow",
-    "Taken",
+    "TakenWindow",
     "Verdict",
     "WindowRead",
     "classify",

@@ -1,4 +1,6 @@
-"""Serial execution: one transaction at a time, first come, first served (`Serial` of the thesis, section 7.5).
+"""Serial execution: one transaction at a time; and reads in two steps, which need a lock for a moment only.
+
+Serial execution: one transaction at a time, first come, first served (`Serial` of the thesis, section 7.5).
 
     threads ──► [reader][slide][reader] ──► the window
                  a queue of tickets          one holder
@@ -31,7 +33,7 @@ Result = TypeVar("Result")
 Computed = TypeVar("Computed", covariant=True)
 
 
-class Taken(Protocol[Computed]):
+class TakenWindow(Protocol[Computed]):
     """What was taken of a window, under its lock."""
 
     def compute(self) -> Computed:
@@ -42,7 +44,7 @@ class Taken(Protocol[Computed]):
 
 
 # None: there is nothing to be taken at this moment.
-Take = Callable[[], Taken[Result] | None]
+Take = Callable[[], TakenWindow[Result] | None]
 
 
 class Serial:

@@ -31,7 +31,7 @@ from sash.panes.accelerator import Accelerator
 from sash.panes.accumulator import Accumulator, RankedValues, ScanRows, counted, scan
 from sash.panes.ahead import ReadAhead
 from sash.panes.answers import Finisher
-from sash.panes.covered import Covered
+from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex, SubstreamFilter
 from sash.panes.pane_ring import Pane, PaneRing
 from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
@@ -80,7 +80,7 @@ class BasicIntervalSynopsis(PaneStore):
             for i, dtype in enumerate(partial.dtypes):
                 self._ring.add_column((partial, i), dtype, partial.identity(i))
 
-    def adopt(self, partials: Sequence[Partial], covered: Covered) -> bool:
+    def adopt(self, partials: Sequence[Partial], covered: CoveredPredicate) -> bool:
         for partial in partials:
             starts = [self.since[part] for part in covered.parts(partial)]
             self.require([partial], max((start for start in starts if start is not None), default=None))
@@ -328,7 +328,7 @@ class BasicIntervalSynopsis(PaneStore):
                 waiting.setdefault(span, []).append(number)
         views: dict[int, dict[Window, WindowView]] = {}
         for view in self.scan(needs_of(parts), now):
-            shared: dict[Covered | None, Found] = {}
+            shared: dict[CoveredPredicate | None, Found] = {}
             for number in waiting[view.window]:
                 part = parts[number]
                 spans = part.stored.spans

@@ -29,7 +29,7 @@ def can_be_covered(partial: Partial) -> bool:
 
 
 @dataclass(frozen=True)
-class Covered:
+class CoveredPredicate:
     """The predicates whose partials are added, and those whose partials are taken away.
 
     `overlaps`: tuples may be in several of them. Extremes do not mind; of rows and counts only whether there are any is

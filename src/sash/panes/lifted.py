@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Lifted:
+class LiftedColumn:
     """One column of Spark's pass: an aggregate function applied to a row expression of some type.
 
     `parameters` are constants that follow the argument; `field` is the part that is wanted of a function whose result
@@ -24,9 +24,9 @@ class Lifted:
     def sql(self, argument: str | None = None, condition: str = "") -> str:
         """The call, over another text for the argument where the pass has one (an overlaid column).
 
-        >>> Lifted("hll_sketch_agg", "x", pa.int64(), ("12",)).sql(condition="_mask & 1 != 0")
+        >>> LiftedColumn("hll_sketch_agg", "x", pa.int64(), ("12",)).sql(condition="_mask & 1 != 0")
         'hll_sketch_agg(x, 12) FILTER (WHERE _mask & 1 != 0)'
-        >>> Lifted("approx_top_k_accumulate", "x", pa.string(), ("3072",), "sketch").sql("_x1")
+        >>> LiftedColumn("approx_top_k_accumulate", "x", pa.string(), ("3072",), "sketch").sql("_x1")
         '(approx_top_k_accumulate(_x1, 3072)).sketch'
         """
         text = f"{self.function}({', '.join([argument or self.argument, *self.parameters])})"

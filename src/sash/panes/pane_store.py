@@ -23,7 +23,7 @@ from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.accelerator import Accelerator
 from sash.panes.answers import Finisher
-from sash.panes.covered import Covered
+from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
@@ -43,7 +43,7 @@ class AnswerPart:
 
     finisher: Finisher
     reader: int
-    covered: Covered | None = None
+    covered: CoveredPredicate | None = None
 
     def __reduce__(self) -> tuple[type[AnswerPart], tuple[object, ...]]:
         """Without what is cached, in the query as well: another process hashes strings differently."""
@@ -120,7 +120,7 @@ class PaneStore(ABC):
     def release(self, kept: set[Partial]) -> None:
         """Forget every partial that no query needs any more."""
 
-    def adopt(self, partials: Sequence[Partial], covered: Covered) -> bool:
+    def adopt(self, partials: Sequence[Partial], covered: CoveredPredicate) -> bool:
         """Store partials that were put together from others until now, also in the panes that are there, if it can."""
         return False
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.panes.lifted import Lifted
+from sash.panes.lifted import LiftedColumn
 from sash.panes.limbs import split_decimal
 from sash.panes.pane_ring import Dtype
 from sash.panes.sketches import SKETCHES
@@ -102,22 +102,25 @@ class Partial:
             return (np.int64,) * 2
         return (np.float64,) if self.kind in ("sum", "min", "max") and pt.is_floating(self.type) else (np.int64,)
 
-    def lift(self) -> tuple[Lifted, ...]:
+    def lift(self) -> tuple[LiftedColumn, ...]:
         if self.argument is None:
-            return (Lifted("count", "1", pa.int32()),)
+            return (LiftedColumn("count", "1", pa.int32()),)
         x, type = self.argument.sql, self.type
         if self.kind in SKETCHES:
             return SKETCHES[self.kind].lift(self.argument)
         if self.kind == "moments":
-            return tuple(Lifted(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
+            return tuple(LiftedColumn(name, f"CAST({x} AS DOUBLE)", pa.float64()) for name in ("avg", "var_pop"))
         if self.kind == "shed":
             # Like all sums it is multiplied by k afterwards: k (k - 1) x x.
-            return (Lifted("sum", f"{SHED_COLUMN} * CAST({x} AS DOUBLE) * CAST({x} AS DOUBLE)", pa.float64()),)
+            return (LiftedColumn("sum", f"{SHED_COLUMN} * CAST({x} AS DOUBLE) * CAST({x} AS DOUBLE)", pa.float64()),)
         if self.kind == "sum" and pt.is_decimal(type):
-            return (Lifted("sum", f"CAST({x} AS DECIMAL(38, {type.scale}))", pa.decimal128(38, type.scale)),)
+            return (LiftedColumn("sum", f"CAST({x} AS DECIMAL(38, {type.scale}))", pa.decimal128(38, type.scale)),)
         if self.kind == "sum" and pt.is_int64(type):
-            return (Lifted("sum", f"(({x}) & 4294967295L)", type), Lifted("sum", f"shiftright({x}, 32)", type))
-        return (Lifted(self.kind, x, type),)
+            return (
+                LiftedColumn("sum", f"(({x}) & 4294967295L)", type),
+                LiftedColumn("sum", f"shiftright({x}, 32)", type),
+            )
+        return (LiftedColumn(self.kind, x, type),)
 
     def identity(self, component: int = 0) -> Any:
         """What changes nothing when it is combined: an int or a float, None for a sketch."""

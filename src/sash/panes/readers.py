@@ -80,7 +80,7 @@ def aggregate_of(call: AggregateCall) -> AggregateFunction:
     return bound
 
 
-class Lowering:
+class LoweredAggregate:
     """An aggregate with its partials, as a dictionary key that is hashed once: each execution looks it up."""
 
     def __init__(self, aggregate: AggregateFunction, parts: tuple[Partial, ...]) -> None:
@@ -94,7 +94,7 @@ class Lowering:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, Lowering) and self.aggregate == other.aggregate and self.parts == other.parts
+            isinstance(other, LoweredAggregate) and self.aggregate == other.aggregate and self.parts == other.parts
         )
 
 
@@ -111,9 +111,9 @@ class _CallReader:
 
 class PlainReader(_CallReader):
     @cached_property
-    def _bound(self) -> list[tuple[AggregateCall, Lowering]]:
+    def _bound(self) -> list[tuple[AggregateCall, LoweredAggregate]]:
         bound = [(call, aggregate_of(call)) for call in self.calls]
-        return [(call, Lowering(each, each.lift(call.argument, self.query.predicate))) for call, each in bound]
+        return [(call, LoweredAggregate(each, each.lift(call.argument, self.query.predicate))) for call, each in bound]
 
     @cached_property
     def reading(self) -> Reading:
@@ -157,7 +157,7 @@ class PlainReader(_CallReader):
 
 
 def lowered_column(
-    call: AggregateCall, lowering: Lowering, accumulator: Accumulator, places: NDArray[np.int64] | None
+    call: AggregateCall, lowering: LoweredAggregate, accumulator: Accumulator, places: NDArray[np.int64] | None
 ) -> pa.Array:
     """An aggregate's column over some groups of one window."""
     try:
@@ -168,7 +168,7 @@ def lowered_column(
         raise QueryFailedError(f"{call}: {error}") from None
 
 
-def shared_column(lowering: Lowering, accumulator: Accumulator, all_windows: bool = False) -> pa.Array | None:
+def shared_column(lowering: LoweredAggregate, accumulator: Accumulator, all_windows: bool = False) -> pa.Array | None:
     """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
 
     None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,

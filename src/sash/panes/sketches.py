@@ -35,7 +35,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sash.expr.value_codes import Codes
-from sash.panes.lifted import Lifted
+from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_ring import Column
 from sash.plan.expressions import RowExpression
 
@@ -60,7 +60,7 @@ class Sketch(ABC):
 
     @classmethod
     @abstractmethod
-    def lift(cls, argument: RowExpression) -> tuple[Lifted, ...]:
+    def lift(cls, argument: RowExpression) -> tuple[LiftedColumn, ...]:
         """The aggregate function by which Spark builds it."""
 
     @classmethod
@@ -177,8 +177,8 @@ class Hll(Sketch):
     _union: Any = None
 
     @classmethod
-    def lift(cls, argument: RowExpression) -> tuple[Lifted, ...]:
-        return (Lifted("hll_sketch_agg", *_hashed(argument), parameters=(str(LG_REGISTERS),)),)
+    def lift(cls, argument: RowExpression) -> tuple[LiftedColumn, ...]:
+        return (LiftedColumn("hll_sketch_agg", *_hashed(argument), parameters=(str(LG_REGISTERS),)),)
 
     @property
     def empty(self) -> bool:
@@ -233,8 +233,8 @@ class Kll(Sketch):
     library = ds.kll_doubles_sketch
 
     @classmethod
-    def lift(cls, argument: RowExpression) -> tuple[Lifted, ...]:
-        return (Lifted("kll_sketch_agg_double", f"CAST({argument.sql} AS DOUBLE)", pa.float64(), (str(K),)),)
+    def lift(cls, argument: RowExpression) -> tuple[LiftedColumn, ...]:
+        return (LiftedColumn("kll_sketch_agg_double", f"CAST({argument.sql} AS DOUBLE)", pa.float64(), (str(K),)),)
 
     def estimate(self, asked: Fraction | None = None) -> float:
         return self._at(self._rank(asked))
@@ -281,8 +281,8 @@ class FrequentStrings(Sketch):
     library = ds.frequent_strings_sketch
 
     @classmethod
-    def lift(cls, argument: RowExpression) -> tuple[Lifted, ...]:
-        return (Lifted("approx_top_k_accumulate", as_text(argument), pa.string(), (str(MOST_ITEMS),), "sketch"),)
+    def lift(cls, argument: RowExpression) -> tuple[LiftedColumn, ...]:
+        return (LiftedColumn("approx_top_k_accumulate", as_text(argument), pa.string(), (str(MOST_ITEMS),), "sketch"),)
 
     def estimate(self, asked: str | None = None) -> int:
         return int(self._sketch.get_estimate(asked))

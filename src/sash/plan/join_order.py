@@ -1,4 +1,6 @@
-"""In which order the windows of a multi-way join are probed (thesis 5.3).
+"""The order in which the windows of a multi-way join are probed, and what an order costs (thesis 5.3).
+
+In which order the windows of a multi-way join are probed (thesis 5.3).
 
 A new tuple of one input probes the others one after the other, in the global order without its own. The fewer
 combinations an early input leaves, the less is probed further in:

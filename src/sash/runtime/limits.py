@@ -14,14 +14,14 @@ _MORE_ROWS = "connect(max_rows=..) with more if there is memory"
 
 
 @dataclass(frozen=True)
-class Most:
+class PlanLimits:
     """What one plan may keep: rows of its operators and of its answer; groups in a synopsis of a join."""
 
     rows: int = DEFAULT_MAX_ROWS
     groups: int = DEFAULT_MAX_GROUPS
 
 
-USUAL = Most()
+USUAL = PlanLimits()
 
 
 def too_many_rows(rows: int, most: int) -> str:

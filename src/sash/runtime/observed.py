@@ -68,7 +68,7 @@ class RateMeter:
         return number * SECOND / (self.latest - self.begin)
 
 
-class Observed:
+class ObservedWindows:
     """The tuples of a plan's windows, in the layout that Spark gives them: `places` are each window's slots."""
 
     def __init__(self, windows: Sequence[BaseWindow], places: Sequence[Sequence[int]]) -> None:
@@ -136,7 +136,7 @@ def number_of_values(different: int, tuples: int) -> float:
     return high
 
 
-def measured(streams: Iterable[StreamRuntime], plans: Iterable[Observed]) -> Statistics:
+def measured(streams: Iterable[StreamRuntime], plans: Iterable[ObservedWindows]) -> Statistics:
     """What is known of some streams, from their pane tables and from the plans that run."""
     known = {stream.stream.name.lower(): stream for stream in streams}
     rates = {name: stream.meter.rate for name, stream in known.items()}

@@ -35,7 +35,7 @@ from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import checked_execution, shedding
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.commands.stream_commands import StreamCommands, StreamMaker
 from sash.runtime.commands.table_commands import TableCommands
 from sash.runtime.compiler import as_select
@@ -118,7 +118,7 @@ class Session:
         self.checkpoint = Checkpoint(checkpoint) if checkpoint is not None else None
         history = self.checkpoint.history if self.checkpoint else CatalogHistory()
         self._home = self._open_home(spark, settings.packages)
-        shared = self._shared = Shared(Catalog(), history, self.checkpoint, settings, self._home)
+        shared = self._shared = SessionParts(Catalog(), history, self.checkpoint, settings, self._home)
         self.catalog, self.streams, self.queries = shared.catalog, shared.streams, shared.handles
         self.tables = shared.tables
         lag = None if settings.max_lag is None else duration("max_lag", settings.max_lag)

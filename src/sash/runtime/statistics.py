@@ -1,4 +1,6 @@
-"""Counters that `stats()` shows: throughput, late and bad tuples, joint executions, work saved.
+"""What a stream counts and remembers about itself: the numbers of stats(), and the latest executions.
+
+Counters that `stats()` shows: throughput, late and bad tuples, joint executions, work saved.
 
 What was executed lately, with whom, and whether in time: the schedule as it happened (thesis, figure 8.6).
 
@@ -40,7 +42,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutionRecord:
     """One scan as of a time, for all these sub-groups; `seconds` is what it took."""
 
     pane_table: str
@@ -49,7 +51,7 @@ class Executed:
     turns: tuple[Turn, ...]
 
 
-class Scheduled(Protocol):
+class ScheduledGroup(Protocol):
     """A group of queries with a local scheduler of their own."""
 
     @property
@@ -76,7 +78,7 @@ class Timeline:
         """Those queries that were awake have been executed together."""
         self._ran.append((executions, moment, seconds, frozenset(awake)))
 
-    def executed(self, group: Scheduled) -> Iterator[Executed]:
+    def executed(self, group: ScheduledGroup) -> Iterator[ExecutionRecord]:
         """Oldest first. Only here the past is put into words: most of it is never asked for."""
         # Most executions are of the same tasks as the one before.
         answered: dict[tuple[str, ...], list[str]] = {}
@@ -85,10 +87,10 @@ class Timeline:
             for members in {due.task.members for due in dues} - answered.keys():
                 answered[members] = group.answered_by(members)
             turns = [_turn(due, executions[0].as_of, group, answered[due.task.members], awake) for due in dues]
-            yield Executed(group.label, moment, seconds, tuple(turn for turn in turns if turn.queries))
+            yield ExecutionRecord(group.label, moment, seconds, tuple(turn for turn in turns if turn.queries))
 
 
-def _turn(due: Due, as_of: int, group: Scheduled, answered: Sequence[str], awake: frozenset[str]) -> Turn:
+def _turn(due: Due, as_of: int, group: ScheduledGroup, answered: Sequence[str], awake: frozenset[str]) -> Turn:
     key, extent = due.task.key, str if group.by_rows else format_duration
     if not due.on_time:
         state = LATE

@@ -255,7 +255,7 @@ def cancel(
 
 
 @router.post("/explain", tags=["questions"], summary="Explain", responses=problems(BAD_REQUEST, UNPROCESSABLE))
-def explain(wanted: models.Explained, served: Served) -> models.ExplanationText:
+def explain(wanted: models.ExplainRequest, served: Served) -> models.ExplanationText:
     """How a query would be answered: plan, synopsis, with whom they are shared, expected cost."""
     served.check_open()
     return models.ExplanationText(text=served.session.explain(wanted.text))

@@ -63,7 +63,7 @@ class Question(_Taken):
     ] = None
 
 
-class Explained(_Taken):
+class ExplainRequest(_Taken):
     """What to explain."""
 
     text: Annotated[str, Field(description="A SELECT, or REGISTER QUERY .. AS SELECT ..", examples=[_TOTALS])]

@@ -26,7 +26,7 @@ from operator import attrgetter
 
 from sash.panes.aggregates import AGGREGATES
 from sash.panes.answers import Finisher
-from sash.panes.covered import Covered, can_be_covered
+from sash.panes.covered import CoveredPredicate, can_be_covered
 from sash.panes.partials import Partial
 from sash.panes.readers import ItemReader, PlainReader, Reader, aggregate_of
 from sash.panes.readings import KeySet, Reading, TableName
@@ -256,7 +256,7 @@ class StateSharing:
     `reason` says why a cover is used or not; `possible`: a cover was found.
     """
 
-    covered: Covered | None = None
+    covered: CoveredPredicate | None = None
     reason: str = ""
     possible: bool = False
     decisions: tuple[tuple[str, Decision], ...] = ()
@@ -318,12 +318,12 @@ def _usable(reading: Reading, stored: StoredPartials) -> list[RowExpression]:
     return sorted((each for each in related if stored.has(each, data)), key=attrgetter("sql"))
 
 
-def _covered(cover: Cover, usable: list[RowExpression]) -> Covered:
+def _covered(cover: Cover, usable: list[RowExpression]) -> CoveredPredicate:
     added, subtracted = (tuple(usable[i] for i in places) for places in (cover.added, cover.subtracted))
-    return Covered(added, subtracted, overlaps=cover.combine == "extreme")
+    return CoveredPredicate(added, subtracted, overlaps=cover.combine == "extreme")
 
 
-def _costs(reading: Reading, covered: Covered, load: Load) -> tuple[float, float]:
+def _costs(reading: Reading, covered: CoveredPredicate, load: Load) -> tuple[float, float]:
     """Values per pane and group: the additional ones that executions read, and those that are written instead."""
     parts = len(covered.added) + len(covered.subtracted)
     panes = 1.0 if reading.window.unbounded else reading.window.length / load.pane
@@ -350,7 +350,7 @@ def similar(data: str, reading: Reading, kind: str) -> str:
 
 
 def compute_together(
-    data: str, kind: str, needs: Sequence[Need], covered: Covered | None, mates: Sequence[Sequence[Need]]
+    data: str, kind: str, needs: Sequence[Need], covered: CoveredPredicate | None, mates: Sequence[Sequence[Need]]
 ) -> Decision:
     """Whether a query of some needs is executed together with others that read the same data."""
     for part in (part for need in needs for part in (need.parts if covered is not None else (need,))):

@@ -1,4 +1,6 @@
-"""State sharing over one window (thesis 8.3.1): SS1, one synopsis; SS2, the two synopses of an AVG.
+"""The rules of state sharing (thesis 8.3): SS1 to SS4.
+
+State sharing over one window (thesis 8.3.1): SS1, one synopsis; SS2, the two synopses of an AVG.
 
 State sharing over joins (thesis 8.3.2): SS3.
 

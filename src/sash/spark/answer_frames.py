@@ -19,7 +19,7 @@ def frame_of(session: SparkSession, table: pa.Table, schema: Any = None) -> Data
     return session.createDataFrame(whole) if schema is None else session.createDataFrame(whole, schema)
 
 
-class Answered(Protocol):
+class AnswerRows(Protocol):
     """An answer; `rows` tells apart those of row-based windows that have the same `as_of`."""
 
     @property
@@ -32,11 +32,11 @@ class Answered(Protocol):
     def rows(self) -> int | None: ...
 
 
-def instants(answers: Sequence[Answered]) -> pa.Array:
+def instants(answers: Sequence[AnswerRows]) -> pa.Array:
     return pa.array([answer.as_of for answer in answers], INSTANT)
 
 
-def as_one_table(answers: Sequence[Answered], facts: Mapping[str, pa.Array]) -> pa.Table:
+def as_one_table(answers: Sequence[AnswerRows], facts: Mapping[str, pa.Array]) -> pa.Table:
     """Their rows, one answer after the other, and behind them as columns what is known of each answer."""
     whole = pa.concat_tables([answer.table for answer in answers])
     of = np.repeat(np.arange(len(answers)), [answer.table.num_rows for answer in answers])

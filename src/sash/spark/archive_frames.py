@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
-from sash.archive import EXPIRES, INSERTED, DataFile, Divided, Repartition, Rewrite, Spec
+from sash.archive import EXPIRES, INSERTED, DataFile, DividedRecords, Repartition, Rewrite, Spec
 from sash.archive.writer import describe_file
 from sash.catalog import Stream
 from sash.core.errors import ArchiveError
@@ -118,7 +118,7 @@ class SparkWriter:
         while self._divided:
             self._divided.pop().unpersist()
 
-    def divide(self, records: DataFrame, spec: Spec, now: Micros) -> Divided:
+    def divide(self, records: DataFrame, spec: Spec, now: Micros) -> DividedRecords:
         bound = f"timestampadd(MICROSECOND, {spec.lifetime}L, {INSERTED})"
         placed = records.withColumn(_PLACE, f.expr(place_sql(spec))).persist(StorageLevel.MEMORY_AND_DISK)
         self._divided.append(placed)
@@ -143,7 +143,7 @@ class SparkWriter:
             if each["rows"] > each["expired"]
         }
         expired = sum(each["expired"] for each in counts)
-        return Divided(parts, sum(each["rows"] for each in counts) - expired, expired)
+        return DividedRecords(parts, sum(each["rows"] for each in counts) - expired, expired)
 
     def write(self, rewrite: Rewrite, spec: Spec) -> list[DataFile]:
         rows = alive(read_files(self.spark, rewrite.sources, spec), rewrite.now)

@@ -24,7 +24,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from sash.core.errors import SashError, SourceError, nearest
 from sash.plan.expressions import quoted
-from sash.spark.answer_frames import Answered, as_one_table, frame_of, instants
+from sash.spark.answer_frames import AnswerRows, as_one_table, frame_of, instants
 from sash.spark.lanes import CORRUPT_COLUMN
 
 KAFKA = "kafka"
@@ -159,15 +159,15 @@ class MessageWriter:
         if self._key is not None and self._key.lower() not in [name.lower() for name in names]:
             raise SashError(f"the answer has no column '{self._key}' for the key{nearest(self._key, names)}")
 
-    def write(self, answers: Sequence[Answered]) -> None:
+    def write(self, answers: Sequence[AnswerRows]) -> None:
         """What `check` lets through, in one job. A single task writes: answers of a query stay in their order."""
-        alike: dict[Any, list[Answered]] = {}
+        alike: dict[Any, list[AnswerRows]] = {}
         for answer in answers:
             alike.setdefault((answer.table.schema, answer.rows is None), []).append(answer)
         messages = functools.reduce(DataFrame.unionAll, map(self._messages, alike.values()))
         messages.coalesce(1).write.format(KAFKA).options(**self._options).save()
 
-    def _messages(self, answers: Sequence[Answered]) -> DataFrame:
+    def _messages(self, answers: Sequence[AnswerRows]) -> DataFrame:
         """Of answers with the same columns."""
         identity = {"query": pa.array([each.query for each in answers]), "as_of": instants(answers)}
         if answers[0].rows is not None:

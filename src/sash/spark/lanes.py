@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from sash.catalog import Stream
 from sash.core.time import EARLIEST, LATEST, Micros
-from sash.panes.lifted import Lifted
+from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import BatchFacts, PaneRows
 from sash.panes.partials import Partial
 from sash.plan.expressions import RowExpression, quoted
@@ -62,7 +62,7 @@ class Slot:
 
     def sql(self) -> str:
         condition = "" if self.bit is None else f"(_mask & {1 << self.bit}L) != 0"
-        lifted = Lifted(self.function, self.argument or "1", pa.int64(), self.parameters, self.field)
+        lifted = LiftedColumn(self.function, self.argument or "1", pa.int64(), self.parameters, self.field)
         return lifted.sql(condition=condition)
 
 
@@ -125,7 +125,7 @@ class PassProgram:
             self._columns["_mask"] = "BIGINT"
         return mine
 
-    def _slot(self, lane: Lane, partial: Partial, lifted: Lifted, mine: dict[str, str]) -> Slot:
+    def _slot(self, lane: Lane, partial: Partial, lifted: LiftedColumn, mine: dict[str, str]) -> Slot:
         text, bit, rest = lifted.argument, None, (lifted.parameters, lifted.field)
         if partial.predicate is not None:
             if partial.argument is None or is_column(partial.argument):

@@ -1,4 +1,6 @@
-"""The tuples of a plan's windows, out of a micro-batch, as one DataFrame.
+"""The tuples of the windows of plans, out of a micro-batch: one job for all plans that read a stream.
+
+The tuples of a plan's windows, out of a micro-batch, as one DataFrame.
 
     _leaf   which window of the plan, by its place
     _t      event time in microseconds
@@ -178,7 +180,7 @@ def seems_small(batch: DataFrame, *, unknown: bool) -> bool:
 
 
 @dataclass(frozen=True)
-class Scanned:
+class ScanResult:
     """`tuples` in the layout of each plan; `facts` is what the pass over no pane tables would have given."""
 
     tuples: list[pa.Table]
@@ -197,11 +199,11 @@ class Scan:
         self._places = {reading: place for place, reading in self._readings.items()}
         self._layout = LeafLayout.of([reading.types for reading in unlike])
 
-    def collect(self, batch: DataFrame) -> Scanned:
+    def collect(self, batch: DataFrame) -> ScanResult:
         seen = Observation()
         rows = timed(batch, self._stream).observe(seen, *map(expr, _facts(CORRUPT_COLUMN in batch.columns)))
         table = overlaid(rows, self._readings, self._layout).toArrow()
-        return Scanned([self._of(number, table) for number in range(len(self._plans))], _as_pass(seen.get))
+        return ScanResult([self._of(number, table) for number in range(len(self._plans))], _as_pass(seen.get))
 
     def _of(self, number: int, table: pa.Table) -> pa.Table:
         """The tuples of one plan, its windows by its own places."""

@@ -21,7 +21,7 @@ from sash.catalog import Stream
 from sash.core.errors import SourceError
 from sash.core.time import Micros
 from sash.panes.aggregates import HOLISTIC
-from sash.panes.lifted import Lifted
+from sash.panes.lifted import LiftedColumn
 from sash.panes.pane_rows import BatchFacts
 from sash.panes.partials import Partial
 from sash.panes.readers import aggregate_of
@@ -216,7 +216,7 @@ class Pipeline:
         return None
 
 
-def _lifts(call: AggregateCall) -> list[Lifted]:
+def _lifts(call: AggregateCall) -> list[LiftedColumn]:
     """The argument of a holistic aggregate is a key of its pane table: counting it evaluates it."""
     if call.function in HOLISTIC:
         return list(Partial("count", call.argument).lift())

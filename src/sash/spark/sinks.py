@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.core.errors import SashError, nearest
 from sash.core.time import to_micros
-from sash.spark.answer_frames import Answered, as_one_table, frame_of, instants
+from sash.spark.answer_frames import AnswerRows, as_one_table, frame_of, instants
 from sash.spark.kafka import KAFKA, NO_CONNECTOR, MessageWriter, lacks_connector, option
 from sash.spark.pools import SINKS, activate, in_pool
 from sash.spark.spark_faults import first_line
@@ -97,7 +97,7 @@ class Sink:
                     f"the sink adds a column {name}, and the query has one already: give it another name (AS ..)"
                 )
 
-    def write(self, answers: Sequence[Answered]) -> None:
+    def write(self, answers: Sequence[AnswerRows]) -> None:
         """Answers in order: of this sink's query, or of all queries of the channel."""
         told = [answer for answer in answers if answer.table.num_rows]
         for names, by_rows in {(tuple(each.table.schema.names), each.rows is not None) for each in told}:
@@ -108,9 +108,9 @@ class Sink:
             with in_pool(self._session, SINKS):
                 self._write(told)
 
-    def _write_here(self, root: Path, told: Sequence[Answered]) -> None:
+    def _write_here(self, root: Path, told: Sequence[AnswerRows]) -> None:
         """Parquet files by Arrow: mostly what the file system takes to create them. Spark takes ten times as long."""
-        alike: dict[Any, list[Answered]] = {}
+        alike: dict[Any, list[AnswerRows]] = {}
         for each in told:
             alike.setdefault((each.as_of, each.rows), []).append(each)
         for (as_of, rows), mine in alike.items():
@@ -129,7 +129,7 @@ class Sink:
                 if name != _PART and not (place / name).is_dir():
                     remove(place / name)
 
-    def _write(self, told: list[Answered]) -> None:
+    def _write(self, told: list[AnswerRows]) -> None:
         if self._messages is not None:
             self._messages.write(told)
         elif self._path is None:
@@ -139,7 +139,7 @@ class Sink:
         else:
             self._write_files(self._path, told)
 
-    def _write_files(self, path: str, told: list[Answered]) -> None:
+    def _write_files(self, path: str, told: list[AnswerRows]) -> None:
         keys = {"as_of": instants(told).cast(pa.int64())}
         if told[0].rows is not None:
             keys["rows"] = pa.array([each.rows for each in told])
@@ -151,9 +151,9 @@ class Sink:
         writer.option("partitionOverwriteMode", "dynamic").options(**self._options).save(path)
 
 
-def _of_queries(answers: Sequence[Answered], place: Path | None) -> pa.Table:
+def _of_queries(answers: Sequence[AnswerRows], place: Path | None) -> pa.Table:
     """Answers of several queries as of one time, and those of other queries that are in a place already."""
-    alike: dict[pa.Schema, list[Answered]] = {}
+    alike: dict[pa.Schema, list[AnswerRows]] = {}
     for each in {answer.query: answer for answer in answers}.values():
         alike.setdefault(each.table.schema, []).append(each)
     parts = [as_one_table(mine, {"query": pa.array([each.query for each in mine])}) for mine in alike.values()]
@@ -200,6 +200,6 @@ def check_format(session: SparkSession, format: str) -> None:
         raise SashError(f"Spark cannot write to '{format}': {first_line(error)}") from None
 
 
-def to_frame(session: SparkSession, answers: Sequence[Answered]) -> DataFrame:
+def to_frame(session: SparkSession, answers: Sequence[AnswerRows]) -> DataFrame:
     """Answers one after the other, with a column `as_of`."""
     return frame_of(session, as_one_table(answers, {"as_of": instants(answers)}))

@@ -23,8 +23,8 @@ from __future__ import annotations
 from sash.sql.binding.binder import bind
 from sash.sql.binding.bound import BoundQuery
 from sash.sql.binding.changes import plan_changes
-from sash.sql.binding.narrowing import Link, Sought
-from sash.sql.binding.ordering import Leading, OrderTerm, Sorting
+from sash.sql.binding.narrowing import Link, SoughtValues
+from sash.sql.binding.ordering import LeadingRows, OrderTerm, WindowOrder
 from sash.sql.binding.panes import is_continuous, plan_panes
 from sash.sql.binding.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
 from sash.sql.binding.table_changes import TableChange, bind_change
@@ -81,7 +81,7 @@ __all__ = [
     "DropTable",
     "Explain",
     "Insert",
-    "Leading",
+    "LeadingRows",
     "Link",
     "OrderTerm",
     "Partitioning",
@@ -93,14 +93,14 @@ __all__ = [
     "ShowIndexes",
     "ShowQueries",
     "ShowTables",
-    "Sorting",
-    "Sought",
+    "SoughtValues",
     "Statement",
     "StoredQuestion",
     "StoredReading",
     "TableChange",
     "TableStatement",
     "Update",
+    "WindowOrder",
     "bind",
     "bind_change",
     "bind_stored",

@@ -28,7 +28,7 @@ from sash.panes.accumulator import Accumulator
 from sash.panes.aggregates import AGGREGATES
 from sash.panes.items import ItemOrder, item_order, pick_top
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, Lowering, lowered_column, places_of, shared_column, table_name
+from sash.panes.readers import Columns, Found, LoweredAggregate, lowered_column, places_of, shared_column, table_name
 from sash.panes.readings import Reading, WindowView, sub_window_of
 from sash.panes.sketches import top_of
 from sash.plan.periodic import ItemRule, PeriodicAggregate
@@ -141,8 +141,8 @@ class WeightedItems(ItemList):
         return Reading(table_name(self.query), self.query.window, partials)
 
     @cached_property
-    def _lowering(self) -> Lowering:
-        return Lowering(AGGREGATES[self.query.calls[0].function], self.weights)
+    def _lowering(self) -> LoweredAggregate:
+        return LoweredAggregate(AGGREGATES[self.query.calls[0].function], self.weights)
 
     def _lowered(self, accumulator: Accumulator) -> pa.Array:
         (call,) = self.query.calls

@@ -27,7 +27,7 @@ from sash.runtime.answers.registered_query import Query
 from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import (
     CompiledQuery,
     compile_any_question,
@@ -113,7 +113,7 @@ class Questions:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: SessionParts,
         queries: QueryCommands,
         continuous: ContinuousQueries,
         handles: dict[str, Query],

@@ -27,7 +27,7 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.outlet import Outlet
 from sash.runtime.answers.registered_query import Query
 from sash.runtime.commands.declare import check_name
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import compile_query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import archive_change
@@ -159,7 +159,7 @@ class ArchiveSink:
 
 
 class ArchiveCommands:
-    def __init__(self, shared: Shared, continuous: ContinuousQueries) -> None:
+    def __init__(self, shared: SessionParts, continuous: ContinuousQueries) -> None:
         self._shared = shared
         self._continuous = continuous
         self._feeds: dict[str, ArchiveFeed] = {}

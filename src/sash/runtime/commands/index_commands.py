@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from sash.catalog import CLUSTER, StoredIndex, Stream
 from sash.core.errors import CatalogError, CheckpointError, CqlError, nearest
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.stored.stored_window import KeptWindow
 from sash.sql import CreateIndex, DropIndex
 
@@ -15,7 +15,7 @@ DEFAULT_KIND = "db"
 
 
 class IndexCommands:
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SessionParts) -> None:
         self._shared = shared
         # Indexes of a checkpoint, which the program may say again.
         self._restored: set[StoredIndex] = set()

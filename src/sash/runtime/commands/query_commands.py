@@ -18,7 +18,7 @@ from sash.plan.continuous import sampling_of
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import Query, deliver, fail_query
 from sash.runtime.commands.declare import check_name, check_same_query, checked_execution
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.plan_runtime import ContinuousQuery
@@ -35,7 +35,7 @@ class QueryCommands:
     """`make_handle` makes the query that a user holds of a registration."""
 
     def __init__(
-        self, shared: Shared, continuous: ContinuousQueries, make_handle: Callable[[RegisteredQuery], Query]
+        self, shared: SessionParts, continuous: ContinuousQueries, make_handle: Callable[[RegisteredQuery], Query]
     ) -> None:
         self._shared = shared
         self._continuous = continuous

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Shared:
+class SessionParts:
     """`streams` are those that exist, by lower-case name; `handles` are the queries as users hold them, by name.
 
     `checkpoint` is None where nothing is to survive. `settings` are those of now.

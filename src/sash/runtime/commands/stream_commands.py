@@ -17,7 +17,7 @@ from sash.runtime.commands.archive_commands import ArchiveCommands
 from sash.runtime.commands.declare import check_name, check_same, checked, declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.query_commands import QueryCommands
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.plans import Plans, StreamPlans
 from sash.runtime.periodic.cluster_tables import ClusterDirectories
 from sash.runtime.records.catalog_history import stream_change, stream_of
@@ -33,7 +33,7 @@ from sash.storage.window_files import WindowFiles
 class StreamMaker:
     """What all streams of a session have in common. Without a checkpoint, files are where the runner puts scratch."""
 
-    shared: Shared
+    shared: SessionParts
     isolation: Isolation
     runner: Runner
     clock: Clock
@@ -76,7 +76,9 @@ class StreamMaker:
 class StreamCommands:
     """`maker` makes a running stream out of a declared one."""
 
-    def __init__(self, shared: Shared, maker: StreamMaker, indexes: IndexCommands, archives: ArchiveCommands) -> None:
+    def __init__(
+        self, shared: SessionParts, maker: StreamMaker, indexes: IndexCommands, archives: ArchiveCommands
+    ) -> None:
         self._shared = shared
         self._maker = maker
         self._indexes = indexes

@@ -11,7 +11,7 @@ from sash.catalog import Table
 from sash.core.errors import CheckpointError, CqlError, SashError
 from sash.core.time import Micros
 from sash.runtime.commands.declare import check_name
-from sash.runtime.commands.session_state import Shared
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.table_contents import Given, as_rows, as_time, key_schema
 from sash.runtime.streams.running_stream import RunningStream
@@ -21,7 +21,7 @@ from sash.sql import CreateTable, TableStatement, bind_change
 class TableCommands:
     """The session's lock is taken after those of streams."""
 
-    def __init__(self, shared: Shared, continuous: ContinuousQueries) -> None:
+    def __init__(self, shared: SessionParts, continuous: ContinuousQueries) -> None:
         self._shared = shared
         self._continuous = continuous
 

@@ -44,7 +44,7 @@ class ChangeView:
         return len(_standing(every.where(every.exp > now)))
 
 
-class Passing(ChangeView):
+class EndlessView(ChangeView):
     """Of a stream: its results never end, and nobody keeps them all."""
 
     def add(self, changes: Changes, now: int) -> None:

@@ -33,7 +33,7 @@ from sash.runtime.route import route
 from sash.sql import BoundQuery, bind, plan_changes
 
 if TYPE_CHECKING:
-    from sash.runtime.commands.session_state import Shared
+    from sash.runtime.commands.session_state import SessionParts
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _skeleton(written: Node | None) -> Hashable:
 class ContinuousQueries:
     """Compiled queries by their registration; the plans are compiled again after a restart, from the texts."""
 
-    def __init__(self, shared: Shared, plans: Plans) -> None:
+    def __init__(self, shared: SessionParts, plans: Plans) -> None:
         self._shared = shared
         self._catalog = shared.catalog
         self._plans = plans

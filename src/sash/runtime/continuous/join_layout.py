@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sash.changes.join_partials import Cut, Fold, ResultSummary
+from sash.changes.join_partials import Fold, PaneCut, ResultSummary
 from sash.core.time import format_duration
 from sash.panes.answers import Finisher
 from sash.panes.joins import JoinHistory, WindowPair, join_synopsis
@@ -62,7 +62,7 @@ class JoinLayout:
         self.plan, self.load = optimise(rows), load or JoinLoad()
         length = math.gcd(*(length for query in founders for length in (*query.windows, query.slide)))
         longest = (max(query.windows[0] for query in founders), max(query.windows[1] for query in founders))
-        self.cut = Cut(longest, length, founders[0].offset)
+        self.cut = PaneCut(longest, length, founders[0].offset)
         self.founders = tuple(founders)
         self._skeleton = founders[0].skeleton
         self._columns = {column for query in founders for column in (*query.columns, *query.window_columns)}

@@ -43,7 +43,7 @@ from sash.runtime.continuous.plan_runtime import (
     PlanRuntime,
 )
 from sash.runtime.records.journal import JOIN, GroupMember, JoinEntry, JoinSnapshot, PlanProgress
-from sash.runtime.statistics import Executed
+from sash.runtime.statistics import ExecutionRecord
 from sash.schedule import Policy
 from sash.schedule import policy as policy_named
 from sash.sharing.choose_join import JoinLoad
@@ -335,7 +335,7 @@ class JoinRuntime(PlanRuntime):
         """What its queries would cost per microsecond under a policy."""
         return self._group.predicted(policy)
 
-    def executed(self) -> Iterator[Executed]:
+    def executed(self) -> Iterator[ExecutionRecord]:
         """What was executed lately, with the names of the queries."""
         label = f"join of {', '.join(stream.name for stream in self.streams.values())}"
         names = {str(serial): member.name for serial, member in list(self._members.items())}

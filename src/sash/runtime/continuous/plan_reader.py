@@ -26,7 +26,7 @@ from sash.runtime.continuous.change_view import ChangeView
 from sash.runtime.continuous.plan_runtime import ContinuousQuery, EpochInstants
 
 if TYPE_CHECKING:
-    from sash.runtime.commands.session_state import Shared
+    from sash.runtime.commands.session_state import SessionParts
 
 Sample = tuple[Micros, pa.Table]
 
@@ -77,7 +77,7 @@ class Sampler:
 class PlanReader:
     """Makes the answers of one query; the query that the user holds gets them while it is registered."""
 
-    def __init__(self, query: ContinuousQuery, shared: Shared) -> None:
+    def __init__(self, query: ContinuousQuery, shared: SessionParts) -> None:
         self._query = query
         self._shared = shared
         self._sampler = None if sampling_of(query.plan) is None else Sampler(query.plan)

@@ -50,9 +50,9 @@ from sash.plan.reach import pane_of, reaches
 from sash.plan.rewrites import optimise
 from sash.runtime.answers.registered_query import Delivery, deliver
 from sash.runtime.continuous.beginnings import PlanPanes
-from sash.runtime.continuous.change_view import ChangeView, Passing
-from sash.runtime.limits import USUAL, Most, too_many_rows
-from sash.runtime.observed import Observed
+from sash.runtime.continuous.change_view import ChangeView, EndlessView
+from sash.runtime.limits import USUAL, PlanLimits, too_many_rows
+from sash.runtime.observed import ObservedWindows
 from sash.runtime.records.journal import PLAN, Journal, JournalSnapshot, PlanEntry, PlanProgress, PlanSnapshot
 from sash.runtime.records.session_tables import Tables
 from sash.runtime.spark_pass import Batch, BatchTimes
@@ -83,7 +83,7 @@ class PlanParts:
     directory: Path
     log: EpochLog | None
     tables: Tables | None = None
-    most: Most = USUAL
+    most: PlanLimits = USUAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ class PlanRuntime:
     def __init__(self, plan: Node, parts: PlanParts) -> None:
         self.plan = plan
         self.streams = {stream.name.lower(): stream for stream in parts.streams}
-        self.view = Passing(plan.schema) if is_stream(plan) else ChangeView(plan.schema)
+        self.view = EndlessView(plan.schema) if is_stream(plan) else ChangeView(plan.schema)
         self._sampling = sampling_of(plan)
         self._panes = PlanPanes() if self._sampling is None else _panes(plan, self._sampling)
         self._reaches = () if self._sampling is None else reaches(plan)
@@ -214,7 +214,7 @@ class PlanRuntime:
         self._afterwards: Callable[[], None] | None = None
         self._gone = False
         self._windows = windows(plan)
-        self.observed = Observed(self._windows, self.leaves.layout.places)
+        self.observed = ObservedWindows(self._windows, self.leaves.layout.places)
 
     @property
     def now(self) -> Micros:

@@ -31,8 +31,8 @@ from sash.runtime.continuous.join_runtime import GroupPlace, JoinQuery, JoinRunt
 from sash.runtime.continuous.plan_reader import PlanReader
 from sash.runtime.continuous.plan_runtime import ContinuousQuery, PlanParts, PlanRuntime
 from sash.runtime.continuous.set_runtime import SetQuery
-from sash.runtime.limits import Most
-from sash.runtime.observed import Observed
+from sash.runtime.limits import PlanLimits
+from sash.runtime.observed import ObservedWindows
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.spark_pass import Batch
 from sash.spark.buckets import BucketedPlan, BucketSettings
@@ -43,7 +43,7 @@ from sash.storage.files import make_directory, read_facts, remove, write_facts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sash.runtime.commands.session_state import Shared
+    from sash.runtime.commands.session_state import SessionParts
 
 logger = logging.getLogger("sash.runtime")
 
@@ -58,7 +58,7 @@ KINDS: dict[Route, type[ContinuousQuery]] = {
 class PlanDirectories:
     """Opens plans in their directories: in the checkpoint, or in a scratch directory while the session lasts."""
 
-    def __init__(self, shared: Shared, settings: BucketSettings) -> None:
+    def __init__(self, shared: SessionParts, settings: BucketSettings) -> None:
         self.shared = shared
         self._settings = settings
         self._root = None if shared.checkpoint is None else shared.checkpoint.plans
@@ -82,7 +82,7 @@ class PlanDirectories:
         )
         streams = [shared.catalog.stream(name) for name in streams_of(plan)]
         log = EpochLog(directory / "log") if durable else None
-        most = Most(shared.settings.max_rows, shared.settings.max_groups)
+        most = PlanLimits(shared.settings.max_rows, shared.settings.max_groups)
         return PlanParts(streams, bucketed, directory / "state", log, shared.tables, most)
 
     def remove(self, state: str) -> None:
@@ -97,7 +97,7 @@ class PlanDirectories:
 class Plans:
     """The plans that run, by their directories. Epochs of few tuples (`BucketSettings.near`) run in this process."""
 
-    def __init__(self, shared: Shared, settings: BucketSettings) -> None:
+    def __init__(self, shared: SessionParts, settings: BucketSettings) -> None:
         self._shared = shared
         self._near = settings.near
         self._directories = PlanDirectories(shared, settings)
@@ -202,7 +202,7 @@ class Plans:
         return number <= self._near
 
     @property
-    def observed(self) -> list[Observed]:
+    def observed(self) -> list[ObservedWindows]:
         """What the plans that run have seen of their streams."""
         return [runtime.observed for runtime in list(self._running.values())]
 

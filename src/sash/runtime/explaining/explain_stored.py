@@ -18,7 +18,7 @@ from sash.runtime.stored.stored_access import (
     sorting_column,
 )
 from sash.runtime.stored.stored_indexes import COLLECTED, KeptIndexes
-from sash.sql import ArchiveReading, Link, Sorting, StoredQuestion, StoredReading
+from sash.sql import ArchiveReading, Link, StoredQuestion, StoredReading, WindowOrder
 
 
 def explain_rows(
@@ -66,7 +66,9 @@ def _facts(facts: Facts) -> str:
     )
 
 
-def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes | None, sorting: Sorting | None) -> str:
+def _access(
+    reading: StoredReading, access: Access | None, indexes: KeptIndexes | None, sorting: WindowOrder | None
+) -> str:
     """How the rows are found that matter."""
     if access is None or indexes is None:
         return _scan(reading, indexes, sorting)
@@ -83,7 +85,7 @@ def _access(reading: StoredReading, access: Access | None, indexes: KeptIndexes 
             return f"{sorting}: every row, with its place in this order by {index}; Spark does not sort"
 
 
-def _scan(reading: StoredReading, indexes: KeptIndexes | None, sorting: Sorting | None) -> str:
+def _scan(reading: StoredReading, indexes: KeptIndexes | None, sorting: WindowOrder | None) -> str:
     """Without an index: what is looked for, and which index would do."""
     if reading.stream.keep_in == CLUSTER:
         terms = " AND ".join(map(str, reading.sought)) or "every row"

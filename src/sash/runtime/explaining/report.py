@@ -24,7 +24,7 @@ from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.continuous.join_runtime import JoinRuntime
 from sash.runtime.periodic.active import ActiveQuery
 from sash.runtime.periodic.pane_group import PaneGroup
-from sash.runtime.statistics import Executed, GroupStatistics, ReadStatistics
+from sash.runtime.statistics import ExecutionRecord, GroupStatistics, ReadStatistics
 from sash.runtime.streams.running_stream import RunningStream
 from sash.schedule import POLICY_NAMES, Policy
 from sash.schedule import policy as policy_named
@@ -68,7 +68,7 @@ def _join_part(join: JoinRuntime, policies: Sequence[Policy]) -> _Part:
     return _Part([join.predicted(policy) * SECOND for policy in policies], _told(names, join.executed()))
 
 
-def _told(stream: str, executed: Iterable[Executed]) -> list[dict[str, Any]]:
+def _told(stream: str, executed: Iterable[ExecutionRecord]) -> list[dict[str, Any]]:
     # Not `asdict`, which copies every name: there are as many as the remembered executions gave answers.
     return [
         {"stream": stream, **vars(each), "turns": tuple(dict(vars(turn)) for turn in each.turns)} for each in executed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
-from sash.panes.covered import Covered
+from sash.panes.covered import CoveredPredicate
 from sash.panes.pane_store import PaneStore
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
@@ -43,7 +43,7 @@ class BoundReading:
     valid_from: int | None = None
     needs: tuple[Need, ...] = ()
     sharing: StateSharing = UNSHARED
-    covered: Covered | None = field(init=False, default=None)
+    covered: CoveredPredicate | None = field(init=False, default=None)
     # The reading of what is stored: its own partials, or those that cover them.
     stored: Reading = field(init=False)
 
@@ -55,7 +55,7 @@ class BoundReading:
         self.sharing, self.covered = sharing, sharing.covered
         self.stored = self.reading if self.covered is None else self.covered.reading(self.reading)
 
-    def become_covered(self, covered: Covered | None, why: str) -> None:
+    def become_covered(self, covered: CoveredPredicate | None, why: str) -> None:
         """Be answered by a cover, or without one, whatever was decided before."""
         if covered != self.covered:
             decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)

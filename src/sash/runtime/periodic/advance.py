@@ -30,14 +30,14 @@ from dataclasses import dataclass, field
 
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
-from sash.runtime.periodic.pace import UNHURRIED, Pace, Unhurried
+from sash.runtime.periodic.pace import UNHURRIED, Pace, UnhurriedPace
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.records.journal import GroupService
 from sash.schedule import SharedTime
 
 
 @dataclass
-class Served:
+class ServiceResult:
     """What came of one service, and the seconds that its executions took."""
 
     answers: list[Answer] = field(default_factory=list)
@@ -46,10 +46,10 @@ class Served:
 
 
 # Executes queries as of a time, and adds to what came of the service; the seconds that it took.
-Execute = Callable[[list[ActiveQuery], int, Served], float]
+Execute = Callable[[list[ActiveQuery], int, ServiceResult], float]
 
 
-class Repeated(Unhurried):
+class RepeatedPace(UnhurriedPace):
     """The pace of a hurried advance that is done once more."""
 
     def __init__(self, services: Sequence[Sequence[GroupService]]) -> None:
@@ -58,7 +58,7 @@ class Repeated(Unhurried):
 
 def repeated(services: Sequence[Sequence[GroupService]] | None) -> Pace:
     """The pace of an advance as the journal has it: one that was hurried is applied as it was then."""
-    return UNHURRIED if services is None else Repeated(services)
+    return UNHURRIED if services is None else RepeatedPace(services)
 
 
 class Advance:
@@ -180,9 +180,9 @@ class Advance:
         if some:
             yield some
 
-    def _served(self, service: GroupService, one_by_one: bool) -> Served:
+    def _served(self, service: GroupService, one_by_one: bool) -> ServiceResult:
         """Execute what a group's scheduler decides: one joint execution, or all that are due as of one time."""
-        group, served = self._groups[service.place], Served()
+        group, served = self._groups[service.place], ServiceResult()
         group.move_to(service.position, served.outcome)
         executions = group.take(service.early, one_by_one)
         awake: list[ActiveQuery] = []
@@ -200,7 +200,7 @@ class Advance:
         group.expire()
         return served
 
-    def _conclude(self, service: GroupService, served: Served) -> None:
+    def _conclude(self, service: GroupService, served: ServiceResult) -> None:
         self.services.append(service)
         self.answers += served.answers
         self._outcome.failed |= served.outcome.failed

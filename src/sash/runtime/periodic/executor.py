@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sash.panes.ahead import ReadAhead
 from sash.panes.answers import Finisher
-from sash.panes.covered import Covered
+from sash.panes.covered import CoveredPredicate
 from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartResult, needs_of
 from sash.panes.readers import Columns
 from sash.runtime.answers.answer import Answer
@@ -34,7 +34,7 @@ class _Wanted:
     askers: list[list[tuple[ActiveQuery, int]]] = field(default_factory=list)
     _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
 
-    def add(self, active: ActiveQuery, leaf: int, reader: int, covered: Covered | None) -> None:
+    def add(self, active: ActiveQuery, leaf: int, reader: int, covered: CoveredPredicate | None) -> None:
         finisher = active.compiled.finishers[leaf]
         query = finisher.query
         key = (query.shape, query.window.length, query.window.lag, reader, covered)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sash.catalog import Stream
 from sash.core.events import report
 from sash.core.time import format_duration, to_datetime
-from sash.runtime.records.journal import Jumped
+from sash.runtime.records.journal import JumpedTuples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("sash.runtime")
 
 
-NOTHING = Jumped()
+NOTHING = JumpedTuples()
 
 
-def without_jumps(rows: DataFrame, pipeline: SparkPipeline, runtime: StreamRuntime) -> tuple[DataFrame, Jumped]:
+def without_jumps(rows: DataFrame, pipeline: SparkPipeline, runtime: StreamRuntime) -> tuple[DataFrame, JumpedTuples]:
     """The rows of a micro-batch that are not too far ahead.
 
     What is too far follows from the rows and from what was committed before them: a replay comes to the same.
@@ -33,10 +33,10 @@ def without_jumps(rows: DataFrame, pipeline: SparkPipeline, runtime: StreamRunti
     started = time.perf_counter()
     found = pipeline.jumps(rows, runtime.reached)
     runtime.statistics.seconds_in_spark += time.perf_counter() - started
-    return (rows, NOTHING) if found is None else (found.without, Jumped(found.tuples, found.first))
+    return (rows, NOTHING) if found is None else (found.without, JumpedTuples(found.tuples, found.first))
 
 
-def warn_of_jumps(stream: Stream, jumped: Jumped) -> None:
+def warn_of_jumps(stream: Stream, jumped: JumpedTuples) -> None:
     report(
         logger, logging.WARNING, "tuples.jumped",
         "stream %(stream)s: %(tuples)d tuples, the first of %(first)s, are more than MAX JUMP, %(most)s, ahead of all "

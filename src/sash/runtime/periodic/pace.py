@@ -1,4 +1,6 @@
-"""How fast a stream moves: whether an execution may be waited for before the next pane is taken in.
+"""How fast a live stream moves, and what executions really take.
+
+How fast a stream moves: whether an execution may be waited for before the next pane is taken in.
 
 `run()` waits for every one, so that its answers are a function of the data. Live, panes go on arriving while queries
 are executed: those of a micro-batch are thought of as arriving evenly over the time until the next one,
@@ -89,7 +91,7 @@ class Pace(Protocol):
         """How long it takes until so much is used up; None: that is not known, nobody need wait for it."""
 
 
-class Unhurried:
+class UnhurriedPace:
     hurries = False
     services: Sequence[Sequence[GroupService]] | None = None
 
@@ -100,7 +102,7 @@ class Unhurried:
         return None
 
 
-UNHURRIED = Unhurried()
+UNHURRIED = UnhurriedPace()
 
 
 class UntilNext:

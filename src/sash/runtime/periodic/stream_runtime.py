@@ -28,14 +28,14 @@ from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.observed import RateMeter
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
-from sash.runtime.periodic.advance import Advance, Execute, Served
+from sash.runtime.periodic.advance import Advance, Execute, ServiceResult
 from sash.runtime.periodic.beside import Beside, SlideRules
 from sash.runtime.periodic.executor import JointAnswers
 from sash.runtime.periodic.flight import PaneHistory
 from sash.runtime.periodic.jumped import NOTHING, warn_of_jumps
 from sash.runtime.periodic.pace import UNHURRIED, Pace
 from sash.runtime.periodic.pane_group import PaneGroup
-from sash.runtime.records.journal import GroupService, Jumped
+from sash.runtime.records.journal import GroupService, JumpedTuples
 from sash.runtime.settings import Settings
 from sash.runtime.statistics import StreamStatistics
 from sash.schedule import SharedTime
@@ -64,7 +64,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberedPartials:
     """The partials of the tuples that a watermark has passed, by their numbers, and how many still wait for theirs."""
 
     facts: BatchFacts
@@ -282,11 +282,11 @@ class StreamRuntime:
     def apply(
         self,
         batch: BatchFacts,
-        numbered: Numbered | None = None,
+        numbered: NumberedPartials | None = None,
         pace: Pace = UNHURRIED,
         missed: int = 0,
         one_in: int = 1,
-        jumped: Jumped = NOTHING,
+        jumped: JumpedTuples = NOTHING,
     ) -> Progress:
         """A micro-batch: absorb its partials, move the watermark, close panes, run what is due.
 
@@ -326,7 +326,7 @@ class StreamRuntime:
         self._judge_reduction(groups, batch)
         return max(late)
 
-    def advance(self, watermark: Micros, numbered: Numbered | None = None, pace: Pace = UNHURRIED) -> Progress:
+    def advance(self, watermark: Micros, numbered: NumberedPartials | None = None, pace: Pace = UNHURRIED) -> Progress:
         """The watermark, or a heartbeat, has come to a time."""
         failed = self._take_numbered(numbered)
         if self.watermark is None or watermark > self.watermark:
@@ -339,7 +339,7 @@ class StreamRuntime:
         }
         return self._advance(targets, pace, failed)
 
-    def finish(self, numbered: Numbered | None = None) -> Progress:
+    def finish(self, numbered: NumberedPartials | None = None) -> Progress:
         """End of input, or idleness: nothing more is expected in the panes that are open."""
         failed = self._take_numbered(numbered)
         if self.latest is None:
@@ -352,7 +352,7 @@ class StreamRuntime:
         }
         return self._advance(targets, UNHURRIED, failed)
 
-    def _take_numbered(self, numbered: Numbered | None) -> dict[str, str]:
+    def _take_numbered(self, numbered: NumberedPartials | None) -> dict[str, str]:
         """All that a micro-batch has brought is here now; the queries for which it was too much, and why."""
         self.waiting = 0 if numbered is None else numbered.waiting
         if numbered is not None:
@@ -403,7 +403,7 @@ class StreamRuntime:
 
     # -- answering -------------------------------------------------------------------------------------
 
-    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: Served) -> float:
+    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
         """Answer queries of one group as of one time. Called from several threads at once, for different groups."""
         group, started = queries[0].home, time.perf_counter()
         served.answers.extend(self._answers(queries, as_of, served.outcome))
@@ -453,7 +453,7 @@ class StreamRuntime:
         self.statistics.null_timestamps += batch.null_timestamps
         self.statistics.unparsable += batch.unparsable
 
-    def _report_jumped(self, jumped: Jumped) -> None:
+    def _report_jumped(self, jumped: JumpedTuples) -> None:
         self.statistics.tuples += jumped.tuples
         self.statistics.jumped_tuples += jumped.tuples
         if not jumped.tuples or self._warned_jumped:

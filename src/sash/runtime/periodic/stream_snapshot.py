@@ -14,7 +14,7 @@ import pyarrow as pa
 from sash.catalog import Catalog, RegisteredQuery, Stream
 from sash.core.errors import CheckpointError
 from sash.core.time import format_duration
-from sash.panes.covered import Covered
+from sash.panes.covered import CoveredPredicate
 from sash.panes.readings import TableName
 from sash.plan.expressions import RowExpression
 from sash.runtime.compiler import compile_query
@@ -70,18 +70,18 @@ def _saved_group(group: PaneGroup) -> SavedPaneGroup:
     )
 
 
-def _saved_cover(covered: Covered | None) -> list[Any] | None:
+def _saved_cover(covered: CoveredPredicate | None) -> list[Any] | None:
     if covered is None:
         return None
     parts = [[each.sql for each in side] for side in (covered.added, covered.subtracted)]
     return [*parts, covered.overlaps]
 
 
-def _cover(saved: list[Any] | None, stream: Stream) -> Covered | None:
+def _cover(saved: list[Any] | None, stream: Stream) -> CoveredPredicate | None:
     if saved is None:
         return None
     added, subtracted = (tuple(_predicate(sql, stream) for sql in side) for side in saved[:2])
-    return Covered(added, subtracted, saved[2])
+    return CoveredPredicate(added, subtracted, saved[2])
 
 
 def _predicate(sql: str, stream: Stream) -> RowExpression:

@@ -207,7 +207,7 @@ class ReplayedSettings:
         return replace(now, **vars(self))
 
 
-class Jumped(NamedTuple):
+class JumpedTuples(NamedTuple):
     """How many tuples MAX JUMP has kept out of a micro-batch, and the time of the first."""
 
     tuples: int = 0
@@ -291,7 +291,7 @@ class BatchEntry(StreamEntry):
     prices: dict[str, Prices]
     missed: int
     one_in: int
-    jumped: Jumped
+    jumped: JumpedTuples
     services: list[list[GroupService]] | None = None
     kept: pa.Table | None = field(default=None, metadata=_table(LASTING))
     lasts: Micros | None = None

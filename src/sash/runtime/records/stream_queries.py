@@ -17,14 +17,14 @@ from sash.catalog import RegisteredQuery
 from sash.runtime.records.catalog_history import CatalogHistory
 
 
-class Compiled(Protocol):
+class SerialQuery(Protocol):
     """`serial` tells a query from an earlier one of the same name."""
 
     @property
     def serial(self) -> int: ...
 
 
-T = TypeVar("T", bound=Compiled)
+T = TypeVar("T", bound=SerialQuery)
 
 
 class StreamQueries(Generic[T]):

@@ -32,7 +32,7 @@ from sash.core.time import Micros
 from sash.rows.value_keys import can_be_indexed
 from sash.runtime.stored.stored_indexes import TIME, IndexGoneError, KeptIndexes
 from sash.runtime.stored.stored_window import KeptWindow, StoredRows, nothing_to_ask
-from sash.sql import Leading, Link, Sorting, Sought, StoredQuestion, StoredReading
+from sash.sql import LeadingRows, Link, SoughtValues, StoredQuestion, StoredReading, WindowOrder
 
 # The indexes of a stream's stored window, if there are any.
 IndexesOf = Callable[[Stream], KeptIndexes | None]
@@ -41,7 +41,7 @@ IndexesOf = Callable[[Stream], KeptIndexes | None]
 @dataclass(frozen=True)
 class ByValue:
     index: StoredIndex
-    sought: Sought
+    sought: SoughtValues
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class ByProbe:
 @dataclass(frozen=True)
 class ByOrder:
     index: StoredIndex
-    leading: Leading
+    leading: LeadingRows
 
 
 @dataclass(frozen=True)
 class ByPlace:
     index: StoredIndex
-    sorting: Sorting
+    sorting: WindowOrder
     reach: Micros
 
 
@@ -101,7 +101,7 @@ def by_stream(question: StoredQuestion, views: Collection[str]) -> Mapping[str, 
 
 
 def _direct(
-    reading: StoredReading, indexes: KeptIndexes | None, streams: int, sorting: Sorting | None
+    reading: StoredReading, indexes: KeptIndexes | None, streams: int, sorting: WindowOrder | None
 ) -> Access | None:
     """Without other windows."""
     if indexes is None:
@@ -119,13 +119,13 @@ def _direct(
     return None if index is None else ByOrder(index, leading)
 
 
-def sorting_column(reading: StoredReading, sorting: Sorting) -> str | None:
+def sorting_column(reading: StoredReading, sorting: WindowOrder) -> str | None:
     """The column an index on which would give rows their places, if one could."""
     types = [reading.stream.schema.field(term.column).type for term in sorting.terms]
     return sorting.terms[0].column if reading.reach is not None and all(map(can_be_indexed, types)) else None
 
 
-def _by_place(reading: StoredReading, indexes: KeptIndexes, sorting: Sorting) -> ByPlace | None:
+def _by_place(reading: StoredReading, indexes: KeptIndexes, sorting: WindowOrder) -> ByPlace | None:
     column = sorting_column(reading, sorting)
     index = None if column is None else indexes.known([column])
     if index is None or reading.reach is None or not indexes.is_placed_soon(sorting, reading.reach):
@@ -179,7 +179,7 @@ def read_stored(
     return stored
 
 
-def having(sought: Sequence[Sought], rows: pa.Table) -> pa.Table:
+def having(sought: Sequence[SoughtValues], rows: pa.Table) -> pa.Table:
     """The rows that have one of the values in each column."""
     for each in sought:
         rows = rows.filter(pc.is_in(rows[each.column], each.values))

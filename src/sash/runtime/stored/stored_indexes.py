@@ -28,7 +28,7 @@ from sash.isolation import SharedWindow
 from sash.rows import Further, RowIndex, SetIndex, Slides, SubWindow, break_ties
 from sash.rows.sliding_window import PURGES
 from sash.rows.value_keys import Ints
-from sash.sql import ROW_KINDS, Leading, Sorting, Sought
+from sash.sql import ROW_KINDS, LeadingRows, SoughtValues, WindowOrder
 
 # The column of stored rows that tells when a row's tuple happened.
 TIME = "_t"
@@ -128,7 +128,7 @@ class KeptIndexes:
 
     # -- which helps -----------------------------------------------------------------------------------
 
-    def row_index(self, sought: Sequence[Sought]) -> tuple[StoredIndex, Sought] | None:
+    def row_index(self, sought: Sequence[SoughtValues]) -> tuple[StoredIndex, SoughtValues] | None:
         """The index that finds what is sought, if one helps: that of the column with most values."""
         fitting = [
             (self.values(index), index, each)
@@ -160,7 +160,7 @@ class KeptIndexes:
         """Whether it helps to pick so many rows."""
         return sum(self._sizes()) >= _LEAST_ROWS_ORDERED * rows
 
-    def is_placed_soon(self, sorting: Sorting, reach: Micros) -> bool:
+    def is_placed_soon(self, sorting: WindowOrder, reach: Micros) -> bool:
         """Whether it helps to give rows places, for a window that looks back so far.
 
         How many rows a condition leaves to be sorted, nobody knows: it counts as if it left none.
@@ -198,12 +198,12 @@ class KeptIndexes:
         _, ids = self._row_index(index).probe(values.unique())
         return self._take(np.sort(ids))
 
-    def leading(self, index: StoredIndex, order: Leading, least: int) -> pa.Table:
+    def leading(self, index: StoredIndex, order: LeadingRows, least: int) -> pa.Table:
         """The first rows in an order, so many at least if there are, and those that are equal to the last of them."""
         ids = self._row_index(index).leading_rows(least, order.descending, order.nulls_first)
         return self._take(np.sort(ids))
 
-    def placed(self, index: StoredIndex, sorting: Sorting, reach: Micros) -> pa.Table:
+    def placed(self, index: StoredIndex, sorting: WindowOrder, reach: Micros) -> pa.Table:
         """The rows of the sub-windows that a window looks back to, in order of time, and beside each its place.
 
         Places go by the order of a question, which the index begins.

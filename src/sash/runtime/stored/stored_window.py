@@ -87,7 +87,7 @@ def _asked() -> int:
     return 1 + PRIORITY.get()
 
 
-class Folding(Protocol):
+class WindowFold(Protocol):
     """What a question makes of the sub-windows of a window, in any order."""
 
     @property
@@ -358,7 +358,7 @@ class KeptWindow:
             rows = rows.take(pa.array(np.argsort(np.asarray(rows[TIME]), kind="stable")))
         return self.stored(rows, end_of(answer.parts[-1]), reach)
 
-    def fold(self, reach: int, folding: Folding) -> Micros:
+    def fold(self, reach: int, folding: WindowFold) -> Micros:
         """Sub-window by sub-window, what the last `reach` microseconds hold; as of when."""
         self.check_begun()
 

@@ -42,7 +42,7 @@ from sash.runtime.records.journal import (
     EndEntry,
     HeartbeatEntry,
     Journal,
-    Jumped,
+    JumpedTuples,
     ReplayedSettings,
     StreamEntry,
     StreamSnapshot,
@@ -252,7 +252,7 @@ class PaneRuntime:
             prices=self.panes.drifted_prices() if is_live else self.panes.model_prices(),
             missed=max(batch.missed, dropped),
             one_in=passed.one_in,
-            jumped=Jumped(*passed.jumped),
+            jumped=JumpedTuples(*passed.jumped),
             kept=kept,
             lasts=None if self.kept is None or kept is None else self.kept.last_end(kept),
         )

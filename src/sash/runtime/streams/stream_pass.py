@@ -21,7 +21,7 @@ from sash.isolation import Isolation
 from sash.panes.pane_rows import BatchFacts
 from sash.plan.nodes import Lookup
 from sash.runtime.periodic.cluster_tables import ClusterTables
-from sash.runtime.periodic.stream_runtime import Numbered, StreamRuntime
+from sash.runtime.periodic.stream_runtime import NumberedPartials, StreamRuntime
 from sash.runtime.records.session_tables import Tables
 from sash.runtime.spark_pass import PassResult, StreamSource
 from sash.spark.preparation import Interval, looked_up
@@ -86,10 +86,10 @@ class Passes:
         """What the pass over a micro-batch brought."""
         return self._source.pipeline.facts(table, self._runtime.tables())
 
-    def numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> Numbered | None:
+    def numbered(self, counted: pa.Table | None, pending: pa.Table | None) -> NumberedPartials | None:
         """What the pass over numbered tuples brought."""
         facts = self._source.pipeline.numbered_facts(counted, self._runtime.tables(by_rows=True))
-        return None if facts is None else Numbered(facts, 0 if pending is None else len(pending))
+        return None if facts is None else NumberedPartials(facts, 0 if pending is None else len(pending))
 
     def looked_up(self, rows: DataFrame, lookups: Iterable[Lookup]) -> DataFrame:
         """The rows with the columns of the tables that queries look them up in."""

@@ -97,7 +97,7 @@ def _is_hidden(node: exp.Expr) -> bool:
 
 
 @dataclass(frozen=True)
-class Sought:
+class SoughtValues:
     """The values that a column may have, of the column's type."""
 
     column: str
@@ -108,9 +108,9 @@ class Sought:
         return f"{self.column} = {shown[0]}" if len(shown) == 1 else f"{self.column} IN ({', '.join(shown)})"
 
 
-def sought_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[Sought, ...]]:
+def sought_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[SoughtValues, ...]]:
     """What the WHERE of a SELECT asks of the columns of its sources, by view."""
-    where, found = query.args.get("where"), defaultdict[str, list[Sought]](list)
+    where, found = query.args.get("where"), defaultdict[str, list[SoughtValues]](list)
     for condition in _terms(where.this) if where is not None else ():
         sought = _sought(condition, sources)
         if sought is not None:
@@ -118,7 +118,7 @@ def sought_in(query: exp.Expr, sources: StoredSources) -> dict[str, tuple[Sought
     return {view: tuple(each) for view, each in found.items()}
 
 
-def _sought(condition: exp.Expr, sources: StoredSources) -> tuple[str, Sought] | None:
+def _sought(condition: exp.Expr, sources: StoredSources) -> tuple[str, SoughtValues] | None:
     if isinstance(condition, exp.EQ):
         sides = (condition.left, condition.right)
         column, constants = sides if isinstance(sides[0], exp.Column) else sides[::-1]
@@ -132,7 +132,7 @@ def _sought(condition: exp.Expr, sources: StoredSources) -> tuple[str, Sought] |
         return None
     view, field = owner
     values = [_constant(each, field.type) for each in listed]
-    return None if not values or None in values else (view, Sought(field.name, pa.array(values, field.type)))
+    return None if not values or None in values else (view, SoughtValues(field.name, pa.array(values, field.type)))
 
 
 def _constant(node: exp.Expr, type: pa.DataType) -> Any:

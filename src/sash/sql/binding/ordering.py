@@ -85,7 +85,7 @@ def _gives(item: exp.Expr, name: str, sources: StoredSources) -> bool:
 
 
 @dataclass(frozen=True)
-class Leading:
+class LeadingRows:
     """Only the first `count` rows by a column matter, and those that are equal to the last of them."""
 
     column: str
@@ -97,7 +97,7 @@ class Leading:
         return f"ORDER BY {OrderTerm(self.column, self.descending, self.nulls_first)}"
 
 
-def leading_in(query: exp.Expr, sources: StoredSources) -> Leading | None:
+def leading_in(query: exp.Expr, sources: StoredSources) -> LeadingRows | None:
     """What ORDER BY and LIMIT leave of the only source of a SELECT."""
     order, limit = query.args.get("order"), query.args.get("limit")
     if (
@@ -112,7 +112,7 @@ def leading_in(query: exp.Expr, sources: StoredSources) -> Leading | None:
     if first is None or None in counts:
         return None
     total = sum(count for count in counts if count is not None)
-    return Leading(first.column, total, first.descending, first.nulls_first)
+    return LeadingRows(first.column, total, first.descending, first.nulls_first)
 
 
 def _whole(node: exp.Expr | None) -> int | None:
@@ -121,7 +121,7 @@ def _whole(node: exp.Expr | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class Sorting:
+class WindowOrder:
     """The order of a question's answer by columns of its window, and the question without it.
 
     `sql` gives the column `place`, which the view has then, as the last one. SELECT * has it once more.
@@ -136,7 +136,9 @@ class Sorting:
         return f"ORDER BY {', '.join(map(str, self.terms))}"
 
 
-def sorting_in(query: exp.Expr, sources: StoredSources, place: str, write: Callable[[exp.Expr], str]) -> Sorting | None:
+def sorting_in(
+    query: exp.Expr, sources: StoredSources, place: str, write: Callable[[exp.Expr], str]
+) -> WindowOrder | None:
     """What ORDER BY says of the only source of a SELECT, if nothing else decides about the answer's order."""
     order = query.args.get("order")
     if not isinstance(query, exp.Select) or order is None or not _is_row_by_row(query, (*_ROW_CLAUSES, "where")):
@@ -148,4 +150,4 @@ def sorting_in(query: exp.Expr, sources: StoredSources, place: str, write: Calla
     unsorted = query.copy()
     unsorted.set("order", None)
     unsorted.append("expressions", exp.column(place))
-    return Sorting(known, place, write(unsorted), query.args.get("where") is not None)
+    return WindowOrder(known, place, write(unsorted), query.args.get("where") is not None)

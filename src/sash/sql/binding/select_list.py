@@ -39,7 +39,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Starred:
+class StarColumn:
     """A column that `*` or `a.*` stands for; `alias` is that of its table, None for a column of USING."""
 
     entry: SelectEntry
@@ -47,7 +47,7 @@ class Starred:
 
 
 def entries(tree: exp.Select, scope: Scope) -> list[SelectEntry]:
-    found: list[SelectEntry | Starred] = []
+    found: list[SelectEntry | StarColumn] = []
     for node in tree.expressions:
         if _is_star(node):
             found.extend(_expanded(node, scope))
@@ -56,9 +56,9 @@ def entries(tree: exp.Select, scope: Scope) -> list[SelectEntry]:
     return distinct(_prefixed(found), scope)
 
 
-def _prefixed(found: Sequence[SelectEntry | Starred]) -> Iterator[SelectEntry]:
+def _prefixed(found: Sequence[SelectEntry | StarColumn]) -> Iterator[SelectEntry]:
     """The entries; columns of one name that stars stand for get the aliases of their tables as prefixes."""
-    names = Counter(each.entry.name.lower() for each in found if isinstance(each, Starred))
+    names = Counter(each.entry.name.lower() for each in found if isinstance(each, StarColumn))
     for each in found:
         if isinstance(each, SelectEntry):
             yield each
@@ -104,7 +104,7 @@ def refuse_star(node: exp.Expr, scope: Scope) -> None:
         raise scope.error("SELECT * has no meaning over groups: name keys and aggregates", span_of(node))
 
 
-def _expanded(node: exp.Expr, scope: Scope) -> list[Starred]:
+def _expanded(node: exp.Expr, scope: Scope) -> list[StarColumn]:
     span = span_of(node)
     star = node.this if isinstance(node, exp.Column) else node
     if any(star.args.values()):
@@ -113,7 +113,7 @@ def _expanded(node: exp.Expr, scope: Scope) -> list[Starred]:
     if qualifier is not None:
         check_qualifier(node, scope)
     expanded = scope.columns.starred(qualifier.name if qualifier is not None else None)
-    return [Starred(SelectEntry(name, replace(term, span=span), span), alias) for name, alias, term in expanded]
+    return [StarColumn(SelectEntry(name, replace(term, span=span), span), alias) for name, alias, term in expanded]
 
 
 def aliases(columns: Iterable[SelectEntry]) -> dict[str, Term]:

@@ -20,8 +20,8 @@ from sqlglot.generators.spark import SparkGenerator
 from sash.catalog import Catalog, DeclaredArchive, Stream, Table
 from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.window import RowWindow, Window
-from sash.sql.binding.narrowing import Link, Sought, StoredSource, StoredSources, links_in, sought_in
-from sash.sql.binding.ordering import Leading, Sorting, leading_in, sorting_in
+from sash.sql.binding.narrowing import Link, SoughtValues, StoredSource, StoredSources, links_in, sought_in
+from sash.sql.binding.ordering import LeadingRows, WindowOrder, leading_in, sorting_in
 from sash.sql.binding.windows import bind_stored_window
 from sash.sql.expressions import aggregates
 from sash.sql.expressions.aggregates import ITEM_FUNCTIONS
@@ -73,9 +73,9 @@ class StoredReading:
     partition: tuple[str, ...] = ()
     now: bool = False
     # Only rows with these values matter, with values of other windows, and the first rows in some order.
-    sought: tuple[Sought, ...] = ()
+    sought: tuple[SoughtValues, ...] = ()
     links: tuple[Link, ...] = ()
-    leading: Leading | None = None
+    leading: LeadingRows | None = None
 
     @property
     def by_rows(self) -> bool:
@@ -92,7 +92,7 @@ class ArchiveReading:
     """Rows of an archive: all, or those with one of some keys."""
 
     archive: DeclaredArchive
-    keys: Sought | None = None
+    keys: SoughtValues | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class StoredQuestion:
     windows: dict[str, StoredReading]
     tables: dict[str, Table]
     archives: dict[str, ArchiveReading] = field(default_factory=dict)
-    sorting: Sorting | None = None
+    sorting: WindowOrder | None = None
 
 
 def bind_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:

@@ -1,4 +1,6 @@
-"""Aggregates that give one value per group: what they take, and the types of their answers.
+"""Calls of aggregates: what each takes, and the types of its answers.
+
+Aggregates that give one value per group: what they take, and the types of their answers.
 
 Distributive and algebraic ones (SUM, AVG, ..) are typed by their own classes. The others are typed by the table below,
 so that a query can be bound without knowing how an aggregate is computed.

@@ -1,4 +1,6 @@
-"""Constants as arguments: a whole number, a fraction from 0 to 1, a value of a column's type.
+"""Constants: how Spark types a literal, and constants as arguments of functions.
+
+Constants as arguments: a whole number, a fraction from 0 to 1, a value of a column's type.
 
 Constants as Spark types them: 1 INT, 3000000000 BIGINT, 1.5 DECIMAL(2,1), 1e3 DOUBLE, 'x' STRING; INTERVALs.
 """

@@ -1,4 +1,6 @@
-"""Operators on numbers, dates and strings: arithmetic, INTERVALs, bits, ||.
+"""Operators and conditions over terms, with Spark's types.
+
+Operators on numbers, dates and strings: arithmetic, INTERVALs, bits, ||.
 
 Conditions: AND, OR, NOT, comparisons, LIKE, IN, BETWEEN, IS, and the conditions of CASE.
 """

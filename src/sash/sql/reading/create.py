@@ -1,4 +1,6 @@
-"""CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses in any order].
+"""CREATE and DROP of streams, tables, indexes and archives, as they are written.
+
+CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses in any order].
 
 TIMESTAMP may be left out where a source has one column for it.
 
