@@ -335,7 +335,8 @@ def test_the_end_of_all_streams_may_not_be_the_end(texts: dict[str, str], tuples
     for name, text in texts.items():
         last = -(-(end * SEC - 1) // queries[name].slide) * queries[name].slide
         ahead = [(each.as_of, listed(each.table)) for each in at_end if each.query == name]
-        seen = [each for each in alone(text, until_end, [end * SEC, END * SEC], 0) if end * SEC <= each[0] <= last]
+        past = alone(text, until_end, [end * SEC, 2 * END * SEC], 0)
+        seen = [each for each in past if end * SEC <= each[0] <= last]
         assert ahead == seen, text
         mine = [(each.as_of, listed(each.table)) for each in found if each.query == name]
         told = {at for at, _ in ahead}
