@@ -122,9 +122,9 @@ class TimedRuntime(StreamRuntime):
         self.executing = 0.0
         self._measured_by = clock
 
-    def _execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
+    def execute(self, measured: bool, queries: list[ActiveQuery], as_of: int, served: ServiceResult) -> float:
         begun = self._measured_by.now()
-        took = super()._execute(measured, queries, as_of, served)
+        took = super().execute(measured, queries, as_of, served)
         self.executing += self._measured_by.now() - begun
         return took
 
