@@ -17,7 +17,8 @@ Invariants:
 - A group is planned at the first question after it has changed, once for any number of changes. A new plan
   makes no task due later than promised before.
 - Not for several threads at once: the engine calls it from the thread that applies updates.
-- `decide` executes nothing; only `done` does. An execution that failed half-way is simply decided again.
+- `decide` changes nothing; `done` sets the next deadlines. The runtime calls `done` before it computes: the log mends
+  what fails after that.
 - An execution that takes its time may `begin` before it is `done`, even as of a later time than it was decided for.
   Until then `decide` passes over its tasks.
 
