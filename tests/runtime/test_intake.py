@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from sash.catalog import Source
 from sash.core.clock import ManualClock
 from sash.core.errors import SashError, SourceError
+from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.statistics import StreamStatistics
 from sash.runtime.streams.intake import Intake
 from sash.runtime.streams.load import FAILED, RUNNING, STOPPED
@@ -254,7 +255,7 @@ def test_an_error_of_a_micro_batch_is_ours() -> None:
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_stop_does_not_hide_a_failure_that_nobody_has_asked_about(fails: bool) -> None:
-    running, runner = Running(Disk(1_000_000), []), Runner(None, ManualClock(), lambda: 0)
+    running, runner = Running(Disk(1_000_000), []), Runner(None, ManualClock(), CatalogHistory())
 
     def in_epoch(epoch: int) -> None:
         if epoch == 2 and fails:

@@ -231,7 +231,8 @@ class Questions:
             catalog = self._shared.catalog
             known = catalog.query(name) if catalog.has_query(name) else None
         compiled = compile_panes(bound, "" if known else name, synopsis=synopsis)
-        serial = known.serial if known is not None and known.text == bound.select.text else None
+        is_known = known is not None and (known.text, known.synopsis) == (bound.select.text, synopsis)
+        serial = known.serial if known is not None and is_known else None
         return self._explain_answers(compiled, serial)
 
     def _explain_answers(self, compiled: CompiledQuery, serial: int | None = None) -> str:
