@@ -3,7 +3,6 @@
     commands/   statements about streams, tables, queries, indexes, archives; answers come to query_commands.py
     asking/     one-time SELECT, EXPLAIN
     streams/    run, start, stop
-    reporting/  SHOW, DESCRIBE, stats
 
 The life of a query is `register`: text, statement, plan (compiler), catalog; the next micro-batch of its stream
 takes it into the shared pass. The life of a tuple is in `streams/running_stream.py`.

@@ -72,7 +72,7 @@ def asked(
     cancellation: Cancellation | None,
     max_rows: int | None,
 ) -> pa.Table:
-    """The answer; an error that comes of being told to stop is told as that."""
+    """The answer. A stopped question reports that it was stopped, not the error that the stop caused."""
     if timeout is not None and not timeout > 0:
         raise SashError(f"a timeout is a number of seconds above 0, not {timeout}")
     if max_rows is not None and max_rows < 0:
@@ -169,7 +169,7 @@ class Questions:
             return None if runtime.is_between(compiled) else look_up(compiled, runtime)
 
         while (answer := self._isolation.taking(take)) is None:
-            # Whoever moves the groups on may be waiting for workers, which need the processor.
+            # The thread that moves the groups on may be waiting for workers, which need the processor.
             time.sleep(_AGAIN)
             check_question()
         return stamped(answer)

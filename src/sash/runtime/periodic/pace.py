@@ -11,7 +11,7 @@ the newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While the
 its own, as in `run()`, and the next is not waited for. (With workers beside slides, a moment lasts until all that is
 due at it has been executed, or the next pane has arrived; see `beside`.)
 
-What executions really took, against the model of `sharing.prices`: only live, for no two runs take the same time.
+What executions really took, against the model of sharing/choose.py: only live, for no two runs take the same time.
 
 An execution took access * x + post * y seconds: least squares over the executions, recent ones weighing more, give x
 and y. What an execution costs once, however many queries it answers, is then in x, wherever in the code it is spent.

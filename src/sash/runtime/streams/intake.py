@@ -9,7 +9,7 @@ micro-batch is still ours, committed and not yet handed back:
     sash-renewal                                           └─► stop it ······························· start ─► epoch 8
 
 Nothing is lost or doubled, as after a crash: the new query goes on in the same checkpoint. If Spark did not come to
-note that epoch 7 was done, it brings it again, and it is skipped (running.py).
+note that epoch 7 was done, it brings it again, and it is skipped (running_stream.py).
 
 What Spark calls with each micro-batch of a stream.
 """
