@@ -25,6 +25,23 @@ _MOST_SUB_WINDOWS = 600
 EVENT_TIMES = {"pcap": "ts"}
 
 
+class RelationColumns:
+    """The columns of a relation by their names in any case, as Spark resolves them."""
+
+    schema: pa.Schema
+
+    @cached_property
+    def columns(self) -> dict[str, pa.Field]:
+        """The columns by their lower-case names. Of two names that differ by case alone, the first counts."""
+        found: dict[str, pa.Field] = {}
+        for column in self.schema:
+            found.setdefault(column.name.lower(), column)
+        return found
+
+    def column(self, name: str) -> pa.Field | None:
+        return self.columns.get(name.lower())
+
+
 @dataclass(frozen=True)
 class Source:
     """A Spark streaming source: its format's name and its options."""
@@ -49,7 +66,7 @@ def one_in(part: str) -> int:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(RelationColumns):
     """A stream as CREATE STREAM or `create_stream` declares it. All durations in microseconds.
 
     `keep` is how long its tuples are stored for one-time questions; None: not at all. `keep_in` is where: in the
@@ -93,18 +110,9 @@ class Stream:
         assert self.keep is not None
         return -(-self.keep // (self.granule * _MOST_SUB_WINDOWS)) * self.granule
 
-    def column(self, name: str) -> pa.Field | None:
-        """A column by its name in any case, as Spark resolves it."""
-        return self._columns.get(name.lower())
-
-    @cached_property
-    def _columns(self) -> dict[str, pa.Field]:
-        # Of two names that differ by case alone, the first.
-        return {field.name.lower(): field for field in reversed(list(self.schema))}
-
 
 @dataclass(frozen=True)
-class Table:
+class Table(RelationColumns):
     """A relation, or a non-retroactive one (thesis 3.3.1): its changes leave what arrived before them as it was.
 
     A row is known by its `key`. `serial` is the catalog's version that it came with.
@@ -120,10 +128,6 @@ class Table:
     def kind(self) -> str:
         return "TABLE" if self.retroactive else "NONRETROACTIVE TABLE"
 
-    def column(self, name: str) -> pa.Field | None:
-        """A column by its name in any case, as Spark resolves it."""
-        return next((column for column in self.schema if column.name.lower() == name.lower()), None)
-
 
 @dataclass(frozen=True)
 class StoredIndex:
@@ -135,7 +139,7 @@ class StoredIndex:
 
 
 @dataclass(frozen=True)
-class DeclaredArchive:
+class DeclaredArchive(RelationColumns):
     """Rows of a stream or of a query's results, kept on disk until they expire (storage/archive).
 
     `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
@@ -159,10 +163,6 @@ class DeclaredArchive:
     @property
     def of_stream(self) -> bool:
         return self.query is None
-
-    def column(self, name: str) -> pa.Field | None:
-        """A column by its name in any case, as Spark resolves it."""
-        return next((column for column in self.schema if column.name.lower() == name.lower()), None)
 
     def reads(self, source: str) -> bool:
         return self.source.lower() == source.lower()

@@ -19,7 +19,7 @@ def typed(text: str) -> Term:
     statement = parse(f"SELECT {text} FROM packets [WINDOW 1 min]")
     assert isinstance(statement, SelectStatement)
     assert isinstance(statement.select.tree, exp.Select)
-    columns = FromColumns.only(SourceColumns.of(CATALOG.streams[0], "packets", "packets"))
+    columns = FromColumns((SourceColumns.of(CATALOG.streams[0], "packets", "packets"),))
     return over_tuples(type_expression(statement.select.tree.expressions[0], Scope(statement.select.script, columns)))
 
 

@@ -161,7 +161,7 @@ def scope() -> Scope:
     columns = ", ".join(f"{name} {type}" for name, type in COLUMNS.items())
     statement = parse(f"CREATE STREAM v ({columns}) FROM rate TIMESTAMP ts")
     assert isinstance(statement, CreateStream) and statement.schema is not None
-    return Scope("", FromColumns.only(SourceColumns.of(Stream("v", statement.schema, "ts"), "v", "v")))
+    return Scope("", FromColumns((SourceColumns.of(Stream("v", statement.schema, "ts"), "v", "v"),)))
 
 
 @pytest.fixture(scope="module")

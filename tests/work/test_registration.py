@@ -8,10 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from sash.catalog import Stream
 from sash.runtime.continuous.plans import Plans
 from sash.schedule import policies
+from tests.support.numpy_pass import NumpyPipeline
+from tests.support.sparkless_session import SparklessSession
 from tests.work.counting import Calls, Disk, calls, disk
 from tests.work.packets import PacketSession
 
@@ -103,6 +107,33 @@ def test_while_a_stream_runs_with_a_checkpoint(tmp_path: Path, monkeypatch: pyte
             assert stepped.steps == {"write": 1, "sync": 1, **dropped}, what
             # The line has the query's serial number and a checksum, which may have more digits by now.
             assert stepped.bytes <= few[what][1].bytes + 10, what
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT c3, SUM(c5) AS total FROM wide [WINDOW 60 sec] WHERE c7 > 0 GROUP BY c3",
+        "SELECT a.c3, b.c5 FROM wide [WINDOW 60 sec] a JOIN wide [WINDOW 20 sec] b USING (c3)",
+    ],
+)
+def test_a_registration_does_not_look_at_columns_that_it_does_not_name(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plans, "attach", lambda plans, query, mates=(): None)
+    found = []
+    for width in (10, 400):
+        with SparklessSession() as session:
+            columns = [
+                pa.field("ts", pa.timestamp("us", "UTC")),
+                *(pa.field(f"c{n}", pa.int64()) for n in range(width)),
+            ]
+            session.declare(Stream("wide", pa.schema(columns), "ts"), NumpyPipeline)
+            session.register(text, "first")
+            with calls() as called:
+                session.register(text, "second")
+            found.append(called)
+    few, many = found
+    assert many.total <= few.total, many.dearest(few)
 
 
 # -- the micro-batch after it --------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class FromBinder:
         first, joins = tree.args["from_"].this, tree.args.get("joins") or []
         nodes = [first, *(join.this for join in joins)]
         names = [self._name(self._alias(node), _window_place(node)) for node in nodes]
-        found = FromClause((), FromColumns((), ()))
+        found = FromClause((), FromColumns())
         for name, node, join in zip(names, nodes, (None, *joins), strict=True):
             found = self._joined(found, name, node, join)
         return replace(found, columns=replace(found.columns, outer=outer))
@@ -80,14 +80,13 @@ class FromBinder:
         if left.columns.has_alias(columns.alias):
             at = span_of(node.args["alias"] if node.args.get("alias") is not None else node.this)
             raise CqlError(f"'{columns.alias}' stands twice in FROM: give each its own alias", self._script, at)
-        visible = (*left.columns.visible, *columns.fields)
-        both = FromClause((*left.joins, BoundJoin(source)), FromColumns((*left.columns.sources, columns), visible))
+        both = FromClause((*left.joins, BoundJoin(source)), left.columns.beside(columns))
         return both if join is None else self._with_condition(left, both, columns, join)
 
     def _source(self, name: str, node: exp.Expr) -> tuple[BoundSource, SourceColumns]:
         if isinstance(node, exp.Subquery):
             query = self._bind_query(node.this)
-            return BoundSource(name, node.alias, node, query), SourceColumns(node.alias, query.columns, name)
+            return BoundSource(name, node.alias, node, query), SourceColumns.of_query(query.columns, node.alias, name)
         relation = self._relation(node)
         alias = node.alias or relation.name
         return BoundSource(name, alias, node, relation), SourceColumns.of(relation, alias, name)
@@ -115,17 +114,14 @@ class FromBinder:
         conditions: list[Term] = []
         for node in using:
             column = exp.Column(this=node.copy())
-            one, other = (
-                type_expression(column, Scope(self._script, side)) for side in (left, FromColumns.only(right))
-            )
+            one, other = (type_expression(column, Scope(self._script, side)) for side in (left, FromColumns((right,))))
             if one.op != "field":
                 what = f"JOIN by a column that USING of a FULL JOIN made; write ON {one.args[0].value} = {other.value}"
                 raise NotSupportedError(what, self._script, span_of(node))
             conditions.append(compare("eq", one, other, Scope(self._script, both)))
             shared[column_of(one)] = _shared(kind, one, other)
             merged |= {one.value, other.value}
-        rest = ((name, term) for name, term in both.visible if term.value not in merged)
-        return tuple(conditions), FromColumns(both.sources, (*shared.items(), *rest))
+        return tuple(conditions), both.using(shared, merged)
 
 
 def _check_using(left: FromColumns, table: Table, using: list[exp.Expr], script: str) -> None:

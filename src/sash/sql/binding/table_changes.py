@@ -43,7 +43,7 @@ def bind_change(statement: TableStatement, catalog: Catalog) -> TableChange:
 
 def _bind(statement: TableStatement, catalog: Catalog) -> TableChange:
     table = _table(statement.table, catalog, statement.script)
-    scope = Scope(statement.script, FromColumns((), ()))
+    scope = Scope(statement.script, FromColumns())
     if isinstance(statement, Insert):
         return TableChange(table, "insert", _inserted(statement, table, scope))
     key = _key(statement.where, statement.table, table, scope)

@@ -6,7 +6,7 @@ stream's window, a table or a sub-query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -31,40 +31,60 @@ class SourceColumns:
     """
 
     alias: str
-    columns: tuple[tuple[str, pa.DataType], ...]
+    # By their lower-case names, which no two columns of a source share.
+    columns: Mapping[str, pa.Field]
     name: str
     kind: str = QUERY
     also: str = ""
 
     @classmethod
     def of(cls, relation: Stream | Table, alias: str, name: str) -> SourceColumns:
-        """Of two columns whose names differ by case alone, the first counts."""
-        fields = {field.name.lower(): (field.name, field.type) for field in reversed(list(relation.schema))}
-        columns = tuple(fields[field.name.lower()] for field in relation.schema)
         kind = STREAM if isinstance(relation, Stream) else TABLE
-        return cls(alias, tuple(dict.fromkeys(columns)), name, kind, relation.name if kind == STREAM else "")
+        return cls(alias, relation.columns, name, kind, relation.name if kind == STREAM else "")
+
+    @classmethod
+    def of_query(cls, columns: Iterable[tuple[str, pa.DataType]], alias: str, name: str) -> SourceColumns:
+        return cls(alias, {column.lower(): pa.field(column, type) for column, type in columns}, name)
+
+    def find(self, name: str) -> Term | None:
+        """The column as a term that stands nowhere yet."""
+        column = self.columns.get(name.lower())
+        return None if column is None else self._term(column)
 
     @property
     def fields(self) -> list[tuple[str, Term]]:
-        """The columns as terms that stand nowhere yet."""
-        return [(name, Term("field", (), type, _NOWHERE, f"{self.name}.{name}")) for name, type in self.columns]
+        return [(column.name, self._term(column)) for column in self.columns.values()]
+
+    def _term(self, column: pa.Field) -> Term:
+        return Term("field", (), column.type, _NOWHERE, f"{self.name}.{column.name}")
 
 
 @dataclass(frozen=True)
 class FromColumns:
     """The columns of FROM. `outer` are those of the query around a sub-query; the columns of the sub-query hide them.
 
-    `visible` is what SELECT * shows and what a name without a qualifier may mean: a column of USING stands there
-    once, and all columns of the sources can be called by their qualified names.
+    A column of USING stands once, in `merged`, and hides those that it was made of: a name without a qualifier does not
+    mean them, and SELECT * does not show them. All columns can be called by their qualified names.
     """
 
-    sources: tuple[SourceColumns, ...]
-    visible: tuple[tuple[str, Term], ...]
+    sources: tuple[SourceColumns, ...] = ()
+    merged: tuple[tuple[str, Term], ...] = ()
+    hidden: frozenset[object] = frozenset()
     outer: FromColumns | None = None
 
-    @classmethod
-    def only(cls, source: SourceColumns) -> FromColumns:
-        return cls((source,), tuple(source.fields))
+    def beside(self, source: SourceColumns) -> FromColumns:
+        return replace(self, sources=(*self.sources, source))
+
+    def using(self, merged: Mapping[str, Term], hidden: Set[object]) -> FromColumns:
+        """The columns of USING stand before all others. The `hidden` values are of the columns that they replace."""
+        rest = ((name, term) for name, term in self.merged if term.value not in hidden)
+        return replace(self, merged=(*merged.items(), *rest), hidden=self.hidden | hidden)
+
+    @property
+    def visible(self) -> list[tuple[str, Term]]:
+        """What SELECT * shows, and what a name without a qualifier may mean."""
+        columns = (column for source in self.sources for column in source.fields)
+        return [*self.merged, *((name, term) for name, term in columns if term.value not in self.hidden)]
 
     @property
     def kinds(self) -> set[str]:
@@ -102,10 +122,18 @@ class FromColumns:
 
     def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
         """What the name may mean: nothing, one column, or several where it is ambiguous."""
-        found = [replace(term, span=span) for column, term in self.all(qualifier) if column.lower() == name.lower()]
-        if found or self.outer is None or (qualifier is not None and self._source(qualifier) is not None):
-            return found
+        source = None if qualifier is None else self._source(qualifier)
+        found = self._visible(name) if qualifier is None else [] if source is None else [source.find(name)]
+        terms = [replace(term, span=span) for term in found if term is not None]
+        if terms or self.outer is None or source is not None:
+            return terms
         return self.outer.find(name, qualifier, span)
+
+    def _visible(self, name: str) -> list[Term]:
+        """What `visible` has under this name, without making the terms of all columns: a stream may have hundreds."""
+        merged = [term for column, term in self.merged if column.lower() == name.lower()]
+        terms = (source.find(name) for source in self.sources)
+        return [*merged, *(term for term in terms if term is not None and term.value not in self.hidden)]
 
     def all(self, qualifier: str | None) -> Sequence[tuple[str, Term]]:
         """The columns that a name may mean, with this qualifier or without one."""
