@@ -135,6 +135,37 @@ def test_threads_read_while_the_window_slides(kind: str) -> None:
     assert problems == []
 
 
+def test_a_slide_that_waits_for_a_scan_holds_up_no_reader_of_an_index() -> None:
+    """Under serial a slide waits until the scan before it has ended."""
+    kept, index = KeptWindow(stream(), "serial"), StoredIndex("s", "v", "db")
+    kept.create_index(index)
+    latest = fed(kept, [(second * SECOND, second, "a") for second in range(1, 8)], 0)
+    scanned, go_on = threading.Event(), threading.Event()
+
+    def scan(rows: pa.Table) -> pa.Table:
+        scanned.set()
+        assert go_on.wait(60)
+        return rows
+
+    scanning = threading.Thread(target=kept.read, args=(None, scan))
+    sliding = threading.Thread(target=fed, args=(kept, [(8 * SECOND, 8, "a"), (9 * SECOND, 9, "a")], latest))
+    found: list[tuple[pa.Table, int]] = []
+    assert kept.indexes is not None
+    reading = threading.Thread(target=lambda: found.append(find(kept.indexes, index, pa.array([5]))))  # type: ignore[arg-type]
+    scanning.start()
+    assert scanned.wait(60)
+    sliding.start()
+    # The slide waits in the queue: nobody can see that it has come there.
+    sliding.join(0.2)
+    reading.start()
+    reading.join(60)
+    go_on.set()
+    for thread in (scanning, sliding, reading):
+        thread.join(60)
+    ((rows, as_of),) = found
+    assert rows["v"].to_pylist() == [5] and as_of == 6 * SECOND
+
+
 def test_an_index_may_be_dropped_while_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, index = KeptWindow(stream()), StoredIndex("s", "v", "db")
     kept.create_index(index)

@@ -108,7 +108,8 @@ class SharedWindow(Generic[Content]):
         # Reads that writers wait for, each with its thread.
         self.preferred: dict[object, int] = {}
         # One writer prepares a change at a time; readers never wait for it.
-        self._writing = threading.RLock()
+        self._writing = threading.Lock()
+        self._writer: int | None = None
         if recorder is not None:
             recorder.begin(len(self), self.youngest)
 
@@ -128,7 +129,7 @@ class SharedWindow(Generic[Content]):
         `inserts` are parts that go into sub-windows of these numbers in the same step (section 7.4.3).
         """
         parts = inserts or {}
-        with self._turn():
+        with self.turn():
             number = self.youngest + 1
             if number - len(self) in parts:
                 raise SashError(f"sub-window {number - len(self)} leaves with this slide: nothing goes into it")
@@ -145,7 +146,7 @@ class SharedWindow(Generic[Content]):
 
     def revise(self, number: int, new: Content) -> None:
         """Late tuples: another content for the sub-window of this number. A read that has read it is in conflict."""
-        with self._turn():
+        with self.turn():
             revision = self._at(number).version.revision + 1
             with self._guard:
                 self._put(f"R{next(self._revisions)}", [SlotSubWindow(Version(number, revision), new)])
@@ -155,22 +156,32 @@ class SharedWindow(Generic[Content]):
 
     def insert(self, parts: Mapping[int, Any]) -> None:
         """Parts that come into sub-windows of these numbers; running reads are given them, and none is aborted."""
-        with self._turn():
+        with self.turn():
             changes = self._changed_by(parts)
             with self._guard:
                 self._put(f"R{next(self._revisions)}", changes)
                 self._hand_over(changes, parts)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """The right to write. Waits for the reads with precedence now, not for those that get it later."""
+    def turn(self) -> Iterator[None]:
+        """The right to write. Waits for the reads with precedence now, not for those that get it later.
+
+        A thread that has the right may enter again at no cost.
+        """
+        if self._writer == threading.get_ident():
+            yield
+            return
         with self.serial.slide() if self.level == "serial" else nullcontext():
             with self._guard:
                 awaited = {read for read, thread in self.preferred.items() if thread != threading.get_ident()}
                 if awaited:
                     self._preference_ends.wait_for(lambda: awaited.isdisjoint(self.preferred))
             with self._writing:
-                yield
+                self._writer = threading.get_ident()
+                try:
+                    yield
+                finally:
+                    self._writer = None
 
     def _at(self, number: int) -> SlotSubWindow:
         oldest = self.youngest - len(self) + 1

@@ -82,8 +82,8 @@ class KeptIndexes:
         return len(self._made)
 
     def slide(self, new: SubWindow) -> None:
-        """Slide the ring, and its indexes with it."""
-        with self._slides.applying():
+        """Slide the ring, and its indexes with it. Readers of an index do not wait for the turn to write."""
+        with self._ring.turn(), self._slides.applying():
             left = self._ring.slide(new)
             try:
                 for index, made in self._made.items():
@@ -99,7 +99,7 @@ class KeptIndexes:
     def change(self, sub_windows: Sequence[SubWindow], change: Callable[[], None]) -> None:
         """Change the ring so that it has these sub-windows. Readers have the old indexes while new ones are made."""
         made = self._of(sub_windows)
-        with self._slides.applying():
+        with self._ring.turn(), self._slides.applying():
             change()
             self._made = made
 

@@ -282,16 +282,17 @@ class KeptWindow:
     def _revise(self, rows: pa.Table) -> None:
         """Late tuples come into all their sub-windows in one step, and abort no question."""
         assert self.now is not None
-        sub_windows = self._window.sub_windows()
+        stored = self._window.sub_windows()
         late: dict[int, SubWindow] = {}
         for end, part in self._cut(rows):
             if end > self.oldest:
-                place = len(sub_windows) - 1 - (self.now - end) // self.length
-                number = sub_windows[place].number
+                number = stored[len(stored) - 1 - (self.now - end) // self.length].number
                 late[number] = row_sub_window(number, end, part)
-                sub_windows[place] = self._with_late(sub_windows[place], late[number])
-        if late:
-            self._indexes.change(sub_windows, partial(self._window.insert, late))
+        if late and self.indexes is None:
+            self._window.insert(late)
+        elif late:
+            revised = [self._with_late(sub, late[sub.number]) if sub.number in late else sub for sub in stored]
+            self._indexes.change(revised, partial(self._window.insert, late))
 
     def _with_late(self, sub: SubWindow, late: SubWindow) -> SubWindow:
         """A sub-window when late tuples have come into it."""
