@@ -1,0 +1,69 @@
+"""Directories of plans have the names, and groups of joins the signatures, that an earlier version gave them.
+
+Both are hashes of what plans are printed as. Whoever renames a class of a plan, or a field, changes them, and then no
+checkpoint of before is found (test_restart.py goes on with such a checkpoint, and needs Spark for it).
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sash.catalog import Catalog, RegisteredQuery
+from sash.plan.estimates import Statistics
+from sash.runtime.compiler import as_select
+from sash.runtime.continuous.join_runtime import GroupPlace
+from sash.runtime.continuous.plans import KINDS
+from sash.runtime.records.catalog_history import CatalogHistory, stream_of, table_of
+from sash.runtime.records.journal import GroupMember
+from sash.sql import bind, plan_changes
+from sash.storage.files import unsealed
+from tests.support.checkpoints import CHECKPOINTS, FORMAT, SNAPSHOTS
+
+
+@pytest.fixture(scope="module", params=SNAPSHOTS)
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("packed")
+    with tarfile.open(CHECKPOINTS / f"format-{FORMAT}.tar.gz") as archive:
+        archive.extractall(directory, filter="data")
+    return directory / str(request.param) / "state"
+
+
+@pytest.fixture(scope="module")
+def catalog(checkpoint: Path) -> Catalog:
+    found = Catalog()
+    for line in (checkpoint / "catalog.jsonl").read_text().splitlines():
+        change = unsealed(line)
+        if change["change"] == "create stream":
+            found.add_stream(stream_of(change))
+        elif change["change"] == "create table":
+            found.add_table(table_of(change))
+    return found
+
+
+def continuous(checkpoint: Path) -> list[RegisteredQuery]:
+    queries = CatalogHistory(checkpoint / "catalog.jsonl").queries().values()
+    return [query for query in queries if query.is_continuous]
+
+
+def test_the_name_of_a_plan(checkpoint: Path, catalog: Catalog) -> None:
+    queries = continuous(checkpoint)
+    assert {query.route for query in queries} == set(KINDS)
+    for query in queries:
+        written = plan_changes(bind(as_select(query.text), catalog))
+        made = KINDS[query.route].of(written, Statistics.of(query.measurements), query.execution)
+        assert query.state.startswith(f"{made.digest}-") or query.state == made.digest, query.name
+
+
+def test_the_signature_of_a_group(checkpoint: Path, catalog: Catalog) -> None:
+    groups = list((checkpoint / "plans").glob("*/group.json"))
+    assert len(groups) == 2
+    place = GroupPlace(cast(Any, SimpleNamespace(shared=SimpleNamespace(catalog=catalog))), "")
+    for path in groups:
+        facts = unsealed(path.read_text())
+        founders = [GroupMember(*founder) for founder in facts["founders"]]
+        assert place.layout_of(founders).signature == facts["layout"]
