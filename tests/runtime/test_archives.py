@@ -443,7 +443,7 @@ def test_results_that_come_again_in_another_division(session: sash.Session, tmp_
     create(session, tmp_path / "s")
     query = session.register("SELECT k, v FROM s [RANGE 10 sec]", name="q")
     session.sql("CREATE ARCHIVE old FROM q KEY k LIFETIME UP TO 10 sec UPDATE EVERY 2 sec")
-    (outlet,) = query.outlets
+    (outlet,) = query.outward.outlets
     feed: ArchiveFeed = outlet.writer.feed
 
     def changes(*seconds: int) -> pa.Table:

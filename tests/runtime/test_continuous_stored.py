@@ -37,7 +37,7 @@ def as_written(plan: Node, *known: Any) -> Node:
 
 
 def optimise_not(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr("sash.runtime.continuous.continuous_queries.optimise", as_written)
+    patched.setattr("sash.runtime.continuous.plan_runtime.optimise", as_written)
     patched.setattr("sash.plan.choice.rewritten", lambda plan: [plan])
 
 

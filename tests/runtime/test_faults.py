@@ -185,7 +185,7 @@ class Failures(World):
         super().__init__(checkpoint)
         self.failed: dict[str, str] = {}
 
-    def tell(self, progress: Progress, delivered: bool) -> None:
+    def take(self, progress: Progress, delivered: bool) -> None:
         self.failed |= progress.outcome.failed
 
 
