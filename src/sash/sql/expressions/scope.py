@@ -46,17 +46,18 @@ class SourceColumns:
     def of_query(cls, columns: Iterable[tuple[str, pa.DataType]], alias: str, name: str) -> SourceColumns:
         return cls(alias, {column.lower(): pa.field(column, type) for column, type in columns}, name)
 
-    def find(self, name: str) -> Term | None:
-        """The column as a term that stands nowhere yet."""
+    def find(self, name: str, span: Span) -> list[Term]:
+        """The column of this name, if there is one, as a term that stands at a place."""
         column = self.columns.get(name.lower())
-        return None if column is None else self._term(column)
+        return [] if column is None else [self._term(column, span)]
 
     @property
     def fields(self) -> list[tuple[str, Term]]:
-        return [(column.name, self._term(column)) for column in self.columns.values()]
+        """The columns as terms that stand nowhere yet."""
+        return [(column.name, self._term(column, _NOWHERE)) for column in self.columns.values()]
 
-    def _term(self, column: pa.Field) -> Term:
-        return Term("field", (), column.type, _NOWHERE, f"{self.name}.{column.name}")
+    def _term(self, column: pa.Field, span: Span) -> Term:
+        return Term("field", (), column.type, span, f"{self.name}.{column.name}")
 
 
 @dataclass(frozen=True)
@@ -123,17 +124,19 @@ class FromColumns:
     def find(self, name: str, qualifier: str | None, span: Span) -> list[Term]:
         """What the name may mean: nothing, one column, or several where it is ambiguous."""
         source = None if qualifier is None else self._source(qualifier)
-        found = self._visible(name) if qualifier is None else [] if source is None else [source.find(name)]
-        terms = [replace(term, span=span) for term in found if term is not None]
-        if terms or self.outer is None or source is not None:
-            return terms
+        if qualifier is None:
+            found = self._visible(name, span)
+        else:
+            found = source.find(name, span) if source is not None else []
+        if found or self.outer is None or source is not None:
+            return found
         return self.outer.find(name, qualifier, span)
 
-    def _visible(self, name: str) -> list[Term]:
+    def _visible(self, name: str, span: Span) -> list[Term]:
         """What `visible` has under this name, without making the terms of all columns: a stream may have hundreds."""
-        merged = [term for column, term in self.merged if column.lower() == name.lower()]
-        terms = (source.find(name) for source in self.sources)
-        return [*merged, *(term for term in terms if term is not None and term.value not in self.hidden)]
+        merged = [replace(term, span=span) for column, term in self.merged if column.lower() == name.lower()]
+        found = (term for source in self.sources for term in source.find(name, span))
+        return [*merged, *(term for term in found if term.value not in self.hidden)]
 
     def all(self, qualifier: str | None) -> Sequence[tuple[str, Term]]:
         """The columns that a name may mean, with this qualifier or without one."""
