@@ -1,6 +1,4 @@
-"""Writers of an archive's files: the interface, and one that uses pyarrow.
-
-How the files of a sub-index get written: what an archive asks of a writer, and the writer of this process.
+"""How the files of a sub-index are written: what an archive asks of a writer, and the writer of this process.
 
     records ──divide──► one part per sub-index ──┐
     old files of a sub-index ────────────────────┴──write──► new files, sorted by key, synced

@@ -1,6 +1,6 @@
-"""Serial execution: one transaction at a time; and reads in two steps, which need a lock for a moment only.
+"""Two ways to read a window under a lock: `Serial` holds the lock for a whole transaction, `taking` for a moment.
 
-Serial execution: one transaction at a time, first come, first served (`Serial` of the thesis, section 7.5).
+`Serial` runs one transaction at a time, first come, first served (thesis, section 7.5).
 
     threads ──► [reader][slide][reader] ──► the window
                  a queue of tickets          one holder

@@ -19,8 +19,6 @@ The thesis prints WEAKEST for a union of windows of different lengths; by its ow
 A pattern that follows from those of several inputs is remembered: a rule asks for them more than once, and that of
 each level of unions would be asked for twice as often as that of the level above it.
 
-What the answer of a continuous plan is: a relation or a stream, at every instant or at the multiples of SLIDE.
-
 The ways to execute a continuous plan (thesis 2.3.3, 3.5.2), by name:
 
     upa      update-pattern-aware: each edge is stored as its pattern asks; negative tuples only where results end early

@@ -1,7 +1,5 @@
 """The order in which the windows of a multi-way join are probed, and what an order costs (thesis 5.3).
 
-In which order the windows of a multi-way join are probed (thesis 5.3).
-
 A new tuple of one input probes the others one after the other, in the global order without its own. The fewer
 combinations an early input leaves, the less is probed further in:
 
@@ -17,19 +15,17 @@ first is meant. It leaves open which of the first pair comes first: here the one
     >>> probing_order((1, 0, 2, 3), 2)
     (2, 1, 0, 3)
 
-In which order a tuple of one input of a join probes the others, where not all inputs have the same attribute.
-
-It is the heuristic of `join_order`, fewest combinations first, with two differences. A step goes to an input that has
-an attribute in common with those that were met already: any other would be met as a whole. And every input has an
-order of its own, since what is connected depends on where one starts; there is no global order in which fast inputs
-would have to be moved up.
+Where not all inputs have the same attribute, `connected_order` has the same heuristic, fewest combinations first, with
+two differences. A step goes to an input that has an attribute in common with the inputs that were probed before: any
+other input would be read as a whole. And every input has an order of its own, since what is connected depends on the
+input at the beginning; there is no global order in which fast inputs would have to be moved up.
 
     >>> chain = [GraphInput(100, {0: 50}), GraphInput(100, {0: 50, 1: 10}), GraphInput(10, {1: 10, 2: 10})]
     >>> star = [*chain, GraphInput(1_000, {2: 10})]
     >>> connected_order(star, 0), connected_order(star, 1), connected_order(star, 3)
     ((0, 1, 2, 3), (1, 2, 0, 3), (3, 2, 1, 0))
 
-What a pipelined multi-way join costs per unit of time: tuples that it looks at while it probes (thesis 5.3.1).
+The cost of a pipelined multi-way join is the number of tuples that probes look at, per unit of time (thesis 5.3.1).
 
     size of a join      phi = |S1| .. |Sn| / (max(v1, v2) max(min(v1, v2), v3) ..)
     cost of arrivals    rate of probing x (|next| + matches so far x |next| + ..), in the order of probing

@@ -4,14 +4,14 @@
     pull_up_negation       STRICT operators up: fewer operators see negative tuples (thesis 3.5.3)
     push_down_negation     the other way: a selective negation makes a join smaller
     push_down_distinct     duplicates are gone before they are joined
-    orders of joins and unions: see rewrites.py
+    join_right_first ..    other orders of joins and unions, see below
     fuse_joins             joins of joins become one, which stores no intermediate results
 
 Pushing selections down and fusing joins are always taken, the others where the cost model says so (`optimise`), and
 so is fusing joins over a selection between them. A condition that may raise stays where it is: below a join it would
 see tuples that have no partner.
 
-Orders of joins and unions: rewrites between plans that differ in what is put together first.
+Rewrites of orders lead between plans that differ in what is put together first:
 
     join_right_first   (A x B) x C  becomes  A x (B x C)
     join_left_first    A x (B x C)  becomes  (A x B) x C
@@ -22,7 +22,7 @@ A join moves where its keys still have something to be compared with: on one com
 an equal is equal. NULL equals nothing on either side. Exchanging changes the order of columns; a projection puts them
 back, and is dropped where another one stands above it.
 
-Joins of joins become one join of n inputs, which stores no intermediate results.
+`fuse_joins` makes one join of n inputs out of joins of joins:
 
     Join(Join(A, B, a = b), C, b = c)     becomes   MultiJoin((A, B, C), a = b = c)
     Join(Join(A, B, a = b), C, b' = c)    becomes   MultiJoin((A, B, C), a = b AND b' = c)

@@ -11,7 +11,7 @@ the longest windows. Each row carries the expiries of its two tuples, from which
     Results <- Project (the columns of all of them, both expiries) <- Filter <- Join <- Expiry <- Window S, longest
                                                                                  ^----- Expiry <- Window T, longest
 
-Aggregates over a join as if all had been written alike: the same names, the same side first.
+To be compared, queries are written alike: the same names, the same side first.
 
     FROM S [..] a, T [..] b WHERE a.k = b.k        ──►   S, T   S.k = T.k
     FROM T [..] x, S [..] y WHERE y.k = x.k        ──►   S, T   S.k = T.k

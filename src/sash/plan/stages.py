@@ -7,7 +7,7 @@
         Window T
         Window U
 
-A stage is a part of the plan whose operators may all be spread over buckets in the same way (`partitioning`): what they
+A stage is a part of the plan whose operators may all be spread over buckets in the same way (`ways`): what they
 compare is in one bucket. Where the next operator needs another column, the changes are exchanged: each goes to the
 bucket of its row's value there, and so does what takes it back, for it has the same row. A plan whose operators have
 a column in common is one stage.
@@ -16,17 +16,16 @@ An exchange costs a step more per epoch, so a plan is cut as rarely as possible;
 never waits in the one bucket of another that cannot. Of cuts that are equally many, those right below an operator that
 compares rows are better: filters and projections before it make the exchange smaller.
 
-By which columns the operators of a continuous plan may be spread over buckets.
-
-A bucket must hold everything that an operator compares. A join on a = b may be spread by a and b, a group-by by any
-of its keys, a duplicate elimination by any column. What looks at one row at a time (filters, projections, unions, a
-join with a table, of which every bucket has a copy) may be spread as its inputs are, be it by a column that it leaves
-out. An operator that compares everything with everything, or counts rows of a whole stream, has one bucket.
+`ways` says by which columns operators may be spread. A bucket must hold everything that an operator compares. A
+join on a = b may be spread by a and b, a group-by by any of its keys, a duplicate elimination by any column. What looks
+at one row at a time (filters, projections, unions, a join with a table, of which every bucket has a copy) may be spread
+as its inputs are, be it by a column that it leaves out. An operator that compares everything with everything, or counts
+rows of a whole stream, has one bucket.
 
 A join of n inputs need not have a column that all of them have. It is spread by one that some have, and every bucket
 has a copy of the other inputs: a result is found where its tuples of the spread inputs are, and nowhere else.
 
-Which join of a stage may have its results divided among several tasks (changes/operator.py).
+`divided_join` says which join of a stage may have its results divided among several tasks (changes/operator.py).
 """
 
 from __future__ import annotations

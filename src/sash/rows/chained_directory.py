@@ -12,9 +12,8 @@
 Reference: Golab, Garg and Özsu 2003, 5.1 and 5.3. The report's example of a UH-INDEX has 12, 16, 4 in the first
 bucket, which is what comes of the values in the reverse of their printed order.
 
-Chains of entries, one per bucket: `heads` by bucket, `following` by slot, -1 at the end.
-
-`state[0]` is the number of free slots; the one that is taken next is on top of the stack `free`.
+In arrays: `heads` has the first entry of each bucket, `following` the next entry by slot, -1 at the end. `state[0]` is
+the number of free slots; the one that is taken next is on top of the stack `free`.
 """
 
 from __future__ import annotations

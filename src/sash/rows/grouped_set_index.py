@@ -3,9 +3,8 @@
 The counts of a sub-window that is attached are added to the index, those of the evicted one taken back: g steps each,
 however many tuples there are. No links are needed. Answers are approximate: ranges of values.
 
-Reference: Golab, Garg and Özsu 2003, 5.4 and 7.2.3.
-
-A G-INDEX whose groups grow with the values: who asks need not know which values there will be.
+`GroupIndex` is given its groups. The groups of `GrowingGroupIndex` grow with the values, so nobody needs to know which
+values there will be:
 
     values   3   5   6   200  201             at most 4 groups
 
@@ -18,9 +17,7 @@ have no more values than there may be groups, every group is one value and the i
 groups become twice as wide until they are few enough, in the index and in all sub-windows. They never become narrower:
 a sub-window does not remember what it had in finer groups. The widest are two: below 0, and from 0 on.
 
-Answers are ranges of values, as those of `GroupIndex`. NULL is in none.
-
-Reference: Golab, Garg and Özsu 2003, 5.4 and 7.2.3, where groups are given and stay.
+NULL is in no group. Reference: Golab, Garg and Özsu 2003, 5.4 and 7.2.3, where groups are given and stay.
 """
 
 from __future__ import annotations

@@ -18,20 +18,16 @@ expired tuple at the end of the ring and sets the ring's dirty bit, so that read
 
 Why rings go round at all: a tuple does not say what its value is, and the way to the index leads along the ring.
 
-Reference: Golab, Garg and Özsu 2003, section 6.
-
-The arrays in which rings are linked: nodes for tuples, a start and a dirty bit for each entry of the directory.
-
-Nodes are taken from a stack of free ones and given back when their tuples have left the rings. All arrays are in one
-tuple that is replaced as a whole when any of them grows, for the sake of readers on other threads (see
-`directories.base`).
-
-Rings of tuples with the same value, in integer arrays.
+Rings are linked in integer arrays: nodes for tuples, a start and a dirty bit for each entry of the directory. Nodes are
+taken from a stack of free ones and given back when their tuples have left the rings. All arrays are in one tuple that
+is replaced as a whole when any of them grows, for the sake of readers on other threads (see `directory`).
 
 A node is a tuple's place in a ring. `link[node]` is the next node, or -1 - entry where the ring leads back to the
 index; `start[entry]` is the node that the index points to, -1 for an empty ring. Which way a ring goes, from the
 oldest tuple to the newest or back, is the method's business. All deletions take out a whole sub-window, the oldest,
 whose nodes are given in order of arrival; they return how many links they followed beyond the nodes they took out.
+
+Reference: Golab, Garg and Özsu 2003, section 6.
 """
 
 from __future__ import annotations

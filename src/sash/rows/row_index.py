@@ -8,7 +8,7 @@ A directory finds the entry of a value, and from there a ring goes through the t
 Serves selections by value, window sorts, and the probes of joins. Rows that have a NULL are in no ring: no
 selection or join finds them, and a sort has them first.
 
-Rows that an index has in the order of one column, in the order of further columns where that one is equal.
+`break_ties` sorts rows that an index has in the order of one column by further columns, where that one is equal:
 
     k   7 7 7 | 9 | NULL NULL          runs of the index: those of one row stay where they are
     v   3 1 2 | 5 |   4    0      ─►   7 7 7 | 9 | NULL NULL

@@ -12,8 +12,6 @@ what queries can see does not change in between. An entry whose counts are all 0
 Histogram, intersection and difference are one pass over the directory; the number of distinct values is kept.
 
 Reference: Golab, Garg and Özsu 2003, 5.1 to 5.3, 5.5, 7.2.
-
-Counts of entries go up and down by the links of sub-windows.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ stream, from 0. Indexes are told of the evicted sub-window and the new one; see 
 
 Reference: Golab, Garg and Özsu 2003, section 3.1.
 
-A window of sub-windows that come counted: values and how often each occurs, but no tuples.
+`CountedWindow` has no tuples: its sub-windows come as values and how often each occurs.
 
     panes          ┌─────┬─────┬─────┬─────┐
     of a window    │ 9:2 │  -  │ 4:1 │ 9:1 │   ──►  index, on this window's side:  4:1  9:3

@@ -7,10 +7,9 @@
 
 Reference: Golab, Garg and Özsu 2003, 5.2.
 
-An AVL tree in arrays: `left`, `right` and `height` by slot, -1 for no child, `state[1]` is the root.
-
-Entries are only added one by one. They are removed many at a time, when zero counts are purged; the purge visits the
-whole tree anyway, and so builds it again from what stays, which costs no more than the visit and needs no rotations.
+The tree is in arrays: `left`, `right` and `height` by slot, -1 for no child, `state[1]` is the root. Entries are only
+added one by one. They are removed many at a time, when zero counts are purged; the purge visits the whole tree anyway,
+and so builds it again from what stays, which costs no more than the visit and needs no rotations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a stream counts and remembers about itself: the numbers of stats(), and the latest executions.
 
-Counters that `stats()` shows: throughput, late and bad tuples, joint executions, work saved.
-
-What was executed lately, with whom, and whether in time: the schedule as it happened (thesis, figure 8.6).
+The latest executions are the schedule as it happened: what was executed, with whom, whether in time (thesis, figure
+8.6).
 
 as of          12:02      12:03      12:04      12:05
 SLIDE 2 min    ■──────────────────────■                   one scan as of 12:04 for two sub-groups

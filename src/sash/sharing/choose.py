@@ -11,7 +11,7 @@ which synchronised schedules make likely (8.4.4). So two things must hold before
 Costs are counted in values of one group that are read or written, the same for every group. Sparse panes (few of the
 groups in each) make scans cheaper and dense vectors dearer.
 
-What executions cost, for the policies that weigh schedules (thesis 8.4.4).
+The policies that weigh schedules ask what executions cost (thesis 8.4.4):
 
     access   the values of panes that are combined: shared by all who are executed together, as far as the longest
              window goes; or the few values of a running or interval synopsis

@@ -1,10 +1,9 @@
-"""The rules of state sharing (thesis 8.3): SS1 to SS4.
+"""The rules of state sharing (thesis 8.3).
 
-State sharing over one window (thesis 8.3.1): SS1, one synopsis; SS2, the two synopses of an AVG.
-
-State sharing over joins (thesis 8.3.2): SS3.
-
-State sharing between queries with overlapping predicates (thesis 8.3.3): SS4.
+SS1   over one window: one synopsis (8.3.1)
+SS2   over one window: the two synopses of an AVG (8.3.1)
+SS3   over a join (8.3.2)
+SS4   between queries with overlapping predicates (8.3.3)
 """
 
 from __future__ import annotations

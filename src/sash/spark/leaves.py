@@ -1,6 +1,4 @@
-"""The tuples of the windows of plans, out of a micro-batch: one job for all plans that read a stream.
-
-The tuples of a plan's windows, out of a micro-batch, as one DataFrame.
+"""The tuples of the windows of plans, out of a micro-batch, as one DataFrame: one job for all plans of a stream.
 
     _leaf   which window of the plan, by its place
     _t      event time in microseconds

@@ -1,6 +1,6 @@
 """A query as its plan sees it: changes come in, answers go to the query that its user holds.
 
-The answers of a plan at the multiples of SLIDE, out of its changes.
+At the multiples of SLIDE answers are made of changes:
 
     changes at m1, m2, ..  ──►  a relation: all its rows at every multiple; a stream: what came at one
 

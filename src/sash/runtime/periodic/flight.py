@@ -9,11 +9,10 @@ Committed: as of when it is has been decided, its tasks are done and have their 
 has something to say is known. All that changes its group happens on the thread that moves it; only what was taken is
 computed with elsewhere.
 
-Writes down what executions beside slides do to the panes of one group, as a history that `isolation` can judge.
-
-A pane is a sub-window, and the ring has as many slots as the longest window has panes. Slides are numbered from the
-time at which the writing began. Each window length of a flight is a transaction of its own: it reads its own panes.
-SLIDE EXACTLY is left out, being as of its own time under every level.
+`PaneHistory` writes down what executions beside slides do to the panes of one group, as a history that `isolation`
+can judge. A pane is a sub-window, and the ring has as many slots as the longest window has panes. Slides are numbered
+from the time at which the writing began. Each window length of a flight is a transaction of its own: it reads its own
+panes. SLIDE EXACTLY is left out, being as of its own time under every level.
 
 For tests and for looking into a problem: memory for ever. Belongs to one group, from a time at which nothing is under
 way; its windows have no LAG.

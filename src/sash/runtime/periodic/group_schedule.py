@@ -1,11 +1,10 @@
 """The queries of one group of synopses in time: who is scheduled, who reads whose output, whose life has ended.
 
-The local scheduler decides about tasks. Around it: of identical queries only the fastest is scheduled (`outputs`); the
+The local scheduler decides about tasks. Around it: of identical queries only the fastest is scheduled (`Outputs`); the
 scheduling groups and costs of queries follow the synopses that answer them.
 
-Rule CS8 (thesis 8.4.3): a query that is identical to a faster one, but for its period, reads the other's output.
-
-Of identical queries only the fastest, the leader, is scheduled; whenever it is executed, the others get its answer too.
+By rule CS8 (thesis 8.4.3) a query that is identical to a faster one, but for its period, reads the other's output. Of
+identical queries only the fastest, the leader, is scheduled; whenever it is executed, the others get its answer too.
 When the leader goes, the next fastest leads, with its own period. SLIDE EXACTLY queries take no part: they are never
 moved, neither themselves nor by a leader that would have to keep another's promises.
 """

@@ -1,12 +1,12 @@
 """One-time queries: answered from synopses that have what they need, else refused with the reason.
 
-One answer from the panes, in two steps: what it reads is taken in a moment, and computed with while panes slide.
+An answer takes two steps: what it reads is taken in a moment, and computed with while panes slide.
 
     under the lock     as of when, complete or not; the panes that it reads, frozen
     without it         scan or merge, HAVING, ORDER BY, the SELECT list
     at the end         lws, ttu: have the groups that it read moved on, or were panes revised?
 
-Answers of one-time queries, and the first answer of a query that has just come.
+The first answer of a query that has just come is made in the same way.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """How fast a live stream moves, and what executions really take.
 
-How fast a stream moves: whether an execution may be waited for before the next pane is taken in.
-
-`run()` waits for every one, so that its answers are a function of the data. Live, panes go on arriving while queries
-are executed: those of a micro-batch are thought of as arriving evenly over the time until the next one,
+The pace says whether an execution may be waited for before the next pane is taken in. `run()` waits for every one, so
+that its answers are a function of the data. Live, panes go on arriving while queries are executed: those of a
+micro-batch are thought of as arriving evenly over the time until the next one,
 
     begun |----pane----|----pane----|----pane----|----pane----| the next micro-batch
                  now: half of the time is used ^, two panes are in
@@ -13,9 +12,8 @@ the newest pane (thesis 8.4.2): periods lengthen, no query is dropped. While the
 its own, as in `run()`, and the next is not waited for. (With workers beside slides, a moment lasts until all that is
 due at it has been executed, or the next pane has arrived; see `beside`.)
 
-What executions really took, against the model of sharing/choose.py: only live, for no two runs take the same time.
-
-An execution took access * x + post * y seconds: least squares over the executions, recent ones weighing more, give x
+What executions really took corrects the model of sharing/choose.py, only live: no two runs take the same time. An
+execution took access * x + post * y seconds: least squares over the executions, recent ones weighing more, give x
 and y. What an execution costs once, however many queries it answers, is then in x, wherever in the code it is spent.
 When the ratio of the two has drifted far from the one that the schedule was planned with, the plan is made anew.
 """

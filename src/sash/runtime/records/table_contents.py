@@ -5,7 +5,7 @@
 
 The changes of one row come in order of time; those of different rows need not.
 
-Changes of a table's rows that nobody can ever see: those that were changed again at the same event time.
+A change that nobody can ever see is left out: the row was changed again at the same event time.
 
     insert 80 http at 5 │ update 80 web at 9 │ update 80 www at 9 │ ..      at no time was 80 web
                           left out
@@ -13,8 +13,6 @@ Changes of a table's rows that nobody can ever see: those that were changed agai
 What a row was for a while stays, however old: a stream that is created later may bring tuples of that time. So does the
 first version of each row, by which a program is recognised that says again with what a table began. Versions keep their
 numbers, by which plans know rows: the change behind one that is left out says how many numbers to skip.
-
-Rows for a table, as programs give them and as the catalog's history keeps them.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ A slide, an insertion of late tuples and a question are transactions (sash.isola
 question sees while it slides is a matter of the isolation level. A question that collects rows is never begun again:
 it drops those of sub-windows that have left, reads the new ones, and is handed what is late for those it has read
 (thesis 7.4.3). One that folds rows into groups (`fold`) takes back those that have left, if that is exact for it.
-
-What a stored window takes of a micro-batch: its rows, or files that Spark writes them to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much a live micro-batch may have at most to keep to `max_lag`, and when that should become something else.
 
-Micro-batches are measured (input_limit.py). Spark reads the limit of a source when its query starts, so another limit
+Micro-batches are measured (`InputMeter`). Spark reads the limit of a source when its query starts, so another limit
 means another start (intake.py), and a while without micro-batches. It is worth it when
 
     nothing was known yet         a backlog may come at any time: there is a limit from the first measure on
@@ -9,8 +9,6 @@ means another start (intake.py), and a while without micro-batches. It is worth 
 
 and at most so often that starting takes a tenth of the time. Where micro-batches stay too long however little they
 have, smaller ones would cost throughput and gain nothing: the limit stays until one is in time again.
-
-How long a stream's input takes: so that micro-batches can be kept short (input_limit.py).
 
 A source counts in bytes or in offsets (spark/sources.py). What a micro-batch took is divided among its units; recent
 micro-batches weigh more.

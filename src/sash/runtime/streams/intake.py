@@ -1,17 +1,14 @@
 """Spark's query of one stream, from its start to its stop.
 
 A live one may begin anew on the way: under another limit of its source (input_limit.py), or because the clock that
-Spark waits by was set back (live.py). Spark plans a micro-batch
-when the one before it is done, and what is planned stays as it is. So the old query is stopped while the last
-micro-batch is still ours, committed and not yet handed back:
+Spark waits by was set back (live.py). Spark plans a micro-batch when the one before it is done, and what is planned
+stays as it is. So the old query is stopped while the last micro-batch is still ours, committed and not yet handed back:
 
     Spark's thread    epoch 7 ─► relay: take it, commit it ── wait until the query is stopping ─► return, end
     sash-renewal                                           └─► stop it ······························· start ─► epoch 8
 
 Nothing is lost or doubled, as after a crash: the new query goes on in the same checkpoint. If Spark did not come to
 note that epoch 7 was done, it brings it again, and it is skipped (running_stream.py).
-
-What Spark calls with each micro-batch of a stream.
 """
 
 from __future__ import annotations

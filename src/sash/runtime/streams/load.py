@@ -4,8 +4,6 @@ A live stream keeps up while its micro-batches take less than the time between t
 accident; several in a row are overload, and as many short ones in a row end it, or a rest in which as many had time and
 none was needed. A stream that may shed load keeps a part of its tuples then. A stream whose trigger is 0 takes whatever
 has come as soon as it can: nothing tells what would be too long there.
-
-What a session and its streams are doing, for those who watch it.
 """
 
 from __future__ import annotations

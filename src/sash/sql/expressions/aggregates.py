@@ -1,11 +1,8 @@
 """Calls of aggregates: what each takes, and the types of its answers.
 
-Aggregates that give one value per group: what they take, and the types of their answers.
-
-Distributive and algebraic ones (SUM, AVG, ..) are typed by their own classes. The others are typed by the table below,
-so that a query can be bound without knowing how an aggregate is computed.
-
-Aggregates that give one row per item: TOP(k, x [, weight]), FREQUENT(k, x), HISTOGRAM(x), APPROX_TOP(k, x).
+Distributive and algebraic aggregates (SUM, AVG, ..) are typed by their own classes. The others are typed by the table
+below, so that a query can be bound without knowing how an aggregate is computed. Four give one row per item instead of
+one value per group: TOP(k, x [, weight]), FREQUENT(k, x), HISTOGRAM(x), APPROX_TOP(k, x).
 """
 
 from __future__ import annotations

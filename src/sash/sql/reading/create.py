@@ -1,20 +1,14 @@
 """CREATE and DROP of streams, tables, indexes and archives, as they are written.
 
-CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses in any order].
+    CREATE STREAM name [(columns)] FROM format [OPTIONS (...)] TIMESTAMP column [clauses]
+    CREATE [NONRETROACTIVE] TABLE name (column type [PRIMARY KEY], .. [, PRIMARY KEY (column, ..)])
+    CREATE INDEX ON stream (column) [USING kind]        DROP INDEX ON stream (column) [USING kind]
+    CREATE ARCHIVE name FROM stream_or_query KEY column LIFETIME [column] UP TO duration UPDATE EVERY duration
+        [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN] [REBUILD | NOREBUILD]] [IN 'directory']
+    ALTER ARCHIVE name PARTITION ..                     DROP ARCHIVE name
 
-TIMESTAMP may be left out where a source has one column for it.
-
-Clauses behind a statement, in any order and each at most once: `DELAY 2 sec KEEP 10 min`.
-
-CREATE [NONRETROACTIVE] TABLE name (column type [PRIMARY KEY], .. [, PRIMARY KEY (column, ..)]).
-
-CREATE INDEX ON stream (column) [USING kind], DROP INDEX ON stream (column) [USING kind].
-
-CREATE ARCHIVE name FROM stream_or_query KEY column LIFETIME [column] UP TO duration UPDATE EVERY duration ..
-
-    [PARTITION AUTO | PARTITION g x e [CHRONOLOGICAL | ROUND ROBIN] [REBUILD | NOREBUILD]] [IN 'directory']
-
-and ALTER ARCHIVE name PARTITION .., DROP ARCHIVE name.
+TIMESTAMP may be left out where a source has one column for it. Clauses of a stream (`DELAY 2 sec KEEP 10 min`) stand in
+any order, each at most once.
 """
 
 from __future__ import annotations
