@@ -25,7 +25,8 @@ from sash.plan.expressions import RowExpression
 
 def can_be_covered(partial: Partial) -> bool:
     """Moments need counts beside them, and ranked values compare only within one predicate's dictionary."""
-    return not partial.ranked and partial.combine is not Combine.MOMENTS
+    combines = (Combine.ADD, Combine.MIN, Combine.MAX, Combine.UNION)
+    return not partial.ranked and partial.combine in combines
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,18 @@ class Combine(StrEnum):
     UNION = "union"
 
 
+_COMBINES = {
+    "rows": Combine.ADD,
+    "count": Combine.ADD,
+    "sum": Combine.ADD,
+    "shed": Combine.ADD,
+    "min": Combine.MIN,
+    "max": Combine.MAX,
+    "moments": Combine.MOMENTS,
+    **dict.fromkeys(SKETCHES, Combine.UNION),
+}
+
+
 @dataclass(frozen=True)
 class Partial:
     """`kind` is rows, count, sum, min, max, moments, shed or a sketch's; `predicate` is the query's WHERE."""
@@ -70,9 +82,7 @@ class Partial:
 
     @cached_property
     def combine(self) -> Combine:
-        if self.kind in SKETCHES:
-            return Combine.UNION
-        return {"min": Combine.MIN, "max": Combine.MAX, "moments": Combine.MOMENTS}.get(self.kind, Combine.ADD)
+        return _COMBINES[self.kind]
 
     @property
     def type(self) -> pa.DataType:

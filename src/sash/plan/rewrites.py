@@ -32,7 +32,7 @@ two inputs. Between two joins there may be a projection that only puts columns i
 says so, a selection, which is then above: it sees more rows, but its results are not stored.
 
 A class by which tuples are spread over buckets has the other inputs copied to every bucket. Keys are in the order of
-how much that would be, the least first: `partitioning` prefers them in this order.
+how much that would be, the least first: `stages` prefers them in this order.
 """
 
 from __future__ import annotations
