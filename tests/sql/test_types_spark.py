@@ -166,7 +166,7 @@ def scope() -> Scope:
 
 @pytest.fixture(scope="module")
 def view(spark: Any, scope: Scope) -> Any:
-    schema = pa.schema(scope.columns.sources[0].columns)
+    schema = pa.schema(list(scope.columns.sources[0].columns.values()))
     spark.createDataFrame([], spark_schema(schema)).createOrReplaceTempView("v")
     yield spark
     spark.catalog.dropTempView("v")
