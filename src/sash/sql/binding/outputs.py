@@ -144,14 +144,15 @@ def is_own(clause: OutputClause | None) -> bool:
 
 def refuse_outputs(select: Select, *, periodic: bool) -> None:
     """Where a query is answered from panes, or once, only Rstream means something."""
-    for query in (select.tree, *select.tree.find_all(exp.Select)):
+    queries = [select.tree, *select.tree.find_all(exp.Select, exp.Subquery)]
+    for query in queries:
         clause = output_of(query)
         if clause is not None and is_own(clause):
             where = "a query that is answered from panes" if periodic else "a one-time query"
             reason = f"{clause.title}(..) speaks of changes, and {where} has none: REGISTER QUERY a continuous one"
             raise CqlError(reason, select.script, clause.at, NEEDS_REGISTRATION)
-    for table in select.tree.find_all(exp.Subquery):
-        window = window_clause(table)
+    for query in queries:
+        window = window_clause(query) if isinstance(query, exp.Subquery) else None
         if window is not None:
             reason = "a window on a sub-query is over its results as they come: REGISTER QUERY a continuous query"
             raise CqlError(reason, select.script, window.span, NEEDS_REGISTRATION)

@@ -46,7 +46,7 @@ from sash.sql.binding.outputs import is_own, refuse_outputs
 from sash.sql.binding.select_list import refuse_star
 from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
-from sash.sql.binding.windows import bind_window, check_all_slide, check_together, has_slide, has_windows
+from sash.sql.binding.windows import bind_window, check_all_slide, check_together, has_slide, windows_of
 from sash.sql.expressions.aggregates import parameters
 from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.normal_form import normal_form
@@ -65,14 +65,14 @@ def plan_panes(query: BoundQuery, *, periodic: bool) -> Project:
     refuse_outputs(query.select, periodic=periodic)
     with within_stack(query.script, query.select.word):
         if periodic:
-            check_all_slide(query.select.tree, query.script)
+            check_all_slide(query.select)
         return _PanePlanner(periodic).plan(query.body)
 
 
 def is_continuous(query: BoundQuery) -> bool:
     """Whether a registered query is a plan that is kept up to date with every tuple, and not read from panes."""
     select = query.select
-    return has_windows(select) and not (has_slide(select) and _have_panes(query.body))
+    return bool(windows_of(select)) and not (has_slide(select) and _have_panes(query.body))
 
 
 def _have_panes(body: BoundSelect | BoundSet) -> bool:
@@ -159,7 +159,7 @@ class _PanePlanner:
 
     def _answers(self, body: BoundSelect) -> Project:
         """A SELECT over sub-queries."""
-        tree, scope = body.tree, body.scope
+        scope = body.scope
         _refuse_grouping(body)
         _refuse_aggregates(body)
         _refuse_tests(body)
@@ -170,7 +170,7 @@ class _PanePlanner:
             pairs, others = _join_keys(join, conditions, scope)
             made = AnswerJoin(made, right, join.kind if pairs else "cross", pairs)
             conditions += others
-        check_together(tree, scope.script)
+        check_together(body.select)
         conditions += body.conditions
         answers = Translator(scope, field_of)
         outputs = tuple(Output(entry.name, answers.translate(entry.term)) for entry in body.entries)

@@ -105,10 +105,9 @@ def _check_order(table: exp.Expr, stream: Stream, script: str, slides: bool) -> 
         raise CqlError(f"'{stream.name}' is {reason}: {way_out}", script, span_of(table.this))
 
 
-def check_all_slide(tree: exp.Expr, script: str) -> None:
+def check_all_slide(select: Select) -> None:
     """A query with windows of both kinds would be neither periodic nor continuous."""
-    tables = sorted(tree.find_all(exp.Table), key=lambda table: span_of(table).start)
-    clauses = [clause for table in tables if (clause := window_clause(table)) is not None]
+    clauses, script = [clause for _, clause in windows_of(select)], select.script
     sliding = [clause for clause in clauses if clause.slide_at is not None]
     fixed = [clause for clause in clauses if clause.slide_at is None]
     if sliding and fixed:
@@ -152,11 +151,9 @@ def _partition_column(name: Name, stream: Stream, script: str) -> str:
     return str(column.name)
 
 
-def check_together(tree: exp.Select, script: str) -> None:
+def check_together(select: Select) -> None:
     """The windows of sub-queries are read as of one time: one stream, one unit, one SLIDE."""
-    tables = sorted(tree.find_all(exp.Table), key=lambda table: span_of(table).start)
-    windows = [(table, clause) for table in tables if (clause := window_clause(table)) is not None]
-    (first_table, first), *others = windows
+    script, ((first_table, first), *others) = select.script, windows_of(select)
     for table, clause in others:
         if table.name.lower() != first_table.name.lower():
             raise NotSupportedError("sub-queries over different streams", script, span_of(table.this))
@@ -177,17 +174,17 @@ def check_one_slide(first: WindowClause, other: WindowClause, script: str) -> No
 
 def stream_names(select: Select) -> list[str]:
     """The names in all FROM clauses of a SELECT, of streams and of tables."""
-    return [table.name for table in select.tree.find_all(exp.Table)]
+    return [table.name for table in select.tables]
 
 
-def has_windows(select: Select) -> bool:
-    return any(window_clause(table) is not None for table in select.tree.find_all(exp.Table))
+def windows_of(select: Select) -> list[tuple[exp.Table, WindowClause]]:
+    """The streams of a SELECT that have windows, sub-queries included, in the order in which they are written."""
+    return [(table, clause) for table in select.tables if (clause := window_clause(table)) is not None]
 
 
 def has_slide(select: Select) -> bool:
     """Whether a SELECT is meant to be re-executed: some window of it slides."""
-    clauses = [window_clause(table) for table in select.tree.find_all(exp.Table)]
-    return any(clause is not None and clause.slide_at is not None for clause in clauses)
+    return any(clause.slide_at is not None for _, clause in windows_of(select))
 
 
 def without_panes(*, slides: bool) -> str:
@@ -199,11 +196,10 @@ def without_panes(*, slides: bool) -> str:
 
 def common_slide(select: Select, streams: Mapping[str, Stream]) -> tuple[Micros, Micros] | None:
     """The SLIDE of all windows, and from where its multiples count; None where none slides."""
-    tables = sorted(select.tree.find_all(exp.Table), key=lambda table: span_of(table).start)
-    found = [(table, clause) for table in tables if (clause := window_clause(table)) is not None]
-    if not any(clause.slide_at is not None for _, clause in found):
+    if not has_slide(select):
         return None
-    check_all_slide(select.tree, select.script)
+    check_all_slide(select)
+    found = windows_of(select)
     (_, first), *others = found
     for _, clause in found:
         _check_in_time(clause, select.script)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
@@ -12,7 +13,7 @@ from sash.core.errors import Span
 from sash.core.time import SECOND, Micros
 from sash.sql.reading.cursor import Name
 from sash.sql.reading.output_clause import OutputClause
-from sash.sql.reading.places import output_of
+from sash.sql.reading.places import output_of, span_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,11 @@ class Select:
     @property
     def output(self) -> OutputClause | None:
         return output_of(self.tree)
+
+    @cached_property
+    def tables(self) -> list[exp.Table]:
+        """What has a name in FROM, sub-queries included, in the order in which it is written."""
+        return sorted(self.tree.find_all(exp.Table), key=lambda table: span_of(table).start)
 
 
 @dataclass(frozen=True)
