@@ -78,7 +78,7 @@ def find(text: str, kind: type[T], *, periodic: bool = True) -> T:
 def described(text: str, *, periodic: bool = True) -> list[str]:
     """The plan's nodes from the answer down, without windows and streams."""
     nodes = [node.describe() for _, node in tree(plan(text, periodic=periodic))]
-    return [text for text in nodes if not text.startswith(("Windowed", "StreamScan"))]
+    return [text for text in nodes if not text.startswith(("StreamWindow", "StreamScan"))]
 
 
 def marked(text: str) -> tuple[str, int, int]:

@@ -17,7 +17,7 @@ from sash.plan.nodes import (
     Project,
     Sort,
     StreamScan,
-    Windowed,
+    StreamWindow,
     WindowFilter,
 )
 from sash.sql import bind
@@ -26,7 +26,7 @@ from tests.sql.examples import CATALOG, MIN, check_error, described, expand, fin
 
 def test_the_query_of_the_design() -> None:
     protocol = RowExpression("protocol = 'TCP'", pa.bool_(), ("protocol",))
-    source = WindowFilter(Windowed(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN)), protocol)
+    source = WindowFilter(StreamWindow(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN)), protocol)
     src = RowExpression("src", pa.int32(), ("src",))
     length = RowExpression("length", pa.int32(), ("length",))
     total = Field("SUM(length)", pa.int64())
@@ -134,9 +134,9 @@ def test_order_of_nulls_is_sparks(order: str, descending: bool, nulls_first: boo
 
 
 def test_one_time_query_and_lag() -> None:
-    once = find("SELECT COUNT(*) FROM packets [RANGE 1 min LAG 5 sec]", Windowed, periodic=False)
+    once = find("SELECT COUNT(*) FROM packets [RANGE 1 min LAG 5 sec]", StreamWindow, periodic=False)
     assert once.window == TimeWindow(MIN, None, 5_000_000)
-    exact = find("SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE EXACTLY 2 min] AS p", Windowed)
+    exact = find("SELECT COUNT(*) FROM packets [WINDOW 1 min SLIDE EXACTLY 2 min] AS p", StreamWindow)
     assert exact.window == TimeWindow(MIN, 2 * MIN, 0, True)
 
 

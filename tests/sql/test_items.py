@@ -8,10 +8,20 @@ import pytest
 from sash.core.errors import NotSupportedError
 from sash.core.window import TimeWindow
 from sash.plan.expressions import Call, Field, RowExpression
-from sash.plan.nodes import Aggregate, AggregateCall, Items, Key, Output, Project, StreamScan, Windowed, WindowFilter
+from sash.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Items,
+    Key,
+    Output,
+    Project,
+    StreamScan,
+    StreamWindow,
+    WindowFilter,
+)
 from tests.sql.examples import MIN, check_error, described, plan
 
-WINDOWED = Windowed(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN))
+WINDOWED = StreamWindow(StreamScan("packets"), TimeWindow(10 * MIN, 2 * MIN))
 SRC = RowExpression("src", pa.int32(), ("src",))
 LENGTH = RowExpression("length", pa.int32(), ("length",))
 PROTOCOL = RowExpression("protocol", pa.string(), ("protocol",))

@@ -15,7 +15,6 @@ from sash.plan.nodes import (
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
-    Derived,
     Key,
     Limit,
     Output,
@@ -23,7 +22,8 @@ from sash.plan.nodes import (
     Sort,
     SortKey,
     StreamScan,
-    Windowed,
+    StreamWindow,
+    Subquery,
     tree,
 )
 from tests.sql.examples import MIN, check_error, described, plan
@@ -34,8 +34,8 @@ LENGTH = RowExpression("length", pa.int32(), ("length",))
 
 def test_the_spread_and_the_volume_of_two_windows() -> None:
     """The whole plan, node by node."""
-    long = Windowed(StreamScan("packets"), TimeWindow(30 * MIN, MIN))
-    short = Windowed(StreamScan("packets"), TimeWindow(5 * MIN, MIN))
+    long = StreamWindow(StreamScan("packets"), TimeWindow(30 * MIN, MIN))
+    short = StreamWindow(StreamScan("packets"), TimeWindow(5 * MIN, MIN))
     hi, lo = Field("MAX(length)", pa.int32()), Field("MIN(length)", pa.int32())
     extremes = (
         AggregateCall("MAX(length)", "max", LENGTH, pa.int32()),
@@ -43,8 +43,8 @@ def test_the_spread_and_the_volume_of_two_windows() -> None:
     )
     average = (AggregateCall("AVG(length)", "avg", LENGTH, pa.float64()),)
     src = Output("src", Field("src", pa.int32()))
-    a = Derived("a", Project(Aggregate(long, (Key("src", SRC),), extremes), (src, Output("hi", hi), Output("lo", lo))))
-    b = Derived(
+    a = Subquery("a", Project(Aggregate(long, (Key("src", SRC),), extremes), (src, Output("hi", hi), Output("lo", lo))))
+    b = Subquery(
         "b",
         Project(
             Aggregate(short, (Key("src", SRC),), average), (src, Output("vol", Field("AVG(length)", pa.float64())))
@@ -91,19 +91,27 @@ def upper_part(text: str) -> list[str]:
 
 
 PLANS = [
-    ("SELECT n FROM {a}", ["Project a.n AS n", "Derived a"]),
-    ("SELECT A.N AS x, 1 FROM {a} WHERE a.n > 1", ["Project a.n AS x, 1", "AnswerFilter gt(a.n, 1)", "Derived a"]),
+    ("SELECT n FROM {a}", ["Project a.n AS n", "Subquery a"]),
+    (
+        "SELECT A.N AS x, 1 FROM {a} WHERE a.n > 1",
+        ["Project a.n AS x, 1", "AnswerFilter gt(a.n, 1)", "Subquery a"],
+    ),
     (
         "SELECT * FROM {a} JOIN {b} USING (src)",
-        ["Project a.src AS src, a.n AS n, b.m AS m", "AnswerJoin inner ON a.src = b.src", "Derived a", "Derived b"],
+        [
+            "Project a.src AS src, a.n AS n, b.m AS m",
+            "AnswerJoin inner ON a.src = b.src",
+            "Subquery a",
+            "Subquery b",
+        ],
     ),
     (
         "SELECT * FROM {a}, {d}",
         [
             "Project a.src AS a_src, a.n AS a_n, d.src AS d_src, d.n AS d_n",
             "AnswerJoin cross",
-            "Derived a",
-            "Derived d",
+            "Subquery a",
+            "Subquery d",
         ],
     ),
     (
@@ -112,9 +120,9 @@ PLANS = [
             "Project coalesce(a.src, b.src) AS src, a.n AS a_n, b.m AS m, d.src AS d_src, d.n AS d_n",
             "AnswerJoin cross",
             "AnswerJoin full ON a.src = b.src",
-            "Derived a",
-            "Derived b",
-            "Derived d",
+            "Subquery a",
+            "Subquery b",
+            "Subquery d",
         ],
     ),
     (
@@ -123,13 +131,18 @@ PLANS = [
             "Project a.src AS src, a.n AS n, b.m AS m, b.src AS other",
             "Sort a.src ASC",
             "AnswerJoin left ON a.src = b.src",
-            "Derived a",
-            "Derived b",
+            "Subquery a",
+            "Subquery b",
         ],
     ),
     (
         "SELECT src, a.src AS l FROM {a} RIGHT JOIN {b} USING (src)",
-        ["Project b.src AS src, a.src AS l", "AnswerJoin right ON a.src = b.src", "Derived a", "Derived b"],
+        [
+            "Project b.src AS src, a.src AS l",
+            "AnswerJoin right ON a.src = b.src",
+            "Subquery a",
+            "Subquery b",
+        ],
     ),
     (
         "SELECT src, n - m FROM {a} FULL JOIN {b} USING (src) WHERE src > 3",
@@ -137,8 +150,8 @@ PLANS = [
             "Project coalesce(a.src, b.src) AS src, subtract(a.n, b.m) AS n - m",
             "AnswerFilter gt(coalesce(a.src, b.src), 3)",
             "AnswerJoin full ON a.src = b.src",
-            "Derived a",
-            "Derived b",
+            "Subquery a",
+            "Subquery b",
         ],
     ),
     (
@@ -147,13 +160,19 @@ PLANS = [
             "Project a.src AS src, a.n AS n, c.m AS m",
             "AnswerFilter and(gt(a.n, cast(c.m)), and(ne(c.m, 5), or(eq(c.dst, 1), eq(a.n, 2))))",
             "AnswerJoin inner ON a.src = c.dst",
-            "Derived a",
-            "Derived c",
+            "Subquery a",
+            "Subquery c",
         ],
     ),
     (
         "SELECT a.n FROM {a} JOIN {c} ON a.n < c.m",
-        ["Project a.n AS n", "AnswerFilter lt(a.n, cast(c.m))", "AnswerJoin cross", "Derived a", "Derived c"],
+        [
+            "Project a.n AS n",
+            "AnswerFilter lt(a.n, cast(c.m))",
+            "AnswerJoin cross",
+            "Subquery a",
+            "Subquery c",
+        ],
     ),
     (
         "SELECT a.n, dst FROM {a}, {c} CROSS JOIN {d}",
@@ -161,9 +180,9 @@ PLANS = [
             "Project a.n AS n, c.dst AS dst",
             "AnswerJoin cross",
             "AnswerJoin cross",
-            "Derived a",
-            "Derived c",
-            "Derived d",
+            "Subquery a",
+            "Subquery c",
+            "Subquery d",
         ],
     ),
     (
@@ -172,9 +191,9 @@ PLANS = [
             "Project a.src AS src, b.m AS m, c.m AS top",
             "AnswerJoin left ON b.src = c.dst AND a.src = c.dst",
             "AnswerJoin inner ON a.src = b.src",
-            "Derived a",
-            "Derived b",
-            "Derived c",
+            "Subquery a",
+            "Subquery b",
+            "Subquery c",
         ],
     ),
     (
@@ -183,9 +202,9 @@ PLANS = [
             "Project coalesce(b.src, d.src) AS src, add(a.n, d.n) AS sum",
             "AnswerJoin full ON b.src = d.src",
             "AnswerJoin right ON a.src = b.src",
-            "Derived a",
-            "Derived b",
-            "Derived d",
+            "Subquery a",
+            "Subquery b",
+            "Subquery d",
         ],
     ),
 ]
@@ -199,10 +218,10 @@ def test_plan(query: str, expected: list[str]) -> None:
 def test_row_based_windows_and_one_time_queries() -> None:
     query = "SELECT a.n / b.n FROM (SELECT COUNT(*) AS n FROM packets {}) a, (SELECT COUNT(*) AS n FROM packets {}) b"
     rows = plan(query.format("[ROWS 9 SLIDE 3]", "[PARTITION BY src ROWS 1 SLIDE 3 LAG 2]"))
-    windows = [node.window for _, node in tree(rows) if isinstance(node, Windowed)]
+    windows = [node.window for _, node in tree(rows) if isinstance(node, StreamWindow)]
     assert windows == [RowWindow(9, 3), RowWindow(1, 3, 2)]
     once = plan(query.format("[WINDOW 1 min]", "[UNBOUNDED]"), periodic=False)
-    assert [node.window.slide for _, node in tree(once) if isinstance(node, Windowed)] == [None, None]
+    assert [node.window.slide for _, node in tree(once) if isinstance(node, StreamWindow)] == [None, None]
 
 
 def test_what_a_sub_query_may_be() -> None:
@@ -215,11 +234,11 @@ def test_what_a_sub_query_may_be() -> None:
         "Project t.src AS src, divide(cast(t.count), cast(a.n)) AS share",
         "AnswerFilter lt(a.n_upper, 7)",
         "AnswerJoin inner ON t.protocol = a.protocol",
-        "Derived t",
+        "Subquery t",
         "Project protocol, src, COUNT(src) AS count",
         "Items TOP 3 of src",
         "Aggregate COUNT(src) BY protocol, src",
-        "Derived a",
+        "Subquery a",
         (
             "Project protocol, APPROX_COUNT_DISTINCT(dst) AS n, APPROX_COUNT_DISTINCT_LOWER(dst) AS n_lower,"
             " APPROX_COUNT_DISTINCT_UPPER(dst) AS n_upper"
@@ -254,7 +273,7 @@ def test_a_star_shows_the_columns_of_using_once(kinds: list[str]) -> None:
         assert isinstance(node, AnswerJoin)
         assert node.kind == {"LEFT JOIN": "left", "RIGHT JOIN": "right"}.get(kind, "inner")
         node = node.left
-    assert isinstance(node, Derived) and node.alias == "t0"
+    assert isinstance(node, Subquery) and node.alias == "t0"
 
 
 LEAVES = st.sampled_from(["x", "y", "1", "2.5", "NULL"])

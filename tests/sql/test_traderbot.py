@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from sash.core.window import TimeWindow
-from sash.plan.nodes import AnswerFilter, AnswerJoin, Windowed, tree
+from sash.plan.nodes import AnswerFilter, AnswerJoin, StreamWindow, tree
 from tests.sql.examples import MIN, plan
 
 MOMENTUM = "NASDAQ Short-term Downward Momentum"
@@ -64,7 +64,7 @@ TRADERBOT = {
 def test_the_queries_of_traderbot(name: str, columns: list[str], windows: list[TimeWindow]) -> None:
     bound = plan(TRADERBOT[name])
     assert [output.name for output in bound.outputs] == columns
-    assert [node.window for _, node in tree(bound) if isinstance(node, Windowed)] == windows
+    assert [node.window for _, node in tree(bound) if isinstance(node, StreamWindow)] == windows
     joins = [node for _, node in tree(bound) if isinstance(node, AnswerJoin)]
     assert [join.kind for join in joins] == ["inner"] * (len(windows) - 1)
     assert all(left.endswith(".symbol") and right.endswith(".symbol") for join in joins for left, right in join.keys)

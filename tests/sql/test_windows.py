@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sash.core.errors import NotSupportedError
 from sash.core.window import FOREVER, RowWindow, TimeWindow, Window
 from sash.plan.expressions import RowExpression
-from sash.plan.nodes import StreamScan, Windowed
+from sash.plan.nodes import StreamScan, StreamWindow
 from tests.sql.examples import MIN, check_error, find
 
 SEC = 1_000_000
@@ -27,8 +27,8 @@ WINDOWS: list[tuple[str, Window]] = [
 
 @pytest.mark.parametrize(("clause", "window"), WINDOWS)
 def test_windows_of_periodic_queries(clause: str, window: Window) -> None:
-    windowed = find(f"SELECT COUNT(*) FROM packets {clause}", Windowed)
-    assert windowed == Windowed(StreamScan("packets"), window)
+    windowed = find(f"SELECT COUNT(*) FROM packets {clause}", StreamWindow)
+    assert windowed == StreamWindow(StreamScan("packets"), window)
     assert type(windowed.window) is type(window)
 
 
@@ -42,14 +42,14 @@ def test_windows_of_periodic_queries(clause: str, window: Window) -> None:
     ],
 )
 def test_windows_of_one_time_queries(clause: str, window: Window) -> None:
-    assert find(f"SELECT COUNT(*) FROM packets {clause}", Windowed, periodic=False).window == window
+    assert find(f"SELECT COUNT(*) FROM packets {clause}", StreamWindow, periodic=False).window == window
 
 
 def test_partitioned_rows() -> None:
-    windowed = find("SELECT COUNT(*) FROM packets [PARTITION BY SRC, `a b`, src ROWS 3 SLIDE 1]", Windowed)
+    windowed = find("SELECT COUNT(*) FROM packets [PARTITION BY SRC, `a b`, src ROWS 3 SLIDE 1]", StreamWindow)
     src = RowExpression("src", pa.int32(), ("src",))
     spaced = RowExpression("`a b`", pa.int32(), ("a b",))
-    assert windowed == Windowed(StreamScan("packets"), RowWindow(3, 1), (src, spaced))
+    assert windowed == StreamWindow(StreamScan("packets"), RowWindow(3, 1), (src, spaced))
 
 
 @st.composite
@@ -62,7 +62,7 @@ def windows(draw: st.DrawFn) -> Window:
 
 @given(windows())
 def test_a_windows_text_reads_back_as_itself(window: Window) -> None:
-    assert find(f"SELECT COUNT(*) FROM packets {window}", Windowed).window == window
+    assert find(f"SELECT COUNT(*) FROM packets {window}", StreamWindow).window == window
 
 
 ERRORS = [

@@ -25,7 +25,7 @@ from sash.panes.partials import Partial
 from sash.panes.readers import Columns, Found, ItemReader, PlainReader, Reader
 from sash.panes.readings import Reading, WindowView
 from sash.plan.expressions import Call, Expression, Field
-from sash.plan.nodes import AggregateCall, AnswerFilter, AnswerJoin, Derived, Limit, Node, Sort, SortKey
+from sash.plan.nodes import AggregateCall, AnswerFilter, AnswerJoin, Limit, Node, Sort, SortKey, Subquery
 from sash.plan.periodic import Composition, PeriodicAggregate
 
 
@@ -209,7 +209,7 @@ def compose(query: Composition, tables: list[pa.Table]) -> pa.Table:
 
 
 def _joined(node: Node, tables: Iterator[pa.Table]) -> pa.Table:
-    if isinstance(node, Derived):
+    if isinstance(node, Subquery):
         table = next(tables)
         return table.rename_columns([f"{node.alias}.{name}" for name in table.column_names])
     if isinstance(node, AnswerJoin):

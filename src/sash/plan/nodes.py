@@ -2,13 +2,13 @@
 
 A periodic aggregate is one of these chains, with the optional nodes left out when they do nothing:
 
-    Project <- Limit <- Sort <- Having <- Aggregate <- WindowFilter <- Windowed <- StreamScan
-    Project <- Items <- Aggregate <- WindowFilter <- Windowed <- StreamScan    (TOP, FREQUENT, HISTOGRAM, APPROX_TOP)
+    Project <- Limit <- Sort <- Having <- Aggregate <- WindowFilter <- StreamWindow <- StreamScan
+    Project <- Items <- Aggregate <- WindowFilter <- StreamWindow <- StreamScan   (TOP, FREQUENT, HISTOGRAM, APPROX_TOP)
 
 A query over several windows joins the answers of such chains, all as of one time:
 
-    Project <- Limit <- Sort <- AnswerFilter <- AnswerJoin <- Derived <- Project <- ..
-                                                    ^-------- Derived <- Project <- ..
+    Project <- Limit <- Sort <- AnswerFilter <- AnswerJoin <- Subquery <- Project <- ..
+                                                    ^-------- Subquery <- Project <- ..
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class StreamScan:
 
 
 @dataclass(frozen=True)
-class Windowed:
+class StreamWindow:
     """`partition` is the PARTITION BY of a row-based window: the last rows of each of its values."""
 
     input: StreamScan
@@ -79,12 +79,12 @@ class Windowed:
 
     def describe(self) -> str:
         by = f" partitioned by {', '.join(map(str, self.partition))}" if self.partition else ""
-        return f"Windowed {self.window}{by}"
+        return f"StreamWindow {self.window}{by}"
 
 
 @dataclass(frozen=True)
 class WindowFilter:
-    input: Windowed
+    input: StreamWindow
     predicate: RowExpression
 
     def describe(self) -> str:
@@ -125,7 +125,7 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class Aggregate:
-    input: WindowFilter | Windowed
+    input: WindowFilter | StreamWindow
     keys: tuple[Key, ...]
     calls: tuple[AggregateCall, ...]
 
@@ -183,14 +183,14 @@ class SortKey:
 
 
 @dataclass(frozen=True)
-class Derived:
+class Subquery:
     """A sub-query in FROM. The nodes above call its columns `alias.column`."""
 
     alias: str
     input: Project
 
     def describe(self) -> str:
-        return f"Derived {self.alias}"
+        return f"Subquery {self.alias}"
 
 
 @dataclass(frozen=True)
@@ -201,8 +201,8 @@ class AnswerJoin:
     AnswerFilter above it.
     """
 
-    left: AnswerJoin | Derived
-    right: Derived
+    left: AnswerJoin | Subquery
+    right: Subquery
     kind: str
     keys: tuple[tuple[str, str], ...]
 
@@ -215,7 +215,7 @@ class AnswerJoin:
 class AnswerFilter:
     """WHERE over the columns of answers."""
 
-    input: AnswerJoin | Derived
+    input: AnswerJoin | Subquery
     condition: Expression
 
     def describe(self) -> str:
@@ -224,7 +224,7 @@ class AnswerFilter:
 
 @dataclass(frozen=True)
 class Sort:
-    input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived
+    input: Having | Aggregate | AnswerFilter | AnswerJoin | Subquery
     keys: tuple[SortKey, ...]
 
     def describe(self) -> str:
@@ -233,7 +233,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Limit:
-    input: Sort | Having | Aggregate | AnswerFilter | AnswerJoin | Derived
+    input: Sort | Having | Aggregate | AnswerFilter | AnswerJoin | Subquery
     count: int
 
     def describe(self) -> str:
@@ -248,7 +248,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Project:
-    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerJoin | Derived
+    input: Limit | Sort | Having | Items | Aggregate | AnswerFilter | AnswerJoin | Subquery
     outputs: tuple[Output, ...]
 
     def describe(self) -> str:
@@ -266,11 +266,11 @@ Node = (
     | Items
     | Aggregate
     | WindowFilter
-    | Windowed
+    | StreamWindow
     | StreamScan
     | AnswerFilter
     | AnswerJoin
-    | Derived
+    | Subquery
 )
 
 

@@ -17,7 +17,6 @@ from sash.plan.nodes import (
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
-    Derived,
     Having,
     Items,
     Key,
@@ -29,7 +28,8 @@ from sash.plan.nodes import (
     Sort,
     SortKey,
     StreamScan,
-    Windowed,
+    StreamWindow,
+    Subquery,
     WindowFilter,
 )
 
@@ -121,9 +121,9 @@ def leaves(query: PeriodicQuery) -> tuple[PeriodicAggregate, ...]:
     return query.leaves if isinstance(query, Composition) else (query,)
 
 
-def sub_queries(node: Node) -> list[Derived]:
+def sub_queries(node: Node) -> list[Subquery]:
     """The sub-queries of a FROM clause, from left to right; none of an aggregate over a stream."""
-    if isinstance(node, Derived):
+    if isinstance(node, Subquery):
         return [node]
     if isinstance(node, AnswerJoin):
         return [*sub_queries(node.left), node.right]
@@ -138,8 +138,8 @@ def _aggregate(plan: Project) -> PeriodicAggregate:
     while node is not None:
         found[type(node)] = node
         node = getattr(node, "input", None)
-    aggregate, windowed, scan = found[Aggregate], found[Windowed], found[StreamScan]
-    assert isinstance(aggregate, Aggregate) and isinstance(windowed, Windowed) and isinstance(scan, StreamScan)
+    aggregate, windowed, scan = found[Aggregate], found[StreamWindow], found[StreamScan]
+    assert isinstance(aggregate, Aggregate) and isinstance(windowed, StreamWindow) and isinstance(scan, StreamScan)
     where, having, sort, limit = found.get(WindowFilter), found.get(Having), found.get(Sort), found.get(Limit)
     items = found.get(Items)
     return PeriodicAggregate(

@@ -43,7 +43,7 @@ Columns = tuple[tuple[str, Expression], ...]
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenJoin:
     """An aggregate over a join: the join of two windows, what else must hold of a pair, columns of pairs, the question.
 
     Keys and arguments of the question are columns by their names.
@@ -55,7 +55,7 @@ class Written:
     query: PeriodicAggregate
 
 
-def canonical(written: Written) -> Written:
+def canonical(written: WrittenJoin) -> WrittenJoin:
     """The same for all that differ in aliases and in the order of the two sides."""
     return min((_named(written), _named(_swapped(written))), key=_text)
 
@@ -66,7 +66,7 @@ def skeleton(join: Join, condition: Expression | None) -> tuple[Hashable, ...]:
     return (*sides, join.keys, condition)
 
 
-def _text(written: Written) -> tuple[str, str]:
+def _text(written: WrittenJoin) -> tuple[str, str]:
     return repr(skeleton(written.join, written.condition)), repr(written)
 
 
@@ -75,13 +75,13 @@ def _base_window(node: object) -> BaseWindow:
     return node
 
 
-def _swapped(written: Written) -> Written:
+def _swapped(written: WrittenJoin) -> WrittenJoin:
     join = written.join
     keys = tuple((other, one) for one, other in join.keys)
     return replace(written, join=Join(join.right, join.left, keys))
 
 
-def _named(written: Written) -> Written:
+def _named(written: WrittenJoin) -> WrittenJoin:
     """With names that follow from the streams and the order of the sides."""
     sides = [_base_window(written.join.left), _base_window(written.join.right)]
     alike = sides[0].stream.lower() == sides[1].stream.lower()
@@ -95,7 +95,7 @@ def _named(written: Written) -> Written:
     keys = sorted((renamed[one], renamed[other]) for one, other in written.join.keys)
     condition = None if written.condition is None else _expression(written.condition, renamed)
     columns_above, made = _columns(written.columns, renamed)
-    return Written(Join(named[0], named[1], tuple(keys)), condition, columns_above, _question(written.query, made))
+    return WrittenJoin(Join(named[0], named[1], tuple(keys)), condition, columns_above, _question(written.query, made))
 
 
 def _columns(columns: Columns, renamed: Mapping[str, str]) -> tuple[Columns, dict[str, str]]:
@@ -201,7 +201,7 @@ def joined_aggregate(plan: Node) -> JoinedAggregate | None:
     rows, condition = _below_filter(grouped.input.input if isinstance(grouped.input, Map) else grouped.input)
     if not isinstance(rows, Join) or not all(_slides(side) for side in (rows.left, rows.right)):
         return None
-    found = canonical(Written(rows, condition, computed, _asked(grouped, having, plan.input.outputs)))
+    found = canonical(WrittenJoin(rows, condition, computed, _asked(grouped, having, plan.input.outputs)))
     return JoinedAggregate(found.join, found.condition, found.columns, found.query, plan.slide, plan.offset)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sash.plan.nodes import Node, Windowed
+from sash.plan.nodes import Node, StreamWindow
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery
 from sash.schedule import LocalScheduler, Policy, PredictedQuery, ScheduledTask, predicted_cost
@@ -122,7 +122,7 @@ def identity_of(query: CompiledQuery) -> Hashable:
 
 
 def _without_slide(node: Node) -> Node:
-    if isinstance(node, Windowed):
+    if isinstance(node, StreamWindow):
         return replace(node, window=replace(node.window, slide=None))
     names = [name for name in ("input", "left", "right") if hasattr(node, name)]
     below: dict[str, Any] = {name: _without_slide(getattr(node, name)) for name in names}

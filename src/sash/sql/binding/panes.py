@@ -26,7 +26,6 @@ from sash.plan.nodes import (
     AggregateCall,
     AnswerFilter,
     AnswerJoin,
-    Derived,
     Having,
     Items,
     Key,
@@ -36,7 +35,8 @@ from sash.plan.nodes import (
     Sort,
     SortKey,
     StreamScan,
-    Windowed,
+    StreamWindow,
+    Subquery,
     WindowFilter,
 )
 from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, relations_in
@@ -163,7 +163,7 @@ class _PanePlanner:
         _refuse_grouping(body)
         _refuse_aggregates(body)
         _refuse_tests(body)
-        made: Derived | AnswerJoin = self._derived(body.sources[0])
+        made: Subquery | AnswerJoin = self._derived(body.sources[0])
         conditions = list[Term]()
         for join in body.joins[1:]:
             right = self._derived(join.source)
@@ -178,13 +178,13 @@ class _PanePlanner:
         filtered = AnswerFilter(made, answers.translate(joined("and", conditions))) if conditions else made
         return _top(filtered, keys, body.limit, outputs)
 
-    def _derived(self, source: BoundSource) -> Derived:
+    def _derived(self, source: BoundSource) -> Subquery:
         assert isinstance(source.relation, BoundSelect | BoundSet)
         inner = self._checked(source.relation)
         if not isinstance(inner.sources[0].relation, Stream):
             what = "sub-queries inside of sub-queries"
             raise NotSupportedError(what, inner.scope.script, inner.sources[0].word)
-        return Derived(source.name, self._groups(inner, inner.sources[0].relation))
+        return Subquery(source.name, self._groups(inner, inner.sources[0].relation))
 
 
 def _refuse_tests(body: BoundSelect) -> None:
@@ -195,7 +195,7 @@ def _refuse_tests(body: BoundSelect) -> None:
 
 
 def _top(
-    input: Having | Aggregate | AnswerFilter | AnswerJoin | Derived,
+    input: Having | Aggregate | AnswerFilter | AnswerJoin | Subquery,
     keys: tuple[SortKey, ...],
     count: int | None,
     outputs: tuple[Output, ...],
@@ -204,14 +204,14 @@ def _top(
     return Project(Limit(ordered, count) if count is not None else ordered, outputs)
 
 
-def _filter(input: Windowed, conditions: list[Term]) -> WindowFilter | Windowed:
+def _filter(input: StreamWindow, conditions: list[Term]) -> WindowFilter | StreamWindow:
     if not conditions:
         return input
     predicate = joined("and", conditions)
     return WindowFilter(input, replace(row_expression(predicate), terms=normal_form(predicate)))
 
 
-def _items(items: ItemRows, scope: Scope, source: WindowFilter | Windowed, rows: partial[Term]) -> Project:
+def _items(items: ItemRows, scope: Scope, source: WindowFilter | StreamWindow, rows: partial[Term]) -> Project:
     """Project <- Items <- Aggregate(keys: the group's, then the item; calls: the item's count or weight)"""
     call, groups = items.call, GroupingColumns(scope, reserved=items.bounds)
     for key in items.keys:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sash.catalog import Stream
 from sash.core.errors import CqlError, Span
 from sash.core.window import RowWindow
-from sash.plan.nodes import Windowed
+from sash.plan.nodes import StreamWindow
 from sash.sql.expressions.aggregates import APPROXIMATE, is_item_call
 from sash.sql.expressions.scope import Scope
 from sash.sql.expressions.terms import Term
@@ -67,7 +67,7 @@ def check_shed_items(stream: Stream, scope: Scope, entries: Iterable[exp.Expr]) 
         raise scope.error(_refusal(stream, call.name.upper()), word_of(call))
 
 
-def check_shed_window(stream: Stream, windowed: Windowed, script: str, table: exp.Expr) -> None:
+def check_shed_window(stream: Stream, windowed: StreamWindow, script: str, table: exp.Expr) -> None:
     if stream.shed is not None and isinstance(windowed.window, RowWindow):
         reason = (
             f"'{stream.name}' may drop tuples (SHED): a window of ROWS would count those that are left; use [WINDOW d]"

@@ -20,7 +20,7 @@ from sash.core.errors import CqlError, NotSupportedError, Span, nearest
 from sash.core.time import Micros, format_duration
 from sash.core.window import RowWindow, TimeWindow
 from sash.plan.expressions import RowExpression
-from sash.plan.nodes import StreamScan, Windowed
+from sash.plan.nodes import StreamScan, StreamWindow
 from sash.sql.reading.cursor import Name
 from sash.sql.reading.places import span_of, window_clause
 from sash.sql.reading.statements import Select
@@ -34,7 +34,7 @@ _MIXED = "the windows of a query slide, all of them, or none does"
 BoundWindow = tuple[TimeWindow | RowWindow, tuple[str, ...]]
 
 
-def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> Windowed:
+def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool) -> StreamWindow:
     """A window that panes answer, at its multiples or once."""
     clause = _clause(table, stream, script, "[WINDOW 10 min SLIDE 2 min]" if periodic else "[WINDOW 10 min]")
     if clause.now:
@@ -45,7 +45,7 @@ def bind_window(table: exp.Expr, stream: Stream, script: str, *, periodic: bool)
     window, partition = _checked(clause, stream, script)
     columns = (stream.schema.field(name) for name in partition)
     by = tuple(RowExpression(identifier(column.name), column.type, (column.name,)) for column in columns)
-    return Windowed(StreamScan(stream.name), window, by)
+    return StreamWindow(StreamScan(stream.name), window, by)
 
 
 def bind_continuous_window(table: exp.Expr, stream: Stream, script: str, *, slides: bool = False) -> BoundWindow:
