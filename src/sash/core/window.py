@@ -9,16 +9,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from sash.core.interned import Interned
 from sash.core.time import Micros, format_duration
 
 # The length of a window that never lets a tuple go; no event time lies further back.
 FOREVER: Micros = 1 << 61
 
 
-@dataclass(frozen=True)
-class Window:
+@dataclass(frozen=True, eq=False)
+class Window(Interned):
     """What both kinds of window have in common; a one-time query has no slide."""
 
     length: int
@@ -27,22 +27,10 @@ class Window:
     exactly: bool = False
 
     @cached_property
-    def _hash(self) -> int:
-        return hash((self.length, self.slide, self.lag, self.exactly))
-
-    def __hash__(self) -> int:
-        """Computed once: windows are dictionary keys on the path of every execution."""
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Without what is cached: another process hashes None differently."""
-        return type(self), (self.length, self.slide, self.lag, self.exactly)
-
-    @property
     def unbounded(self) -> bool:
         return self.length == FOREVER
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """How far back from now a query with this window looks."""
         return self.length + self.lag

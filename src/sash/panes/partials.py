@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
+from sash.core.interned import Interned
 from sash.panes.lifted import LiftedColumn
 from sash.panes.limbs import split_decimal
 from sash.panes.pane_ring import Dtype
@@ -54,8 +55,8 @@ _COMBINES = {
 }
 
 
-@dataclass(frozen=True)
-class Partial:
+@dataclass(frozen=True, eq=False)
+class Partial(Interned):
     """`kind` is rows, count, sum, min, max, moments, shed or a sketch's; `predicate` is the query's WHERE."""
 
     kind: str
@@ -67,18 +68,6 @@ class Partial:
         """What it is in words, for checkpoints."""
         texts = [part.sql if part is not None else "" for part in (self.argument, self.predicate)]
         return (self.kind, texts[0], texts[1])
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.kind, self.argument, self.predicate))
-
-    def __hash__(self) -> int:
-        """Computed once: partials are dictionary keys on the path of every execution."""
-        return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Without what is cached: another process hashes strings differently."""
-        return Partial, (self.kind, self.argument, self.predicate)
 
     @cached_property
     def combine(self) -> Combine:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sash.core.errors import QueryFailedError
+from sash.core.interned import Interned
 from sash.core.window import RowWindow
 from sash.expr.value_codes import Codes, KeyDictionary
 from sash.panes.accumulator import Accumulator
@@ -80,22 +81,16 @@ def aggregate_of(call: AggregateCall) -> AggregateFunction:
     return bound
 
 
-class LoweredAggregate:
-    """An aggregate with its partials, as a dictionary key that is hashed once: each execution looks it up."""
+@dataclass(frozen=True, eq=False)
+class LoweredAggregate(Interned):
+    """An aggregate with its partials."""
 
-    def __init__(self, aggregate: AggregateFunction, parts: tuple[Partial, ...]) -> None:
-        self.aggregate = aggregate
-        self.parts = parts
-        self.numeric = all(partial.numeric for partial in parts)
-        self._hash = hash((aggregate, parts))
+    aggregate: AggregateFunction
+    parts: tuple[Partial, ...]
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, LoweredAggregate) and self.aggregate == other.aggregate and self.parts == other.parts
-        )
+    @cached_property
+    def numeric(self) -> bool:
+        return all(partial.numeric for partial in self.parts)
 
 
 @dataclass(frozen=True)

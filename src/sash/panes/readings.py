@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from sash.core.interned import Interned
 from sash.core.time import Micros
 from sash.core.window import RowWindow, TimeWindow, Window
 from sash.expr.value_codes import KeyDictionary
@@ -44,8 +45,8 @@ class WindowView:
 KeySet = tuple[RowExpression, ...]
 
 
-@dataclass(frozen=True)
-class TableName:
+@dataclass(frozen=True, eq=False)
+class TableName(Interned):
     """The identity of a pane table within its stream.
 
     `by_rows`: panes are cut by tuples instead of time. `partition` is the PARTITION BY of row-based windows, whose
@@ -55,13 +56,6 @@ class TableName:
     keys: KeySet
     by_rows: bool = False
     partition: KeySet = ()
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.keys, self.by_rows, self.partition))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @cached_property
     def label(self) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from sash.core.interned import Interned
 from sash.core.window import TimeWindow, Window
 from sash.plan.expressions import Expression, RowExpression
 from sash.plan.nodes import (
@@ -94,18 +95,11 @@ class Composition:
 PeriodicQuery = PeriodicAggregate | Composition
 
 
-class Shape:
-    """A query's shape as a dictionary key that is hashed once: executions look it up thousands of times a second."""
+@dataclass(frozen=True, eq=False)
+class Shape(Interned):
+    """What queries over different windows have in common."""
 
-    def __init__(self, query: PeriodicAggregate) -> None:
-        self._query = query
-        self._hash = hash(query)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shape) and (self is other or self._query == other._query)
+    query: PeriodicAggregate
 
 
 def flatten(plan: Project) -> PeriodicQuery:

@@ -1,0 +1,45 @@
+"""Values of which there is one object each: whoever makes an equal value gets the object that is there already.
+
+Windows, partials and shapes of queries are keys of dictionaries on the path of every execution. Equality is identity
+there, so looking a key up calls no Python.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any
+from weakref import WeakValueDictionary
+
+_known: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Interning(type):
+    """The class of classes whose equal values are one object: frozen dataclasses with `eq=False`.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True, eq=False)
+    ... class Name(Interned):
+    ...     text: str
+    >>> Name("packets") is Name("packets")
+    True
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        with _lock:
+            return _known.setdefault((cls, *made.values), made)
+
+
+class Interned(metaclass=Interning):
+    """What such values have in common."""
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """What was given to the class; the fields that are compared."""
+        return tuple(getattr(self, name) for name in self.__match_args__)  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process, too, there is one object."""
+        return type(self), self.values
