@@ -47,15 +47,14 @@ class Reader:
 
     def __init__(self, told: Told) -> None:
         self._told = told
-        self.outward, self.outlets = self, list[Any]()
+        self.outward, self.outlets, self.subscribers = self, list[Any](), [self.tell]
+        self.memory, self.answers, self.answered = SimpleNamespace(add=lambda told: None), list[Any](), 0
 
     def take(self, changes: Changes, instants: EpochInstants) -> list[Any]:
         return [(self, ((instants.low, instants.now), changes.to_table().to_pylist()))] if len(changes) else []
 
     def answer(self, as_of: int, table: pa.Table, *, complete: bool) -> list[Any]:
         raise AssertionError("a join tells changes")
-
-    def remember(self, answer: Any) -> None: ...
 
     def tell(self, answer: Any) -> None:
         key, rows = answer

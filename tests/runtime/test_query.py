@@ -22,7 +22,7 @@ def numbers(rows: int) -> pa.Table:
 def test_a_query_keeps_its_last_answers_and_nothing_is_counted_for_the_others() -> None:
     memory, kept = AnswerMemory(10**9), deque[Answer](maxlen=10)
     for i in range(1_000):
-        memory.add(kept, answer(i, numbers(1)))
+        memory.add([(kept, answer(i, numbers(1)))])
     assert [a.as_of.timestamp() for a in kept] == list(range(990, 1_000))
     assert memory.used == 10 * (8 + ANSWER_OVERHEAD)
     memory.forget(kept)
@@ -34,7 +34,7 @@ def test_all_together_stay_within_the_limit_and_each_keeps_its_latest() -> None:
     memory, queries = AnswerMemory(limit), [deque[Answer](maxlen=1_000) for _ in range(3)]
     for i in range(200):
         for kept in queries:
-            memory.add(kept, answer(i, numbers(100)))
+            memory.add([(kept, answer(i, numbers(100)))])
     assert memory.used <= limit
     assert memory.forgotten > 0
     assert all(kept[-1].as_of.timestamp() == 199 for kept in queries)
@@ -43,8 +43,8 @@ def test_all_together_stay_within_the_limit_and_each_keeps_its_latest() -> None:
 def test_a_shared_table_is_counted_once() -> None:
     memory, one, two = AnswerMemory(10**9), deque[Answer](maxlen=5), deque[Answer](maxlen=5)
     table = numbers(1_000)
-    memory.add(one, answer(1, table))
-    memory.add(two, answer(1, table))
+    memory.add([(one, answer(1, table))])
+    memory.add([(two, answer(1, table))])
     assert memory.used == 8_000 + 2 * ANSWER_OVERHEAD
     memory.forget(one)
     assert memory.used == 8_000 + ANSWER_OVERHEAD

@@ -88,7 +88,7 @@ class CompiledQuery:
         """All windows of a query have one SLIDE."""
         return self.leaves[0].window.slide
 
-    @property
+    @cached_property
     def exactly(self) -> bool:
         return self.leaves[0].window.exactly
 

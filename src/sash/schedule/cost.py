@@ -91,7 +91,7 @@ def intervals_scanned(windows: Iterable[Micros], s: Micros) -> int:
     >>> intervals_scanned([10, 5, 6], s=1)
     10
     """
-    return max((-(-window // s) for window in windows), default=0)
+    return max([-(-window // s) for window in windows], default=0)
 
 
 def joint_cost(windows: Iterable[Micros], s: Micros) -> int:
@@ -105,7 +105,7 @@ def joint_cost(windows: Iterable[Micros], s: Micros) -> int:
 
 def separate_cost(windows: Iterable[Micros], s: Micros) -> int:
     """Cost of executing each of these queries on its own."""
-    return sum(joint_cost((window,), s) for window in windows)
+    return sum([max(0, -(-window // s) - 1) for window in windows])
 
 
 @dataclass(frozen=True)

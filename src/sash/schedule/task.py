@@ -91,7 +91,7 @@ class ScheduledTask:
 
     @property
     def members(self) -> tuple[str, ...]:
-        return tuple(query for due in self.tasks for query in due.task.members)
+        return tuple([query for due in self.tasks for query in due.task.members])
 
 
 Item = TypeVar("Item", bound=Hashable)

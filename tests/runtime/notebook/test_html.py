@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sash.core.errors import SashError
 from sash.runtime.answers.answer import MOST_ROWS, Answer, Explanation, table_html
+from sash.runtime.answers.registered_query import remember
 from tests.runtime.notebook.queries import handle
 
 NASTY = "<script>alert('&')</script>"
@@ -70,7 +71,7 @@ def test_a_query_shows_its_text_its_state_and_its_latest_answer() -> None:
     query = handle("SELECT k, SUM(v) AS n FROM s [WINDOW 5 sec SLIDE 5 sec] WHERE v < 7 GROUP BY k")
     assert "no answer yet" in Seen(query._repr_html_()).text
     for number in (1, 22):
-        query.outward.remember(answer(pa.table({"k": [NASTY], "n": [number]})))
+        remember([(query.outward, answer(pa.table({"k": [NASTY], "n": [number]})))])
     seen = Seen(query._repr_html_())
     assert "WHERE v < 7" in seen.text and "2 answers" in seen.text and NASTY in seen.text
     assert "22" in seen.text and "script" not in seen.tags

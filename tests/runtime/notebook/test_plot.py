@@ -14,7 +14,7 @@ import pytest
 from sash.core.errors import SashError
 from sash.runtime.answers.answer import Answer
 from sash.runtime.answers.plot import MOST_LINES
-from sash.runtime.answers.registered_query import Query
+from sash.runtime.answers.registered_query import Query, remember
 from tests.runtime.notebook.queries import handle
 
 TOTAL = "SELECT SUM(v) AS total, COUNT(*) AS n FROM s [WINDOW 5 sec SLIDE 5 sec]"
@@ -35,7 +35,7 @@ def answered(text: str, *tables: dict[str, list[Any]]) -> Query:
     query = handle(text)
     for number, columns in enumerate(tables):
         as_of = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=5 * number)
-        query.outward.remember(Answer("totals", as_of, True, True, pa.table(columns)))
+        remember([(query.outward, Answer("totals", as_of, True, True, pa.table(columns)))])
     return query
 
 

@@ -84,29 +84,26 @@ class AnswerMemory:
     def used(self) -> int:
         return self._used
 
-    def add(self, answers: deque[Answer], answer: Answer) -> None:
-        """Remember an answer of a query; `answers` are those it has, oldest first."""
+    def add(self, told: Iterable[tuple[deque[Answer], Answer]]) -> None:
+        """Remember answers, each of a query with the answers that the query has, oldest first."""
+        holders = self._holders
         with self._lock:
-            if answers.maxlen is not None and len(answers) == answers.maxlen:
-                self._release(answers.popleft())
-            answers.append(answer)
-            self._hold(answer)
-            while self._used > self._limit and len(answers) > 1:
-                self._release(answers.popleft())
-                self.forgotten += 1
+            for answers, answer in told:
+                if len(answers) == answers.maxlen:
+                    self._release(answers.popleft())
+                answers.append(answer)
+                held = holders.get(id(answer.table), 0)
+                holders[id(answer.table)] = held + 1
+                self._used += ANSWER_OVERHEAD + (0 if held else size_of(answer.table))
+                while self._used > self._limit and len(answers) > 1:
+                    self._release(answers.popleft())
+                    self.forgotten += 1
 
     def forget(self, answers: deque[Answer]) -> None:
         """A dropped query's answers are its holder's own business."""
         with self._lock:
             for answer in answers:
                 self._release(answer)
-
-    def _hold(self, answer: Answer) -> None:
-        key = id(answer.table)
-        if key not in self._holders:
-            self._used += size_of(answer.table)
-        self._holders[key] = self._holders.get(key, 0) + 1
-        self._used += ANSWER_OVERHEAD
 
     def _release(self, answer: Answer) -> None:
         key = id(answer.table)
@@ -127,17 +124,13 @@ class Outward:
 
     def __init__(self, query: str, keep: int, memory: AnswerMemory) -> None:
         self._query = query
-        self._memory = memory
+        self.memory = memory
         self.answers: deque[Answer] = deque(maxlen=keep)
         self.outlets: list[Outlet] = []
         self.mailboxes: list[Mailbox] = []
         self.subscribers: list[Callable[[Answer], None]] = []
         self.answered = 0
         self.subscriber_errors = 0
-
-    def remember(self, answer: Answer) -> None:
-        self._memory.add(self.answers, answer)
-        self.answered += 1
 
     def tell(self, answer: Answer) -> None:
         """A subscriber that raises is reported; the others are still served."""
@@ -195,7 +188,7 @@ class Outward:
 
     def close(self) -> None:
         """The query is dropped. Its answers stay with the program that holds it."""
-        self._memory.forget(self.answers)
+        self.memory.forget(self.answers)
         for outlet in self.outlets:
             outlet.drop()
 
@@ -387,8 +380,7 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
     plans of its micro-batch have answered. So its answers are stored if they are to be written together with theirs.
     Raises what keeps an answer from a sink and from the checkpoint: the commit would say that the sink will have it.
     """
-    for query, answer in told:
-        query.outward.remember(answer)
+    remember([(query.outward, answer) for query, answer in told])
     if again:
         return
     for query, answer in told:
@@ -404,7 +396,16 @@ def deliver(told: Sequence[Delivery], *, by_plan: bool = False, again: bool = Fa
             held[outlet.channel] = None
     _write(now)
     for query, answer in told:
-        query.outward.tell(answer)
+        if query.outward.subscribers:
+            query.outward.tell(answer)
+
+
+def remember(told: Sequence[tuple[Outward, Answer]]) -> None:
+    """Keep answers in the memory of their session."""
+    if told:
+        told[0][0].memory.add([(outward.answers, answer) for outward, answer in told])
+    for outward, _ in told:
+        outward.answered += 1
 
 
 def fail_query(name: str, query: Query | None, why: str, *, reported: bool) -> None:

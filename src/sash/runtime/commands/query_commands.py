@@ -236,8 +236,9 @@ class QueryCommands:
         def meant(name: str) -> Query | None:
             return self._shared.handle(name, progress.serials.get(name))
 
-        answers = [(meant(answer.query), answer) for answer in progress.answers]
-        deliver([(handle, answer) for handle, answer in answers if handle is not None], again=delivered)
+        handles, serials = self._shared.handles, progress.serials
+        found = [(handles.get(answer.query), answer) for answer in progress.answers]
+        deliver([(q, a) for q, a in found if q is not None and q.serial == serials.get(q.name)], again=delivered)
         for name, why in progress.outcome.failed.items():
             fail_query(name, meant(name), why, reported=delivered)
         for name in progress.outcome.ended:

@@ -61,9 +61,6 @@ class BoundReading:
             decisions = tuple((text, Decision("SS4", covered is not None, why)) for text, _ in self.sharing.decisions)
             self.share(StateSharing(covered, why, covered is not None, decisions))
 
-    def is_complete(self, now: int) -> bool:
-        return self.group.is_complete(self, now)
-
     def is_cut(self, now: int) -> bool:
         """Some edge of its windows lies inside a stored pane: they cannot be put together."""
         return any(self.group.cuts(span, now) for span in self.reading.spans)
@@ -105,6 +102,12 @@ class ActiveQuery:
     @property
     def home(self) -> PaneGroup:
         return self.readings[0].group
+
+    def is_complete(self, now: int) -> bool:
+        first, *others = self.readings
+        if not first.group.is_complete(first, now):
+            return False
+        return not others or all(bound.group.is_complete(bound, now) for bound in others)
 
     @property
     def groups(self) -> list[PaneGroup]:

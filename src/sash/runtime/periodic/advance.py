@@ -194,7 +194,7 @@ class Advance:
         if awake:
             served.seconds = self._execute(awake, executions[0].as_of, served)
             moment = group.clock.moment(executions[0].as_of)
-            group.timeline.note(executions, moment, served.seconds, (active.name for active in awake))
+            group.timeline.note(executions, moment, served.seconds, [active.name for active in awake])
         for name in served.outcome.failed:
             group.unschedule(name)
         group.expire()

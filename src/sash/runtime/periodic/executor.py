@@ -60,6 +60,8 @@ class Execution:
         self._wanted = _by_group(queries)
         self._frozen: dict[int, PaneStore] = {}
         self._ahead: dict[int, ReadAhead] = {}
+        # Whole answers, answers of leaves, and columns of the readings of leaves, by the names of queries.
+        self._whole: dict[str, pa.Table] = {}
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
         # Queries that are not to be answered: nobody was asked for some part of theirs.
@@ -107,7 +109,9 @@ class Execution:
         for which, wanted in self._wanted.items():
             self._read(which, wanted)
         for active in self._queries:
-            table = self._composed(active)
+            table = self._whole.get(active.name)
+            if table is None:
+                table = self._composed(active)
             if table is not None:
                 yield active, table
 
@@ -144,7 +148,10 @@ class Execution:
         result = _answer(part.finisher, found) if isinstance(found, Columns) and part.finisher.is_simple else found
         for active, leaf in askers:
             if isinstance(result, pa.Table):
-                self._leaves[active.name, leaf] = result
+                if active.compiled.is_simple:
+                    self._whole[active.name] = result
+                else:
+                    self._leaves[active.name, leaf] = result
             elif isinstance(result, Columns):
                 self._columns[active.name, leaf, part.reader] = result
             elif result is not None:
@@ -199,10 +206,7 @@ class JointAnswers:
         self._home = queries[0].home
         self._queries = queries
         self.outcome = outcome
-        readers: dict[str, list[ActiveQuery]] = {}
-        for active in queries:
-            readers.setdefault(self._home.schedule.leader(active).name, []).append(active)
-        self._executed = {same[0].name: same for same in readers.values()}
+        self._executed = {same[0].name: same for same in self._home.schedule.led(queries).values()}
         self._execution = Execution([same[0] for same in self._executed.values()], as_of, outcome)
         # The seconds that were spent on it.
         self.seconds = 0.0
@@ -211,9 +215,7 @@ class JointAnswers:
     def _look(self, as_of: int) -> None:
         self.as_of = as_of
         self._moment = self._home.clock.moment(as_of)
-        self._complete = {
-            active.name: all(bound.is_complete(as_of) for bound in active.readings) for active in self._queries
-        }
+        self._complete = {active.name: active.is_complete(as_of) for active in self._queries}
 
     @property
     def moment(self) -> datetime:
@@ -247,10 +249,14 @@ class JointAnswers:
         return answers
 
     def answers(self) -> Iterator[Answer]:
-        home, number = self._home, self.as_of if self._home.name.by_rows else None
+        clock, moment, complete = self._home.clock, self._moment, self._complete
+        number = self.as_of if self._home.name.by_rows else None
+        scheduled: dict[int | None, bool] = {}
         for leader, table in self._execution.tables():
             for active in self._executed[leader.name]:
-                scheduled = home.clock.is_multiple(active.compiled.slide, self.as_of)
-                yield Answer(active.name, self._moment, self._complete[active.name], scheduled, table, number)
+                name, slide = active.name, active.compiled.slide
+                if slide not in scheduled:
+                    scheduled[slide] = clock.is_multiple(slide, self.as_of)
+                yield Answer(name, moment, complete[name], scheduled[slide], table, number)
         for name in self.outcome.failed.keys() & self._executed.keys():
             self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._executed[name]}

@@ -11,6 +11,7 @@ moved, neither themselves nor by a leader that would have to keep another's prom
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -61,6 +62,24 @@ class Outputs:
         """The query whose output a query reads: often itself."""
         return self._by_name[active.name].leader
 
+    def led(self, queries: Iterable[ActiveQuery]) -> dict[str, list[ActiveQuery]]:
+        """Queries by the names of their leaders; one that is not known here leads itself."""
+        found: dict[str, list[ActiveQuery]] = {}
+        for active in queries:
+            same = self._by_name.get(active.name)
+            found.setdefault(active.name if same is None else same.leader.name, []).append(active)
+        return found
+
+    def with_followers(self, leaders: Iterable[ActiveQuery]) -> list[ActiveQuery]:
+        """Leaders, each before the queries that read its output."""
+        found = []
+        for leader in leaders:
+            found.append(leader)
+            same = self._by_name[leader.name].queries
+            if len(same) > 1:
+                found += [each for each in same.values() if each is not leader]
+        return found
+
     def decision(self, active: ActiveQuery) -> Decision | None:
         """What CS8 says about a query and the fastest of the others that ask the same; None: it has the same speed."""
         other = self._by_name[active.name].fastest_but(active)
@@ -70,8 +89,7 @@ class Outputs:
 
     def followers(self, leader: ActiveQuery) -> list[ActiveQuery]:
         """The queries that read a leader's output."""
-        same = self._by_name[leader.name].queries
-        return [] if len(same) == 1 else [each for each in same.values() if each is not leader]
+        return self.with_followers([leader])[1:]
 
 
 class _Identical:
@@ -83,21 +101,23 @@ class _Identical:
         self._by_speed: list[tuple[int, int, str]] = []
 
     def trial(self) -> _Identical:
-        other = _Identical(self.identity)
+        other = copy.copy(self)
         other.queries, other._by_speed = dict(self.queries), list(self._by_speed)
         return other
 
     def add(self, active: ActiveQuery) -> None:
         self.queries[active.name] = active
         insort(self._by_speed, _speed(active))
+        self._lead()
 
     def remove(self, active: ActiveQuery) -> None:
         del self.queries[active.name]
         del self._by_speed[bisect_left(self._by_speed, _speed(active))]
+        if self.queries:
+            self._lead()
 
-    @property
-    def leader(self) -> ActiveQuery:
-        return self.queries[self._by_speed[0][2]]
+    def _lead(self) -> None:
+        self.leader = self.queries[self._by_speed[0][2]]
 
     def fastest_but(self, active: ActiveQuery) -> ActiveQuery | None:
         names = (name for _, _, name in self._by_speed if name != active.name)
@@ -238,6 +258,10 @@ class Schedule:
             ends = [each.answered + (each.compiled.slide or 0) for each in left if each.answered is not None]
             self._schedule(self.leader(left[0]), now, min(ends, default=None))
         return True
+
+    def led(self, queries: Iterable[ActiveQuery]) -> dict[str, list[ActiveQuery]]:
+        """Queries by the names of those whose output they read."""
+        return self._outputs.led(queries) if self._follows else {active.name: [active] for active in queries}
 
     def leader(self, active: ActiveQuery) -> ActiveQuery:
         """The query whose output a query reads: itself, unless an identical one is faster."""
@@ -450,10 +474,12 @@ class Schedule:
 
     def members(self, execution: ScheduledTask) -> list[ActiveQuery]:
         """The queries that an execution answers, without those that have ended since it was decided."""
-        alive = [name for name in execution.members if name in self.queries]
-        return [self.queries[name] for name in self.answered_by(alive)]
+        known = self.queries
+        return self._with_followers([known[name] for name in execution.members if name in known])
 
     def answered_by(self, leaders: Iterable[str]) -> list[str]:
         """These queries, and those that read their output."""
-        led = [self.queries[name] for name in leaders]
-        return [each.name for leader in led for each in (leader, *self.followers(leader))]
+        return [each.name for each in self._with_followers([self.queries[name] for name in leaders])]
+
+    def _with_followers(self, leaders: list[ActiveQuery]) -> list[ActiveQuery]:
+        return self._outputs.with_followers(leaders) if self._follows else leaders

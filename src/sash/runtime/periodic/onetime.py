@@ -37,7 +37,7 @@ class PaneLookup:
         self._active = active
         self._as_of = as_of
         self._moment = home.clock.moment(as_of)
-        self._complete = all(bound.is_complete(as_of) for bound in active.readings)
+        self._complete = active.is_complete(as_of)
         self._outcome = AdvanceOutcome()
         self._execution = Execution([active], as_of, self._outcome)
         self._execution.freeze()

@@ -378,12 +378,20 @@ class PaneGroup:
 
     def awake(self, execution: ScheduledTask) -> list[ActiveQuery]:
         """The queries of an execution that have something to say: a window that stays empty is told once."""
-        awake = []
+        awake, as_of, position, pane = [], execution.as_of, self.clock.position, self.clock.length
+        # Many queries have windows of one length.
+        known: dict[tuple[Window, ...], bool] = {}
         for active in self.schedule.members(execution):
-            if active.answered == execution.as_of:
+            if active.answered == as_of:
                 continue
-            active.note_answer(execution.as_of, self.clock.position, self.clock.length)
-            if active.empty.tells(not self.is_silent(active, execution.as_of)):
+            active.note_answer(as_of, position, pane)
+            first, *others = active.readings
+            silent = known.get(first.reading.spans)
+            if silent is None or others:
+                silent = self.is_silent(active, as_of)
+            if not others:
+                known[first.reading.spans] = silent
+            if active.empty.tells(not silent):
                 awake.append(active)
         return awake
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -371,7 +372,7 @@ class StreamRuntime:
             self._advancing = False
         if any(advance.hurried for advance in advances):
             progress.services = [advance.services for advance in advances]
-        progress.answers.sort(key=lambda answer: answer.as_of)
+        progress.answers.sort(key=attrgetter("as_of"))
         self.change([*progress.outcome.failed, *progress.outcome.ended], ())
         return progress
 
