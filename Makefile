@@ -37,7 +37,7 @@ spark: $(INSTALLED) ## run the tests that need a JVM
 slowest: ## print the slowest twenty tests of the last make test
 	@$(BIN)/python tools/slowest.py build/tests.xml
 
-deep: $(INSTALLED) ## all examples of property tests, kills, long runs (about 4 hours): ARGS="PART ..", see ARGS="--help"
+deep: $(INSTALLED) ## all examples of property tests, kills, long runs (about 3 hours): ARGS="PART ..", see ARGS="--help"
 	@$(WITH_JAVA) $(BIN)/python tools/deep.py $(ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter

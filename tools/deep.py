@@ -28,13 +28,13 @@ _TEXTS, _KILLS = "tests/sql/test_hostile_text.py", "tests/runtime/test_hard_kill
 _PAPERS = "tests/papers"
 PARTS = {
     "properties": Part("all examples of property tests without a JVM", 15, ("-m=not spark and not deep", *SPREAD)),
-    "spark": Part("all examples of property tests with Spark", 20, ("-m=spark and not deep", *SPREAD)),
+    "spark": Part("all examples of property tests with Spark", 10, ("-m=spark and not deep", *SPREAD)),
     "moments": Part(
-        "a fault at every moment", 30, ("-m=deep and not spark", f"--ignore={_TEXTS}", f"--ignore={_PAPERS}", *SPREAD)
+        "a fault at every moment", 5, ("-m=deep and not spark", f"--ignore={_TEXTS}", f"--ignore={_PAPERS}", *SPREAD)
     ),
     "papers": Part("the papers' experiments, small", 2, ("-m=deep", _PAPERS, *SPREAD)),
-    "texts": Part("a million hostile texts", 20, ("-m=deep", _TEXTS, *SPREAD)),
-    "processes": Part("clusters, brokers, slow cases with Spark", 15, ("-m=deep and spark", f"--ignore={_KILLS}")),
+    "texts": Part("a million hostile texts", 15, ("-m=deep", _TEXTS, *SPREAD)),
+    "processes": Part("clusters, brokers, slow cases with Spark", 25, ("-m=deep and spark", f"--ignore={_KILLS}")),
     "kills": Part("two hundred hard kills", 110, ("-m=deep", _KILLS)),
 }
 

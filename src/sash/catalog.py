@@ -140,7 +140,7 @@ class StoredIndex:
 
 @dataclass(frozen=True)
 class DeclaredArchive(RelationColumns):
-    """Rows of a stream or of a query's results, kept on disk until they expire (storage/archive).
+    """Rows of a stream or of a query's results, kept on disk until they expire (archive/).
 
     `source` is the name of the stream or query. A row lives for what `lifetime_column` says, or until its own expiry
     where it is a result that has one, at most for `lifetime`. `query` is the serial number of a source that is a
@@ -175,7 +175,6 @@ class Route(StrEnum):
     JOINED_PANES = "joined panes"
     SETS = "sets"
     CHANGES = "changes"
-    ROWS = "rows"
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,6 @@ def test_the_catalog_stores_the_route(state: str, expected: Route, tmp_path_fact
         assert CatalogHistory(path).queries() == {"q": query}
 
 
-PANES_THEN_ROWS = (Route.PANES, Route.ROWS)
 TREE, DB = StoredIndex("s", "k", "tree"), StoredIndex("s", "k", "db")
 
 
@@ -74,7 +73,7 @@ def route_of(text: str, *indexes: StoredIndex, keep: int | None = 9, keep_in: st
     ],
 )
 def test_the_process_answers_what_machine_numbers_hold(text: str, irreversible: str | None) -> None:
-    assert route_of(text, TREE) == QuestionRoute(PANES_THEN_ROWS, irreversible=irreversible)
+    assert route_of(text, TREE) == QuestionRoute(irreversible=irreversible)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,7 @@ def test_the_process_answers_what_machine_numbers_hold(text: str, irreversible: 
     ],
 )
 def test_spark_answers_the_rest(text: str, keep_in: str, why: str) -> None:
-    assert route_of(text, keep_in=keep_in) == QuestionRoute(PANES_THEN_ROWS, why_spark=why)
+    assert route_of(text, keep_in=keep_in) == QuestionRoute(why_spark=why)
 
 
 @pytest.mark.parametrize(
@@ -117,4 +116,4 @@ def test_an_index_has_the_counts_of_the_whole_window(
 )
 def test_only_panes_can_answer_what_is_not_stored(text: str, keep: int | None, way_out: str) -> None:
     found = route_of(text, keep=keep)
-    assert found.routes == (Route.PANES,) and found.refusal is not None and found.refusal.endswith(way_out)
+    assert found.refusal is not None and found.refusal.endswith(way_out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -326,3 +326,23 @@ def test_explain_of_a_join_names_the_rules() -> None:
     assert place is not None
     rule = "(CS5)" if place.part.kind == "basic" else "(CS4)"
     assert f"{place.decision.reason} (SS3); " in shown and rule in shown
+
+
+# -- questions -----------------------------------------------------------------------------------------
+
+
+def test_explain_names_the_rows_where_panes_came_later_than_the_window() -> None:
+    """A query that came after the first micro-batch has panes of a part of the window; the stored rows have all."""
+    session = SparklessSession()
+    session.declare(replace(stream(), keep=40 * SEC))
+    session.push("s", tuples(*((second, 1, 1) for second in range(1, 11))))
+    session.register("SELECT k, SUM(v) AS t FROM s [WINDOW 20 sec SLIDE 5 sec] GROUP BY k", "late")
+    question = "SELECT k, SUM(v) AS t FROM s [WINDOW 20 sec] GROUP BY k"
+    for seconds, way in (
+        (range(11, 22), "over the stored rows (KEEP 40 sec), as panes came later than the beginning of its window"),
+        (range(22, 42), "answered from pane table s by (k)"),
+    ):
+        session.push("s", tuples(*((second, 1, 1) for second in seconds)))
+        assert way in session.explain(question)
+        answer = session.query(question)
+        assert answer["t"].to_pylist() == [20] and answer.schema.metadata[b"complete"] == b"true"

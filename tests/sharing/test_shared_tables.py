@@ -207,9 +207,9 @@ def test_explain_names_the_sharing_of_sums(tmp_path: Path) -> None:
     top, sums, means = (text.format(w=WINDOW) for text in BY_SUM)
     found = explained(tmp_path, top=top, sums=sums, means=means)
     assert line(found["top"], "Pane table") == "Pane table s by (k): panes of 10 sec, one pass on Spark"
-    assert line(found["top"], "sum(v)") == "sum(v): shared with sums, means (SS1)"
-    assert line(found["means"], "sum(v)") == "sum(v): shared with top, sums (SS1)"
-    assert line(found["sums"], "count(v)") == "count(v): shared with top, means (SS1)"
+    assert line(found["top"], "sum(v)") == "sum(v): shared with sums, means"
+    assert line(found["means"], "sum(v)") == "sum(v): shared with top, sums"
+    assert line(found["sums"], "count(v)") == "count(v): shared with top, means"
     group = "Schedule: policy hybrid-late-pending, group (k) of v, sub-group SLIDE 10 sec, with top, means"
     assert line(found["sums"], "Schedule") == group
 
@@ -219,7 +219,7 @@ def test_explain_names_the_sharing_of_counts(tmp_path: Path) -> None:
     found = explained(tmp_path, median=median, distinct=distinct, histogram=histogram)
     for name, others in (("median", "distinct, histogram"), ("histogram", "median, distinct")):
         assert line(found[name], "Pane table") == "Pane table s by (v): panes of 10 sec, one pass on Spark"
-        assert line(found[name], "rows") == f"rows: shared with {others} (SS1)"
+        assert line(found[name], "rows") == f"rows: shared with {others}"
         assert line(found[name], "read by").startswith(f"read by {others} too")
 
 

@@ -23,6 +23,7 @@ from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.catalog_history import CatalogHistory
+from sash.runtime.route import is_continuous
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_window import KeptWindow
 from sash.sql import (
@@ -43,7 +44,6 @@ from sash.sql import (
     bind_change,
     bind_stored,
     has_slide,
-    is_continuous,
     parse,
     parse_script,
     plan_changes,

@@ -13,7 +13,8 @@ from sash.core.errors import CqlError, NotSupportedError
 from sash.core.window import FOREVER, RowWindow, TimeWindow, Window
 from sash.plan.continuous import Aggregated, BaseWindow, Column, Filter, GroupBy, Map, windows
 from sash.plan.expressions import Call, Field, Literal, RowExpression
-from sash.sql import SelectStatement, bind, is_continuous, parse, plan_panes
+from sash.runtime.route import is_continuous
+from sash.sql import SelectStatement, bind, parse, plan_panes
 from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained, marked
 
 SEC = 1_000_000

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sash.core.errors import NotSupportedError
+from sash.core.errors import CqlError, NotSupportedError
 from sash.core.window import TimeWindow
 from sash.plan.continuous import BaseWindow, Column, Filter, Intersection, Map, Negation, Union
 from sash.plan.expressions import Call, Field, RowExpression
+from sash.sql import parse
 from tests.sql.examples import check_continuous_error, continuous_plan, explained
 
 SEC = 1_000_000
@@ -263,3 +264,10 @@ def test_an_unbounded_left_side() -> None:
 def test_sub_queries_elsewhere_come_later(text: str) -> None:
     with pytest.raises(NotSupportedError, match="sub-queries"):
         continuous_plan(text)
+
+
+def test_a_sub_query_begins_with_select() -> None:
+    """sqlglot reads SELECT * before a FROM, which has no place in the text: an error about it could not be shown."""
+    with pytest.raises(CqlError, match="expected SELECT at 'FROM'") as refused:
+        parse("SELECT src FROM packets [WINDOW 4 min] WHERE src NOT IN (FROM packets)")
+    assert refused.value.span is not None and refused.value.text[refused.value.span.start :].startswith("FROM packets)")

@@ -10,7 +10,8 @@ from sash.plan.continuous import BaseWindow, Join, edges, windows
 from sash.plan.multi_join import MultiJoin
 from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Stamped
 from sash.plan.rewrites import optimise
-from sash.sql import SelectStatement, bind, is_continuous, parse, plan_panes
+from sash.runtime.route import is_continuous
+from sash.sql import SelectStatement, bind, parse, plan_panes
 from tests.changes.test_golden_traces import EXAMPLES
 from tests.sql.examples import CATALOG, check_continuous_error, continuous_plan, explained
 

@@ -13,6 +13,7 @@ from sash.core.errors import CqlError
 from sash.plan.continuous import Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.compiler import as_select
+from sash.runtime.route import is_continuous
 from sash.sql import (
     CreateArchive,
     CreateStream,
@@ -27,7 +28,6 @@ from sash.sql import (
     bind_change,
     bind_stored,
     has_slide,
-    is_continuous,
     parse,
     parse_script,
     plan_changes,

@@ -9,7 +9,8 @@ from sash.catalog import Catalog, Stream, one_in
 from sash.core.errors import CatalogError, CqlError
 from sash.plan.nodes import Project
 from sash.runtime.commands.declare import declared_stream
-from sash.sql import CreateStream, bind, is_continuous, parse, plan_changes, plan_panes
+from sash.runtime.route import is_continuous
+from sash.sql import CreateStream, bind, parse, plan_changes, plan_panes
 from sash.sql.reading.statements import SelectStatement
 
 SCHEMA = pa.schema(

@@ -117,7 +117,7 @@ def plain_line(session: Session, vitals: Vitals) -> str:
         f"{seconds:4.0f} s",
         f"{vitals.tuples_per_s:9,.0f} tuples/s",
         f"{vitals.answers:5,} answers",
-        f"{vitals.work_saved:4.0%} work saved",
+        *([f"{vitals.work_saved:4.0%} work saved"] if vitals.work_saved >= 0.005 else []),
         f"batch {vitals.batch_in_spark * 1e3:4.0f} + {vitals.batch_in_sash * 1e3:3.0f} ms",
     ]
     for name, what in ((BYTES_PER_SECOND, _traffic), (TOP_TALKERS, _talker), (FLOODERS, _flood)):

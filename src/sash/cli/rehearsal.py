@@ -18,6 +18,7 @@ from sash.runtime.compiler import CompiledQuery, as_select, compile_any_question
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
+from sash.runtime.route import is_continuous
 from sash.sql import (
     SCRIPTS,
     AlterArchive,
@@ -47,7 +48,6 @@ from sash.sql import (
     bind,
     bind_change,
     has_slide,
-    is_continuous,
     parse_script,
     plan_changes,
 )

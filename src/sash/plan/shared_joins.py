@@ -143,7 +143,7 @@ T = TypeVar("T")
 class JoinedAggregate:
     """One query: the join, the columns that its groups are made of, and what it asks of them.
 
-    All names, and which side is the first, are as `canonical_joins` has them, however the query was written.
+    All names, and which side is the first, are as `canonical` has them, however the query was written.
     """
 
     join: Join

@@ -7,15 +7,16 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from sash.catalog import Catalog, RegisteredQuery, Stream
+from sash.catalog import Catalog, RegisteredQuery
 from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError, RefusalError, Span
-from sash.core.time import Micros, format_duration
+from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.accelerator import refusal
 from sash.panes.answers import Finisher, compose
 from sash.panes.readings import Reading
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
+from sash.runtime.route import is_continuous, why_not_stored
 from sash.sharing.choose import check_synopsis
 from sash.sharing.groups import Need, needs_of
 from sash.sql import (
@@ -25,7 +26,6 @@ from sash.sql import (
     StoredQuestion,
     bind,
     bind_stored,
-    is_continuous,
     parse,
     plan_changes,
     plan_panes,
@@ -140,14 +140,6 @@ def compile_panes(
     return compiled
 
 
-def compile_question(bound: BoundQuery) -> CompiledQuery:
-    """A SELECT that is asked once. What only a continuous query can answer is refused with the way to that."""
-    try:
-        return compile_panes(bound, "(one-time)", one_time=True)
-    except CqlError as error:
-        raise _question_refusal(error, bound) from None
-
-
 def _question_refusal(error: CqlError, bound: BoundQuery) -> CqlError:
     if error.code == NEEDS_REGISTRATION or not _can_be_registered(bound):
         return error
@@ -231,18 +223,3 @@ def as_select(text: str) -> Select:
     if not isinstance(statement, SelectStatement):
         raise CqlError("expected a SELECT", text, Span(0, len(text.split(maxsplit=1)[0])))
     return statement.select
-
-
-def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
-    """What a stream would have to keep for a question; None if it does."""
-    if unbounded:
-        return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
-    if stream.keep is None:
-        example = "10 min" if reach is None else format_duration(reach)
-        return f"stream '{stream.name}' stores no rows: CREATE STREAM .. KEEP {example} would make it possible"
-    if reach is not None and reach > stream.keep:
-        return (
-            f"stream '{stream.name}' stores its rows for {format_duration(stream.keep)}, and the question looks back "
-            f"{format_duration(reach)}: KEEP {format_duration(reach)} would make it possible"
-        )
-    return None

@@ -131,11 +131,8 @@ class Session:
         maker = StreamMaker(shared, self._isolation, self._runner, clock, self._query_commands, self._plans)
         self._stream_commands = StreamCommands(shared, maker, self._index_commands, self._archive_commands)
         self._table_commands = TableCommands(shared, self.continuous)
-        on_spark = QuestionsOnSpark(lambda: shared.spark, self.tables, self._archive_commands.feed_now)
-        self._questions = Questions(
-            shared, self._query_commands, self.continuous, self.queries, lambda: shared.settings, self._isolation,
-            on_spark,
-        )  # fmt: skip
+        on_spark = QuestionsOnSpark(shared, self._archive_commands.feed_now)
+        self._questions = Questions(shared, self._query_commands, self.continuous, self._isolation, on_spark)
         try:
             self._home.record_borrowed()
             self._query_commands.restore()

@@ -11,7 +11,7 @@
     expressions/  typer, with operators, calls and aggregates: trees become terms in a scope
                   answer_terms: expressions over answers, in a closed vocabulary
     binding/      binder, with shape, from_clause, where, select_list and items: a SELECT becomes a bound query (bound)
-                  panes, with lookups: the plan of panes, and whether panes can answer a bound query (is_continuous)
+                  panes, with lookups: the plan of a query that panes answer
                   changes, with sources, joined_rows, sets and outputs: the plan of a continuous query
                   stored, with narrowing and ordering: questions that Spark answers from stored rows
 
@@ -21,14 +21,15 @@ A SELECT is bound once, whether it is registered, asked or explained. `sqlglot` 
 from __future__ import annotations
 
 from sash.sql.binding.binder import bind
-from sash.sql.binding.bound import BoundQuery
+from sash.sql.binding.bound import BoundQuery, BoundSelect, BoundSet, relations_in
 from sash.sql.binding.changes import plan_changes
 from sash.sql.binding.narrowing import Link, SoughtValues
 from sash.sql.binding.ordering import LeadingRows, OrderTerm, WindowOrder
-from sash.sql.binding.panes import is_continuous, plan_panes
+from sash.sql.binding.outputs import is_own
+from sash.sql.binding.panes import plan_panes
 from sash.sql.binding.stored import ArchiveReading, StoredQuestion, StoredReading, bind_stored
 from sash.sql.binding.table_changes import TableChange, bind_change
-from sash.sql.binding.windows import has_slide, stream_names
+from sash.sql.binding.windows import has_slide, stream_names, windows_of
 from sash.sql.reading.create import ROW_KINDS, SET_KINDS
 from sash.sql.reading.limits import SCRIPTS
 from sash.sql.reading.script import parse, parse_script
@@ -68,6 +69,8 @@ __all__ = [
     "AlterArchive",
     "ArchiveReading",
     "BoundQuery",
+    "BoundSelect",
+    "BoundSet",
     "CreateArchive",
     "CreateIndex",
     "CreateStream",
@@ -105,10 +108,12 @@ __all__ = [
     "bind_change",
     "bind_stored",
     "has_slide",
-    "is_continuous",
+    "is_own",
     "parse",
     "parse_script",
     "plan_changes",
     "plan_panes",
+    "relations_in",
     "stream_names",
+    "windows_of",
 ]

@@ -26,9 +26,9 @@ from sash.core.time import Micros
 from sash.panes.pane_rows import BatchFacts
 from sash.plan.expressions import quoted
 from sash.runtime.asking.in_process import told
+from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
-from sash.runtime.records.session_tables import Tables
 from sash.runtime.settings import Settings
 from sash.runtime.stored.archive_feed import ArchiveFeed
 from sash.runtime.stored.stored_access import (
@@ -64,29 +64,26 @@ MOST_ROWS: ContextVar[int | None] = ContextVar("sash_most_rows", default=None)
 
 
 class QuestionsOnSpark:
-    """`spark` gives the session's Spark session, `feed_of` an archive by name."""
+    """`feed_of` gives an archive by name."""
 
-    def __init__(
-        self, spark: Callable[[], SparkSession], tables: Tables, feed_of: Callable[[str], ArchiveFeed]
-    ) -> None:
-        self._spark = spark
-        self._tables = tables
+    def __init__(self, shared: SessionParts, feed_of: Callable[[str], ArchiveFeed]) -> None:
+        self._shared = shared
         self.feed_of = feed_of
 
-    def answer_aggregate(self, query: CompiledQuery, running: RunningStream, settings: Settings) -> pa.Table:
+    def answer_aggregate(self, query: CompiledQuery, running: RunningStream) -> pa.Table:
         """An aggregate over one window, or a composition of such."""
-        with _reading([_kept(running)]), asking(self._spark()) as beside:
-            return _from_pass(query, running, settings, beside)
+        with _reading([_kept(running)]), asking(self._shared.spark) as beside:
+            return _from_pass(query, running, self._shared.settings, beside)
 
     def answer_select(self, question: StoredQuestion, streams: Mapping[str, RunningStream]) -> pa.Table:
         """Any other SELECT. Of several streams and archives, the answer is as of the least of their times."""
         kept = {view: _kept(running) for view, running in streams.items()}
         with ExitStack() as held:
-            spark = held.enter_context(asking(self._spark()))
+            spark = held.enter_context(asking(self._shared.spark))
             held.enter_context(_reading(kept.values()))
             frames, as_of, complete = _window_frames(question, kept, spark)
             for view, table in question.tables.items():
-                frames[view] = frame(spark, self._tables.rows_at(table.name, as_of))
+                frames[view] = frame(spark, self._shared.tables.rows_at(table.name, as_of))
             times = [] if as_of is None else [as_of]
             for view, reading in question.archives.items():
                 frames[view], time = self._archived(reading, spark, held)

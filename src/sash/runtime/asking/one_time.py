@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,7 +23,6 @@ from sash.core.errors import CqlError, QueryFailedError, QuestionStoppedError, S
 from sash.core.stopping import QUESTION, Cancellation, check_question
 from sash.isolation import Isolation
 from sash.runtime.answers.answer import Answer, Explanation
-from sash.runtime.answers.registered_query import Query
 from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.commands.query_commands import QueryCommands
@@ -40,8 +39,7 @@ from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
-from sash.runtime.route import QuestionRoute, route_question
-from sash.runtime.settings import Settings
+from sash.runtime.route import QuestionRoute, is_continuous, route_question
 from sash.runtime.stored.stored_indexes import KeptIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
@@ -55,11 +53,7 @@ from sash.sql import (
     StoredQuestion,
     bind,
     has_slide,
-    is_continuous,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 def asked(
@@ -116,16 +110,12 @@ class Questions:
         shared: SessionParts,
         queries: QueryCommands,
         continuous: ContinuousQueries,
-        handles: dict[str, Query],
-        settings: Callable[[], Settings],
         isolation: Isolation,
         on_spark: QuestionsOnSpark,
     ) -> None:
         self._shared = shared
         self._queries = queries
         self._continuous = continuous
-        self._handles = handles
-        self._settings = settings
         self._isolation = isolation
         self._on_spark = on_spark
 
@@ -158,7 +148,7 @@ class Questions:
                 raise SashError(f"{error}; or {way.refusal}") from None
         # No synopsis has it, or one that came later than the rows that are stored.
         if way.why_spark is not None:
-            return self._on_spark.answer_aggregate(question, running, self._settings())
+            return self._on_spark.answer_aggregate(question, running)
         assert running.kept is not None
         return answer_in_process(question, running.kept, way.index)
 
@@ -240,7 +230,7 @@ class Questions:
         with self._shared.lock:
             runtime = self._shared.streams[compiled.stream.lower()].runtime
             way = self._route(compiled) if compiled.slide is None else None
-        handles, registered = dict(self._handles), self._queries.at(compiled.stream)
+        handles, registered = dict(self._shared.handles), self._queries.at(compiled.stream)
         neighbours = [query for query in registered if query.name in handles and handles[query.name].failure is None]
         compiled = next((query for query in neighbours if query.serial == serial), compiled)
         # Without the session's lock: micro-batches slide under the one of the windows, and may then want the other.

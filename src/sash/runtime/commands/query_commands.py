@@ -26,7 +26,8 @@ from sash.runtime.periodic.cluster_tables import ClusterTables
 from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change
 from sash.runtime.records.stream_queries import StreamQueries
-from sash.sql import BoundQuery, Select, bind, is_continuous
+from sash.runtime.route import is_continuous
+from sash.sql import BoundQuery, Select, bind
 
 logger = logging.getLogger("sash.runtime")
 

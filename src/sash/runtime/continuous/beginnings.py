@@ -1,4 +1,4 @@
-"""Since when a continuous plan has all tuples of each of its streams: the rule of panes (group.py), for plans.
+"""Since when a continuous plan has all tuples of each of its streams: the rule of panes (pane_group.py), for plans.
 
     tuples of S         x    x x     x x     x     x
     panes           ┴─────┴─────┴─────┴─────┴─────┴─────┴

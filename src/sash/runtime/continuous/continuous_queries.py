@@ -192,7 +192,7 @@ class ContinuousQueries:
 
     def _why_apart(self, query: JoinQuery) -> str | None:
         """Who has the same join and cannot share it with a query, and why; None where nobody has it."""
-        for state in self._states(query):
+        if (state := next(iter(self._states(query)), None)) is not None:
             return f"{', '.join(self._those_of(state))}: {self._plans.group(state).why_not(query)}"
         for other in self._catalog.queries:
             if other.route is Route.JOINED_PANES and _skeleton(self._as_written(other)) == query.asked.skeleton:

@@ -98,7 +98,8 @@ class JoinLayout:
             [label.label, [partial.signature for partial in table.partials], table.choice.parts]
             for label, table in self.tables.items()
         ]
-        # Checkpoints have this text's hash: it names no class, since a class may be renamed.
+        # Checkpoints have the hash of this text, in which `plan` has the names of its classes: they cannot be renamed.
+        # The class of the cut was, so its text is written out.
         cut = f"Cut(windows={self.cut.windows}, length={self.cut.length}, offset={self.cut.offset})"
         return hashlib.sha256(f"{self.plan!r} {cut} {kept}".encode()).hexdigest()[:24]
 

@@ -21,7 +21,7 @@ from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
 from sash.runtime.periodic.pane_group import PaneGroup
-from sash.runtime.periodic.stream_runtime import StreamRuntime
+from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
 from sash.runtime.route import QuestionRoute, route_question
 from sash.runtime.stored.stored_indexes import COLLECTED
 from sash.schedule import cost_per_time, joint_cost, separate_cost
@@ -149,6 +149,8 @@ def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: QuestionR
     """A question changes nothing: it reads the panes that registered queries have, or stored rows, or is refused."""
     names = list(dict.fromkeys(reading.table for reading in query.readings))
     lacks = [_what_panes_lack(query, name, runtime) for name in names]
+    if way.refusal is None and not any(lacks) and _begin_too_late(query, runtime):
+        lacks = ["panes came later than the beginning of its window" for _ in names]
     lines = [
         _from_panes(runtime.groups[name], runtime.stream) if lack is None else _without_panes(runtime.stream, way, lack)
         for name, lack in zip(names, lacks, strict=True)
@@ -159,6 +161,13 @@ def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: QuestionR
     if way.index is not None:
         lines.append(f"Rather than over the rows: from the {way.index.kind} index on {way.index.column}")
     return lines
+
+
+def _begin_too_late(query: CompiledQuery, runtime: StreamRuntime) -> bool:
+    """An answer from panes would not be complete: stored rows may have more."""
+    active = runtime.covers(query)
+    as_of = None if active is None else newest_common(active)
+    return active is not None and as_of is not None and not active.is_complete(as_of)
 
 
 def _what_panes_lack(query: CompiledQuery, name: TableName, runtime: StreamRuntime) -> str | None:
@@ -210,7 +219,8 @@ def _table_lines(site: _Site, stream: Stream) -> list[str]:
     lines = [f"Pane table {stream.name} by {group.label}: panes of {pane}, {how}"]
     for bound in site.own:
         lines += _partial_lines(site, bound)
-    return [*lines, *_synopsis_lines(site)]
+    # Several readings of a query may need the same partials.
+    return [*dict.fromkeys(lines), *_synopsis_lines(site)]
 
 
 def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
@@ -224,7 +234,7 @@ def _partial_lines(site: _Site, bound: BoundReading) -> list[str]:
     lines = []
     for partial in partials:
         sharers = list(dict.fromkeys(name for name, other in site.others if partial in other.reading.partials))
-        lines.append(f"  {_partial_text(partial)}: {f'shared with {_names(sharers)} (SS1)' if sharers else 'new'}")
+        lines.append(f"  {_partial_text(partial)}: {f'shared with {_names(sharers)}' if sharers else 'new'}")
     if sharing.possible:
         lines.append(f"  stored, though its terms are (SS4): {sharing.reason}")
     return lines
@@ -238,7 +248,7 @@ def _synopsis_lines(site: _Site) -> list[str]:
     lines = [f"Synopsis: {_SYNOPSES[choice.kind].format(panes=site.panes, history=history)}"]
     lines += [f"  because {choice.reason}"] if choice.reason else []
     scanned = synopsis_kind(choice.kind) in SCANNED
-    together = "in one scan (CS2)" if scanned else "looked up together where windows are equal (CS1)"
+    together = "in one scan" if scanned else "looked up together where windows are equal"
     lines.append(f"  read by {_names(site.mates)} too, {together}" if site.mates else "  its only reader")
     return [*lines, *_filter_lines(site)]
 

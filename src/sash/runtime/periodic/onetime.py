@@ -27,7 +27,7 @@ from sash.sharing.groups import Need
 
 
 class PaneLookup:
-    """To be made under the isolation level's lock; it is `Taken` from the windows."""
+    """To be made under the isolation level's lock; it is a `TakenWindow`."""
 
     def __init__(self, active: ActiveQuery, as_of: int) -> None:
         home = active.home

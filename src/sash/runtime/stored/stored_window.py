@@ -77,7 +77,7 @@ class StoredRows:
 
 
 def nothing_to_ask(stream: Stream) -> SashError:
-    return SashError(f"no pane of stream '{stream.name}' is closed yet: there is nothing to ask")
+    return SashError(f"no row of stream '{stream.name}' is stored yet: there is nothing to ask")
 
 
 def _asked() -> int:

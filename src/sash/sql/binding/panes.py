@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from sash.catalog import Stream, Table
+from sash.catalog import Stream
 from sash.core.errors import CqlError, NotSupportedError, Span
 from sash.plan.expressions import Field
 from sash.plan.nodes import (
@@ -39,14 +39,14 @@ from sash.plan.nodes import (
     Subquery,
     WindowFilter,
 )
-from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource, relations_in
+from sash.sql.binding.bound import BoundJoin, BoundQuery, BoundSelect, BoundSet, BoundSource
 from sash.sql.binding.items import ItemRows
 from sash.sql.binding.lookups import bind_lookups, check_tables
-from sash.sql.binding.outputs import is_own, refuse_outputs
+from sash.sql.binding.outputs import refuse_outputs
 from sash.sql.binding.select_list import refuse_star
 from sash.sql.binding.shape import SETS, word_in
 from sash.sql.binding.shedding import check_shed_items, check_shed_window, check_shedding
-from sash.sql.binding.windows import bind_window, check_all_slide, check_together, has_slide, windows_of
+from sash.sql.binding.windows import bind_window, check_all_slide, check_together
 from sash.sql.expressions.aggregates import parameters
 from sash.sql.expressions.answer_terms import GroupTerms, Translator, field_of
 from sash.sql.expressions.normal_form import normal_form
@@ -67,32 +67,6 @@ def plan_panes(query: BoundQuery, *, periodic: bool) -> Project:
         if periodic:
             check_all_slide(query.select)
         return _PanePlanner(periodic).plan(query.body)
-
-
-def is_continuous(query: BoundQuery) -> bool:
-    """Whether a registered query is a plan that is kept up to date with every tuple, and not read from panes."""
-    select = query.select
-    return bool(windows_of(select)) and not (has_slide(select) and _have_panes(query.body))
-
-
-def _have_panes(body: BoundSelect | BoundSet) -> bool:
-    """Whether panes answer a query that slides: an aggregate over one window, or the joined answers of such queries."""
-    if isinstance(body, BoundSet) or is_own(body.output) or body.is_distinct or body.tests:
-        return False
-    if any(source.window is not None and source.window.internal_at is not None for source in body.sources):
-        return False
-    queries = [(source, source.relation) for source in body.sources if not isinstance(source.relation, Stream | Table)]
-    streams = [source for source in body.sources if isinstance(source.relation, Stream)]
-    for source, query in queries:
-        if source.window is not None or not _have_panes(query) or _is_over_queries(query):
-            return False
-    if streams:
-        return len(streams) + len(queries) == 1 and body.is_grouped
-    return not body.is_grouped and len(relations_in(body)) == 1
-
-
-def _is_over_queries(body: BoundSelect | BoundSet) -> bool:
-    return isinstance(body, BoundSelect) and not isinstance(body.sources[0].relation, Stream | Table)
 
 
 @dataclass(frozen=True)

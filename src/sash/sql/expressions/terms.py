@@ -1,6 +1,6 @@
 """Terms: expressions with types, between sqlglot's tree and the two forms of the plan.
 
-A term is written as canonical Spark SQL for the rows (`render`) or translated for the answers (`answers.py`).
+A term is written as canonical Spark SQL for the rows (`render`) or translated for the answers (`answer_terms.py`).
 `coerced` says to which type each argument is brought before the operation: Spark does that by itself on rows,
 the translation inserts casts. The canonical text parses back to itself, and equal texts mean equal work.
 """

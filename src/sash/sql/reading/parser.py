@@ -281,6 +281,9 @@ class CqlParser(SparkParser):
         is_second = not options.get("parse_set_operation", True)
         keys, groups = (self._parse_set_keys(), self._parse_set_groups()) if is_second else ([], None)
         first = self._curr
+        if first and first.token_type == TokenType.FROM:
+            # sqlglot would read SELECT * before it, which stands nowhere in the text.
+            self.raise_error("Expected SELECT", first)
         query = super()._parse_select(*args, **options)
         if query is not None and keys:
             places.set_keys(query, keys)
