@@ -19,6 +19,7 @@ from operator import attrgetter
 import pyarrow as pa
 
 from sash.catalog import Stream
+from sash.core.collection import held_off
 from sash.core.errors import QueryFailedError
 from sash.core.events import report
 from sash.core.time import Micros
@@ -367,7 +368,8 @@ class StreamRuntime:
         """Time goes on in all groups together, so that a query finds every group it reads as of its own time."""
         progress, self._advancing = Progress(outcome=AdvanceOutcome(failed)), True
         try:
-            advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
+            with held_off():
+                advances = [self._move(targets, by_rows, pace, progress) for by_rows in (False, True)]
         finally:
             self._advancing = False
         if any(advance.hurried for advance in advances):
