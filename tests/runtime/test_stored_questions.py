@@ -159,7 +159,7 @@ def test_keep_is_checked(spark: Any, tmp_path: Path) -> None:
         with pytest.raises(sash.SashError, match="KEEP must be a multiple of its GRANULE, 1 sec, not 1500 ms"):
             create(session, tmp_path / "s", "KEEP 1500 ms")
         create(session, tmp_path / "s", "KEEP 12 sec")
-        with pytest.raises(sash.SashError, match="closed yet"):
+        with pytest.raises(sash.SashError, match="stored yet"):
             session.query("SELECT v FROM s [WINDOW 5 sec]")
 
 
@@ -221,7 +221,7 @@ def test_any_thread_may_ask_while_the_stream_runs(spark: Any, tmp_path: Path) ->
             try:
                 answer = session.query(f"SELECT v FROM {name} [WINDOW 4 sec]")
             except sash.SashError as error:
-                if is_last or "closed yet" not in str(error):
+                if is_last or "stored yet" not in str(error):
                     problems.append(str(error))
             else:
                 last = (to_micros(told(answer)[0]) - START) // SECOND * 5
