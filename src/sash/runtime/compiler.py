@@ -102,10 +102,10 @@ class CompiledQuery:
             if leaf.items is not None and leaf.items.function == "frequent" and leaf.window.unbounded:
                 reason = "FREQUENT keeps a list per sub-window, and [UNBOUNDED ..] never ends: give a WINDOW"
                 raise RefusalError(reason, "FREQUENT")
-        for finisher in self.finishers:
+        for finisher in [each for each in self.finishers if each.query.approximate]:
             served = finisher.filter is not None and self.synopsis in (None, "running", "interval")
             exact = all(refusal("interval", partial) is None for partial in finisher.readings[0].partials)
-            if finisher.query.approximate and not (served and exact):
+            if not (served and exact):
                 reason = (
                     "HAVING APPROX needs a condition that an index serves, COUNT, SUM (of whole numbers), MAX or MIN "
                     "compared with a constant, over GROUP BY and a window without LAG, and aggregates that an interval "

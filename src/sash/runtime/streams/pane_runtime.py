@@ -378,7 +378,7 @@ class PaneRuntime:
         """
 
         def take() -> PaneLookup | None:
-            active = self.panes.covers(query)
+            active = None if self.panes.latest is None else self.panes.covers(query)
             if active is None or is_cut(active) or self.panes.is_between(query):
                 return None
             as_of = newest_common(active)
