@@ -109,7 +109,8 @@ class Execution:
         for which, wanted in self._wanted.items():
             self._read(which, wanted)
         for active in self._queries:
-            table = self._whole.get(active.name)
+            # A query may have failed at an earlier time of the same advance: nothing more is told of it.
+            table = None if active.name in self._outcome.failed else self._whole.get(active.name)
             if table is None:
                 table = self._composed(active)
             if table is not None:
