@@ -12,7 +12,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 _known: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
-_lock = threading.Lock()
+# Reentrant: the collector may run in the middle of a look-up, and what it finalizes may make such a value.
+_lock = threading.RLock()
 
 
 class Interning(type):
