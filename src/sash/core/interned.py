@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Any
 from weakref import WeakValueDictionary
 
-_known: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+known: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 # Reentrant: the collector may run in the middle of a look-up, and what it finalizes may make such a value.
 _lock = threading.RLock()
 
@@ -30,7 +30,7 @@ class Interning(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
         with _lock:
-            return _known.setdefault((cls, *made.values), made)
+            return known.setdefault((cls, *made.values), made)
 
 
 class Interned(metaclass=Interning):
