@@ -23,7 +23,7 @@ from sash.core.errors import SashError
 from sash.plan.continuous import AUTO
 from sash.runtime.compiler import as_select
 from sash.runtime.continuous.continuous_queries import unmeasured
-from sash.sql import bind, parse_script
+from sash.sql import bind, parse_script, plan_changes
 from sash.sql.reading.limits import MOST_DEEP, MOST_JOINED, MOST_NESTED, MOST_READ, MOST_VALUES, STATEMENTS
 
 OUT = Path(__file__).parent / "out"
@@ -137,7 +137,7 @@ def _read(text: str) -> str:
 
 
 def _plan(text: str) -> str:
-    unmeasured(bind(as_select(text), _catalog()), AUTO)
+    unmeasured(plan_changes(bind(as_select(text), _catalog())), AUTO)
     return "planned"
 
 

@@ -24,7 +24,7 @@ from sash.runtime.asking.in_process import answer_folded
 from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.periodic.stream_runtime import StreamRuntime
-from sash.runtime.route import route_question
+from sash.runtime.route import rows_behind
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_indexes import TIME
 from sash.runtime.stored.stored_window import KeptWindow
@@ -67,7 +67,7 @@ def test_equals_duckdb(parts: list[pa.Table], text: str, level: str, left: bool,
     """Over what is stored, which a scan of the rows tells."""
     declared = stream(closed_left=left, late_revise=revise, keep=9 * SECOND)
     query, kept = compiled(text.format(w=f"[WINDOW {length} sec]"), declared), KeptWindow(declared, level)
-    assert route_question(query, declared).why_spark is None
+    assert rows_behind(query, declared).why_spark is None
     latest = START
     for part in parts:
         latest = max([latest, *part["_us"].to_pylist()])
@@ -93,19 +93,19 @@ def test_equals_duckdb(parts: list[pa.Table], text: str, level: str, left: bool,
 )  # fmt: skip
 def test_what_is_left_to_spark(text: str, why: str) -> None:
     declared = stream(keep=9 * SECOND)
-    found = route_question(compiled(text, declared), declared).why_spark
+    found = rows_behind(compiled(text, declared), declared).why_spark
     assert found is not None and why in found
 
 
 def test_windows_are_made_of_whole_sub_windows() -> None:
     declared = stream(keep=1_200 * SECOND)
     asked = [compiled(f"SELECT COUNT(*) AS n FROM s [WINDOW {length} sec]", declared) for length in (5, 6)]
-    why, none = (route_question(query, declared).why_spark for query in asked)
+    why, none = (rows_behind(query, declared).why_spark for query in asked)
     assert why == "its window is no multiple of the sub-windows of 2 sec"
     assert none is None
     far = Stream("s", declared.schema, "ts", keep=9 * SECOND, keep_in=CLUSTER)
     asked_far = compiled("SELECT COUNT(*) AS n FROM s [WINDOW 5 sec]", far)
-    assert route_question(asked_far, far).why_spark == "its rows are in the cluster"
+    assert rows_behind(asked_far, far).why_spark == "its rows are in the cluster"
 
 
 # -- while the window slides -----------------------------------------------------------------------

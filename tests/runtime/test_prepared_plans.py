@@ -17,7 +17,7 @@ from sash.runtime.compiler import as_select
 from sash.runtime.continuous import continuous_queries
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.records.catalog_history import CatalogHistory
-from sash.sql import BoundQuery, Select, bind
+from sash.sql import Select, bind, plan_changes
 
 JOIN = as_select("SELECT a.k FROM s [RANGE 1 min] a, s [RANGE 1 min] b WHERE a.k = b.k")
 
@@ -43,9 +43,11 @@ class Session:
         self.statistics = Statistics()
         self.held: list[bool] = []
         self.create(pa.int32())
-        streams: Any = {"s": SimpleNamespace(runtime=None)}
+        self.streams: Any = {"s": SimpleNamespace(runtime=None)}
         plans: Any = SimpleNamespace(observed=[])
-        self.queries = ContinuousQueries(SessionParts(self.catalog, CatalogHistory(), None, streams=streams), plans)
+        self.queries = ContinuousQueries(
+            SessionParts(self.catalog, CatalogHistory(), None, streams=self.streams), plans
+        )
         monkeypatch.setattr(continuous_queries, "measured", lambda streams, plans: self.statistics)
         monkeypatch.setattr(continuous_queries, "best_plans", self._found)
         monkeypatch.setattr("sash.plan.choice.best_plans", self._found)
@@ -58,17 +60,17 @@ class Session:
         self.held.append(self.lock.depth > 0)
         return best_plans(written, known)
 
-    def bound(self, select: Select = JOIN) -> BoundQuery:
-        return bind(select, self.catalog)
+    def plan(self, select: Select = JOIN) -> Node:
+        return plan_changes(bind(select, self.catalog))
 
     def register(self) -> Node:
         with self.lock:
-            return self.queries.decide(self.bound(), AUTO).choice.plan
+            return self.queries.decide(self.plan(), AUTO).choice.plan
 
 
 def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(session.bound(), AUTO, session.lock)
+    session.queries.prepare(session.plan(), AUTO, session.lock)
     prepared = session.register()
     assert session.held == [False]
     assert prepared == Session(monkeypatch).register()
@@ -76,7 +78,7 @@ def test_the_lock_is_not_held_while_plans_are_compared(monkeypatch: pytest.Monke
 
 def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(session.bound(), AUTO, session.lock)
+    session.queries.prepare(session.plan(), AUTO, session.lock)
     session.catalog.drop_stream("s")
     session.create(pa.string())
     assert session.register().schema.field("k").type == pa.string()
@@ -85,7 +87,7 @@ def test_a_plan_of_before_is_not_used_when_the_stream_is_another(monkeypatch: py
 
 def test_a_plan_of_before_is_not_used_when_more_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    session.queries.prepare(session.bound(), AUTO, session.lock)
+    session.queries.prepare(session.plan(), AUTO, session.lock)
     session.statistics = Statistics(rates={"s": 5.0})
     session.register()
     assert session.held == [False, True]
@@ -93,6 +95,8 @@ def test_a_plan_of_before_is_not_used_when_more_is_known(monkeypatch: pytest.Mon
 
 def test_what_is_wrong_with_a_query_is_said_when_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(monkeypatch)
-    wrong = as_select("SELECT MEDIAN(k) FROM s [RANGE 1 min]")
-    session.queries.prepare(session.bound(wrong), AUTO, session.lock)
+    plan = session.plan()
+    session.catalog.drop_stream("s")
+    session.streams.clear()
+    session.queries.prepare(plan, AUTO, session.lock)
     assert session.held == []

@@ -18,8 +18,9 @@ from sash.core.errors import NotSupportedError, SashError
 from sash.core.time import SECOND
 from sash.runtime.answers.answer import Answer
 from sash.runtime.commands.declare import checked
-from sash.runtime.compiler import as_select, compile_any_question, compile_panes
+from sash.runtime.compiler import as_select, compile_panes
 from sash.runtime.periodic.onetime import answer_once
+from sash.runtime.route import question_of
 from sash.sql import bind
 from tests.runtime.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
@@ -95,14 +96,14 @@ BY_REGISTRATION = {
 @pytest.mark.parametrize(("text", "what"), BY_REGISTRATION.items())
 def test_a_question_that_only_a_continuous_query_answers_names_the_way(text: str, what: str) -> None:
     with pytest.raises(NotSupportedError, match=r"REGISTER QUERY \.\. AS this SELECT") as refused:
-        compile_any_question(as_select(text), two_streams())
+        question_of(as_select(text), two_streams())
     assert what in refused.value.what and (refused.value.line, str(refused.value).count("REGISTER")) == (1, 1)
 
 
 @pytest.mark.parametrize("text", ["DISTINCT nothing FROM s [NOW]", "DISTINCT k FROM s [NOW] ORDER BY k"])
 def test_what_cannot_be_registered_either_is_not_sent_there(text: str) -> None:
     with pytest.raises(SashError) as refused:
-        compile_any_question(as_select(f"SELECT {text}"), two_streams())
+        question_of(as_select(f"SELECT {text}"), two_streams())
     assert "REGISTER" not in str(refused.value)
 
 

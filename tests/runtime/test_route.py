@@ -10,13 +10,14 @@ from dataclasses import replace
 import pytest
 
 from sash.catalog import CLUSTER, Catalog, RegisteredQuery, Route, StoredIndex
+from sash.core.errors import CqlError
 from sash.core.time import SECOND
 from sash.plan.continuous import AUTO, NT, UPA
 from sash.runtime.compiler import as_select, compile_panes
 from sash.runtime.records.catalog_history import CatalogHistory, query_change
-from sash.runtime.route import QuestionRoute, route, route_question
+from sash.runtime.route import Routed, RowsBehind, question_of, route, route_plan, rows_behind
 from sash.sql import bind
-from tests.runtime.test_join_group import plan_of
+from tests.runtime.test_join_group import catalog, plan_of
 from tests.support.streams import stream
 
 JOIN = "FROM s [RANGE 4 sec SLIDE 2 sec], t [RANGE 4 sec SLIDE 2 sec] WHERE s.a = t.a"
@@ -38,7 +39,26 @@ COLUMN = "SELECT a FROM s [RANGE 4 sec SLIDE 2 sec] {} SELECT a FROM t [RANGE 4 
 )
 def test_the_route_of_a_plan(text: str, free: Route, set_by_user: Route) -> None:
     plan = plan_of(text)
-    assert [route(plan, execution) for execution in (AUTO, UPA, NT)] == [free, free, set_by_user]
+    assert [route_plan(plan, execution) for execution in (AUTO, UPA, NT)] == [free, free, set_by_user]
+
+
+def registered(text: str) -> Routed:
+    return route(bind(as_select(text), catalog()))
+
+
+def test_a_registered_query_has_one_plan() -> None:
+    found = registered("SELECT b, COUNT(*) AS n FROM s [WINDOW 4 sec SLIDE 2 sec] GROUP BY b")
+    assert found.route is Route.PANES and found.panes is not None and found.changes is None
+    found = registered("SELECT DISTINCT a FROM s [RANGE 4 sec SLIDE 2 sec]")
+    assert found.route is Route.CHANGES and found.panes is None and found.changes is not None
+
+
+def test_a_query_that_no_runtime_answers_is_refused_at_its_word() -> None:
+    with pytest.raises(CqlError, match="MEDIAN") as refused:
+        registered("SELECT MEDIAN(a) FROM s [RANGE 4 sec]")
+    assert (refused.value.line, refused.value.column) == (1, 8)
+    with pytest.raises(CqlError, match="KEEP 4 sec would make it possible"):
+        question_of(as_select("SELECT a FROM s [RANGE 4 sec]"), catalog())
 
 
 @pytest.mark.parametrize(
@@ -58,11 +78,11 @@ def test_the_catalog_stores_the_route(state: str, expected: Route, tmp_path_fact
 TREE, DB = StoredIndex("s", "k", "tree"), StoredIndex("s", "k", "db")
 
 
-def route_of(text: str, *indexes: StoredIndex, keep: int | None = 9, keep_in: str = "memory") -> QuestionRoute:
+def route_of(text: str, *indexes: StoredIndex, keep: int | None = 9, keep_in: str = "memory") -> RowsBehind:
     declared = replace(stream(keep=None if keep is None else keep * SECOND), keep_in=keep_in)
     catalog = Catalog()
     catalog.add_stream(declared)
-    return route_question(compile_panes(bind(as_select(text), catalog), one_time=True), declared, indexes)
+    return rows_behind(compile_panes(bind(as_select(text), catalog), one_time=True), declared, indexes)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +93,7 @@ def route_of(text: str, *indexes: StoredIndex, keep: int | None = 9, keep_in: st
     ],
 )
 def test_the_process_answers_what_machine_numbers_hold(text: str, irreversible: str | None) -> None:
-    assert route_of(text, TREE) == QuestionRoute(irreversible=irreversible)
+    assert route_of(text, TREE) == RowsBehind(irreversible=irreversible)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +105,7 @@ def test_the_process_answers_what_machine_numbers_hold(text: str, irreversible: 
     ],
 )
 def test_spark_answers_the_rest(text: str, keep_in: str, why: str) -> None:
-    assert route_of(text, keep_in=keep_in) == QuestionRoute(why_spark=why)
+    assert route_of(text, keep_in=keep_in) == RowsBehind(why_spark=why)
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
 from sash.runtime.commands.index_commands import IndexCommands
 from sash.runtime.commands.session_state import SessionParts
-from sash.runtime.compiler import as_select, compile_any_question, compile_panes, compile_query
+from sash.runtime.compiler import as_select, compile_panes, compile_query
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.explaining.explain import explain, tried
 from sash.runtime.explaining.explain_continuous import explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.stream_runtime import StreamRuntime
 from sash.runtime.records.catalog_history import CatalogHistory
-from sash.runtime.route import is_continuous
+from sash.runtime.route import is_continuous, question_of
 from sash.runtime.settings import Settings
 from sash.runtime.stored.stored_window import KeptWindow
 from sash.sql import (
@@ -138,7 +138,7 @@ def _actions(statement: Statement, catalog: Catalog) -> Iterator[Callable[[], ob
     if isinstance(statement, SelectStatement | RegisterQuery | Explain):
         yield from _bindings(statement.select, catalog)
     if isinstance(statement, Explain):
-        yield lambda: explain_continuous(unmeasured(bind(statement.select, catalog), AUTO))
+        yield lambda: explain_continuous(unmeasured(plan_changes(bind(statement.select, catalog)), AUTO))
         yield lambda: _explained_question(statement.select, catalog)
         yield lambda: _explained(statement.select, catalog)
     if isinstance(statement, RegisterQuery):
@@ -168,13 +168,13 @@ def _bindings(select: Select, catalog: Catalog) -> Iterator[Callable[[], object]
     yield lambda: compile_panes(bind(select, catalog))
     yield bound
     yield lambda: bind_stored(select, catalog)
-    yield lambda: compile_any_question(select, catalog)
+    yield lambda: question_of(select, catalog)
     for execution in EXECUTIONS if is_kept_up_to_date else ():
-        yield partial(unmeasured, bind(select, catalog), execution)
+        yield partial(unmeasured, plan_changes(bind(select, catalog)), execution)
 
 
 def _explained_question(select: Select, catalog: Catalog) -> str:
-    question = compile_any_question(select, catalog)
+    question = question_of(select, catalog)
     return explain_rows(question) if isinstance(question, StoredQuestion) else ""
 
 

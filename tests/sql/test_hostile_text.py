@@ -167,7 +167,7 @@ def test_as_many_windows_as_may_be_are_planned() -> None:
         " UNION ".join(["SELECT src FROM packets [RANGE 1 min]"] * MOST_READ),
         not_in(4),
     ):
-        decided = unmeasured(bind(as_select(text), EVERYTHING), AUTO)
+        decided = unmeasured(plan_changes(bind(as_select(text), EVERYTHING)), AUTO)
         assert decided.choice.plan.schema.names == ["src"]
 
 

@@ -14,11 +14,11 @@ from sash.core.errors import CqlError, SashError
 from sash.plan.continuous import AUTO, Node, streams_of
 from sash.runtime.commands.archive_commands import declared_archive
 from sash.runtime.commands.declare import declared_stream
-from sash.runtime.compiler import CompiledQuery, as_select, compile_any_question, compile_panes, compile_stored
+from sash.runtime.compiler import CompiledQuery, as_select, compile_panes
 from sash.runtime.continuous.continuous_queries import unmeasured
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
-from sash.runtime.route import is_continuous
+from sash.runtime.route import is_continuous, question_of, route, stored_question
 from sash.sql import (
     SCRIPTS,
     AlterArchive,
@@ -163,13 +163,13 @@ class Rehearsal:
 
     def _register(self, statement: RegisterQuery) -> None:
         name, text, bound = statement.name, statement.select.text, bind(statement.select, self.catalog)
-        if is_continuous(bound):
-            decision = unmeasured(bound, self.execution)
-            self.explained[name] = explain_continuous(decision)
-            streams, route = streams_of(decision.written), decision.route
-            self.catalog.add_query(RegisteredQuery(name, text, streams[0], streams=streams, route=route))
+        routed = route(bound, self.execution)
+        if routed.changes is not None:
+            self.explained[name] = explain_continuous(unmeasured(routed.changes, self.execution))
+            streams = streams_of(routed.changes)
+            self.catalog.add_query(RegisteredQuery(name, text, streams[0], streams=streams, route=routed.route))
             return
-        compiled = compile_panes(bound, name, synopsis=statement.synopsis)
+        compiled = compile_panes(bound, name, synopsis=statement.synopsis, plan=routed.panes)
         self.catalog.add_query(RegisteredQuery(name, text, compiled.stream))
         self.queries[name.lower()] = replace(compiled, serial=len(self.catalog.queries))
 
@@ -177,7 +177,7 @@ class Rehearsal:
         return plan_changes(bind(as_select(query.text), self.catalog))
 
     def _ask(self, statement: Statement, select: Select) -> None:
-        question = compile_any_question(select, self.catalog)
+        question = question_of(select, self.catalog)
         if isinstance(question, StoredQuestion):
             self.explained[title(statement)] = explain_rows(question)
         else:
@@ -191,11 +191,11 @@ class Rehearsal:
             self.questions.append((statement, compile_panes(bound, one_time=not has_slide(statement.select))))
         except CqlError:
             if bound is None or not is_continuous(bound):
-                self.explained[title(statement)] = explain_rows(compile_stored(statement.select, self.catalog))
+                self.explained[title(statement)] = explain_rows(stored_question(statement.select, self.catalog))
                 return
             self.explained[title(statement)] = either(
-                lambda: explain_rows(compile_stored(statement.select, self.catalog)),
-                lambda: explain_continuous(unmeasured(bound, self.execution)),
+                lambda: explain_rows(stored_question(statement.select, self.catalog)),
+                lambda: explain_continuous(unmeasured(plan_changes(bound), self.execution)),
             )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from sash.catalog import Catalog, RegisteredQuery
-from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError, RefusalError, Span
+from sash.core.errors import CqlError, RefusalError, Span
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.accelerator import refusal
@@ -16,21 +16,9 @@ from sash.panes.answers import Finisher, compose
 from sash.panes.readings import Reading
 from sash.plan.nodes import Lookup, Project
 from sash.plan.periodic import Composition, PeriodicAggregate, PeriodicQuery, flatten, leaves
-from sash.runtime.route import is_continuous, why_not_stored
 from sash.sharing.choose import check_synopsis
 from sash.sharing.groups import Need, needs_of
-from sash.sql import (
-    BoundQuery,
-    Select,
-    SelectStatement,
-    StoredQuestion,
-    bind,
-    bind_stored,
-    parse,
-    plan_changes,
-    plan_panes,
-    stream_names,
-)
+from sash.sql import BoundQuery, Select, SelectStatement, bind, parse, plan_panes
 
 
 @dataclass(frozen=True)
@@ -129,80 +117,16 @@ def compile_panes(
     lifetime: Micros | None = None,
     serial: int = 0,
     synopsis: str | None = None,
+    plan: Project | None = None,
 ) -> CompiledQuery:
-    """A periodic query, or a question."""
-    plan = plan_panes(bound, periodic=not one_time)
+    """A periodic query, or a question. `plan` is its plan where that is known."""
+    plan = plan or plan_panes(bound, periodic=not one_time)
     compiled = CompiledQuery(name, plan, priority, lifetime, serial, synopsis)
     try:
         compiled.check()
     except RefusalError as error:
         raise CqlError(str(error), bound.script, _place(bound.select, error.word)) from None
     return compiled
-
-
-def _question_refusal(error: CqlError, bound: BoundQuery) -> CqlError:
-    if error.code == NEEDS_REGISTRATION or not _can_be_registered(bound):
-        return error
-    way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
-    return with_way_out(error, way_out)
-
-
-def compile_any_question(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
-    """An aggregate of one window, which synopses may answer; anything else is asked of Spark, over stored rows."""
-    try:
-        bound = bind(select, catalog)
-    except CqlError as error:
-        return compile_of_rows(select, catalog, error, mark)
-    return compile_bound_question(bound, catalog, mark)
-
-
-def compile_bound_question(bound: BoundQuery, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
-    try:
-        return compile_panes(bound, "(one-time)", one_time=True)
-    except CqlError as error:
-        return compile_of_rows(bound.select, catalog, error, mark, bound)
-
-
-def compile_of_rows(
-    select: Select, catalog: Catalog, error: CqlError, mark: str = "", bound: BoundQuery | None = None
-) -> StoredQuestion:
-    """A question over stored rows; `error` is why panes cannot answer it, which is said where no stream stores rows."""
-    try:
-        return compile_stored(select, catalog, mark)
-    except CqlError as other:
-        if not _stores_nothing(select, catalog):
-            raise
-        refusal = error if bound is None else _question_refusal(error, bound)
-        raise (with_way_out(refusal, other.reason) if other.code == NEEDS_KEEP else refusal) from None
-
-
-def compile_stored(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
-    question = bind_stored(select, catalog, mark)
-    for reading in question.windows.values():
-        why = why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
-        if why is not None:
-            raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
-    return question
-
-
-def _stores_nothing(select: Select, catalog: Catalog) -> bool:
-    """A question about streams none of which stores its rows."""
-    names = {name.lower() for name in stream_names(select)}
-    kept = [stream.keep for stream in catalog.streams if stream.name.lower() in names]
-    return bool(kept) and not any(kept)
-
-
-def _can_be_registered(bound: BoundQuery) -> bool:
-    try:
-        return is_continuous(bound) and plan_changes(bound) is not None
-    except CqlError:
-        return False
-
-
-def with_way_out(error: CqlError, way_out: str) -> CqlError:
-    if isinstance(error, NotSupportedError):
-        return NotSupportedError(f"{error.what}; {way_out}", error.text, error.span)
-    return CqlError(f"{error.reason}; {way_out}", error.text, error.span)
 
 
 def _place(select: Select, word: str) -> Span:

@@ -1,15 +1,17 @@
 """Which runtime answers a query: the one place that decides. And what every runtime does.
 
-    registered    is_continuous: does it slide, and can panes answer it? ────────► PANES
-                  else a continuous plan ── route ──┬─ an aggregate over a join ──► JOINED_PANES
-                                                    ├─ a set operation, one column ► SETS
-                                                    └─ anything else ─────────────► CHANGES
+    registered    route ──┬─ slides, and panes can answer it ──► PANES
+                          ├─ an aggregate over a join ─────────► JOINED_PANES
+                          ├─ a set operation, one column ──────► SETS
+                          └─ anything else ────────────────────► CHANGES
 
-    asked once    an aggregate of one window ── route_question ► panes if they have all of the window, else stored rows:
-                      columns, constants, machine numbers; rows in memory ──► computed in the process
-                      anything else ────────────────────────────────────────► computed by Spark
-                  any other SELECT ──► stored rows, tables, archives, computed by Spark
+    asked once    question_of ──┬─ an aggregate of one window ──► panes, and behind them stored rows
+                                └─ any other SELECT ────────────► stored rows, tables, archives, computed by Spark
+                  rows_behind: who computes with the stored rows where panes do not have all of the window
+                          ├─ columns, constants, machine numbers; rows in memory ──► the process
+                          └─ anything else ────────────────────────────────────────► Spark
 
+A SELECT that nothing answers is refused here, by a CqlError: its word, the way out, and a code where programs need one.
 The catalog stores the route of a registered query, and everybody reads it there: the route is not derived again from
 what a query looks like. The route of a question is a value, too: the question is answered by it, and EXPLAIN prints it.
 
@@ -23,19 +25,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from sash.catalog import CLUSTER, Route, StoredIndex, Stream, Table
+from sash.catalog import CLUSTER, Catalog, Route, StoredIndex, Stream, Table
+from sash.core.errors import NEEDS_KEEP, NEEDS_REGISTRATION, CqlError, NotSupportedError
 from sash.core.time import Micros, format_duration
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.partials import Partial
 from sash.plan.continuous import AUTO, UPA, Node
+from sash.plan.nodes import Project
 from sash.plan.set_windows import windowed_set
 from sash.plan.shared_joins import joined_aggregate
 from sash.rows.value_keys import can_be_indexed
-from sash.sql import ROW_KINDS, BoundQuery, BoundSelect, BoundSet, has_slide, is_own, relations_in, windows_of
+from sash.runtime.compiler import CompiledQuery, compile_panes
+from sash.sql import (
+    ROW_KINDS,
+    BoundQuery,
+    BoundSelect,
+    BoundSet,
+    Select,
+    StoredQuestion,
+    bind,
+    bind_stored,
+    has_slide,
+    is_own,
+    plan_changes,
+    plan_panes,
+    relations_in,
+    stream_names,
+    windows_of,
+)
 
 if TYPE_CHECKING:
-    from sash.runtime.compiler import CompiledQuery
     from sash.runtime.records.journal import JournalSnapshot
     from sash.runtime.spark_pass import Batch
 
@@ -71,6 +91,23 @@ class Runtime(Protocol[Q, A]):
         """Become what the log has: the last snapshot, and the entries after it. Nobody is told again."""
 
 
+@dataclass(frozen=True)
+class Routed:
+    """The route of a registered query, and its plan as it was written: of panes, or a continuous one."""
+
+    route: Route
+    panes: Project | None = None
+    changes: Node | None = None
+
+
+def route(query: BoundQuery, execution: str = AUTO) -> Routed:
+    """Decide which runtime answers a registered query. A CqlError says why none does."""
+    if not is_continuous(query):
+        return Routed(Route.PANES, panes=plan_panes(query, periodic=True))
+    plan = plan_changes(query)
+    return Routed(route_plan(plan, execution), changes=plan)
+
+
 def is_continuous(query: BoundQuery) -> bool:
     """Whether a registered query is a plan that is kept up to date with every tuple, and not read from panes."""
     select = query.select
@@ -97,7 +134,7 @@ def _is_over_queries(body: BoundSelect | BoundSet) -> bool:
     return isinstance(body, BoundSelect) and not isinstance(body.sources[0].relation, Stream | Table)
 
 
-def route(plan: Node, execution: str) -> Route:
+def route_plan(plan: Node, execution: str) -> Route:
     """Of a continuous plan as it was written. A strategy other than UPA that the user sets has a plan of its own."""
     is_free = execution in (AUTO, UPA)
     joined, asked = joined_aggregate(plan), windowed_set(plan)
@@ -109,11 +146,73 @@ def route(plan: Node, execution: str) -> Route:
     return Route.CHANGES
 
 
-@dataclass(frozen=True)
-class QuestionRoute:
-    """How an aggregate of one window is answered when it is asked once.
+def question_of(select: Select, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+    """A SELECT that is asked once: an aggregate of one window, which panes may answer, or a question to Spark.
 
-    Panes are asked first, and stored rows answer what panes do not have. `refusal` says why stored rows do not answer.
+    Our binder knows fewer types and functions than Spark: a SELECT that it refuses may still be asked of Spark.
+    """
+    try:
+        bound = bind(select, catalog)
+    except CqlError as error:
+        return question_of_rows(select, catalog, error, mark)
+    return question_of_bound(bound, catalog, mark)
+
+
+def question_of_bound(bound: BoundQuery, catalog: Catalog, mark: str = "") -> CompiledQuery | StoredQuestion:
+    try:
+        return compile_panes(bound, "(one-time)", one_time=True)
+    except CqlError as error:
+        refusal = error
+        if error.code != NEEDS_REGISTRATION and _can_be_registered(bound):
+            way_out = "a one-time question cannot have it, a continuous query can: REGISTER QUERY .. AS this SELECT"
+            refusal = _with_way_out(error, way_out)
+        return question_of_rows(bound.select, catalog, refusal, mark)
+
+
+def question_of_rows(select: Select, catalog: Catalog, refusal: CqlError, mark: str = "") -> StoredQuestion:
+    """A question to Spark, over stored rows. `refusal` is raised if no stream stores rows: why panes do not answer."""
+    try:
+        return stored_question(select, catalog, mark)
+    except CqlError as error:
+        if not _stores_nothing(select, catalog):
+            raise
+        raise (_with_way_out(refusal, error.reason) if error.code == NEEDS_KEEP else refusal) from None
+
+
+def stored_question(select: Select, catalog: Catalog, mark: str = "") -> StoredQuestion:
+    question = bind_stored(select, catalog, mark)
+    for reading in question.windows.values():
+        why = _why_not_stored(reading.stream, reading.reach, reading.window.unbounded)
+        if why is not None:
+            raise CqlError(why, select.script, reading.at, "" if reading.window.unbounded else NEEDS_KEEP)
+    return question
+
+
+def _stores_nothing(select: Select, catalog: Catalog) -> bool:
+    """Whether a question is about streams none of which stores its rows."""
+    names = {name.lower() for name in stream_names(select)}
+    kept = [stream.keep for stream in catalog.streams if stream.name.lower() in names]
+    return bool(kept) and not any(kept)
+
+
+def _can_be_registered(bound: BoundQuery) -> bool:
+    try:
+        return route(bound).changes is not None
+    except CqlError:
+        return False
+
+
+def _with_way_out(error: CqlError, way_out: str) -> CqlError:
+    if isinstance(error, NotSupportedError):
+        return NotSupportedError(f"{error.what}; {way_out}", error.text, error.span)
+    return CqlError(f"{error.reason}; {way_out}", error.text, error.span)
+
+
+@dataclass(frozen=True)
+class RowsBehind:
+    """How stored rows answer an aggregate of one window that panes do not have.
+
+    `refusal` says why stored rows do not answer.
     `why_spark` says why Spark computes with the rows; None: the process does, from the counts of `index` if there is
     one. `irreversible` is an aggregate from which the process cannot take back a sub-window that has left: such a
     question is begun again.
@@ -125,20 +224,20 @@ class QuestionRoute:
     irreversible: str | None = None
 
 
-def route_question(query: CompiledQuery, stream: Stream, indexes: Iterable[StoredIndex] = ()) -> QuestionRoute:
-    """From the question, its stream, and the indexes over the stored window."""
+def rows_behind(query: CompiledQuery, stream: Stream, indexes: Iterable[StoredIndex] = ()) -> RowsBehind:
+    """Decide from the question, its stream, and the indexes over the stored window."""
     refusal = _why_not_rows(query, stream)
     if refusal is not None:
-        return QuestionRoute(refusal)
+        return RowsBehind(refusal)
     why_spark = _why_spark(query, stream)
     if why_spark is not None:
-        return QuestionRoute(why_spark=why_spark)
+        return RowsBehind(why_spark=why_spark)
     words = (row_folds.irreversible(reading) for reading in query.readings)
     irreversible = next((word for word in words if word is not None), None)
-    return QuestionRoute(index=_counting_index(query, stream, indexes), irreversible=irreversible)
+    return RowsBehind(index=_counting_index(query, stream, indexes), irreversible=irreversible)
 
 
-def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
+def _why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | None:
     """What a stream would have to keep for a question; None if it does."""
     if unbounded:
         return f"stream '{stream.name}' stores no [UNBOUNDED] window: give a WINDOW"
@@ -156,7 +255,7 @@ def why_not_stored(stream: Stream, reach: int | None, unbounded: bool) -> str | 
 def _why_not_rows(query: CompiledQuery, stream: Stream) -> str | None:
     by_rows = query.readings[0].table.by_rows
     reach = None if by_rows else max(window.reach for window in query.windows)
-    return why_not_stored(stream, reach, any(window.unbounded for window in query.windows))
+    return _why_not_stored(stream, reach, any(window.unbounded for window in query.windows))
 
 
 def _why_spark(query: CompiledQuery, stream: Stream) -> str | None:

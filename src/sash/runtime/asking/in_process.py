@@ -13,7 +13,7 @@ tuples come as insertions: only they are folded, whatever the aggregate.
 
 A set-valued index has the groups of the whole window already, if all that is asked for is how often values occur.
 
-However large a window is, the fold is faster than a pass: Spark would have to be given the rows first. `route_question`
+However large a window is, the fold is faster than a pass: Spark would have to be given the rows first. `rows_behind`
 says which questions are answered here.
 """
 
@@ -36,7 +36,7 @@ from sash.runtime.stored.stored_window import KeptWindow
 
 
 def answer_in_process(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> pa.Table:
-    """The answer; `route_question` must have found nothing that takes Spark."""
+    """The answer; `rows_behind` must have found nothing that takes Spark."""
     table, as_of = answer_folded(query, kept, index)
     return told(table, as_of, kept.is_complete(query.windows[0].reach, as_of))
 

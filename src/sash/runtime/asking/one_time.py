@@ -22,24 +22,27 @@ from sash.catalog import Stream
 from sash.core.errors import CqlError, QueryFailedError, QuestionStoppedError, SashError
 from sash.core.stopping import QUESTION, Cancellation, check_question
 from sash.isolation import Isolation
+from sash.plan.continuous import Node
 from sash.runtime.answers.answer import Answer, Explanation
 from sash.runtime.asking.in_process import answer_in_process
 from sash.runtime.asking.on_spark import MOST_ROWS, QuestionsOnSpark
 from sash.runtime.commands.query_commands import QueryCommands
 from sash.runtime.commands.session_state import SessionParts
-from sash.runtime.compiler import (
-    CompiledQuery,
-    compile_any_question,
-    compile_bound_question,
-    compile_of_rows,
-    compile_panes,
-)
+from sash.runtime.compiler import CompiledQuery, compile_panes
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
 from sash.runtime.explaining import explain as explaining
 from sash.runtime.explaining.explain_continuous import either, explain_continuous
 from sash.runtime.explaining.explain_stored import explain_rows
 from sash.runtime.periodic.onetime import PaneLookup, look_up, stamped
-from sash.runtime.route import QuestionRoute, is_continuous, route_question
+from sash.runtime.route import (
+    RowsBehind,
+    is_continuous,
+    question_of,
+    question_of_bound,
+    question_of_rows,
+    route,
+    rows_behind,
+)
 from sash.runtime.stored.stored_indexes import KeptIndexes
 from sash.runtime.stored.stored_window import PRIORITY
 from sash.runtime.streams.running_stream import RunningStream
@@ -53,6 +56,7 @@ from sash.sql import (
     StoredQuestion,
     bind,
     has_slide,
+    plan_changes,
 )
 
 
@@ -122,21 +126,21 @@ class Questions:
     def ask(self, select: Select) -> pa.Table:
         """A one-time query: from panes that cover it, else from the stored rows, else refused."""
         with self._shared.lock:
-            question = compile_any_question(select, self._shared.catalog, uuid.uuid4().hex)
+            question = question_of(select, self._shared.catalog, uuid.uuid4().hex)
             if isinstance(question, StoredQuestion):
                 streams = {view: self._shared.running(each.stream.name) for view, each in question.windows.items()}
             else:
-                running, way = self._shared.running(question.stream), self._route(question)
+                running, way = self._shared.running(question.stream), self._rows_behind(question)
         if isinstance(question, StoredQuestion):
             return self._on_spark.answer_select(question, streams)
         return self._ask_of_window(question, running, way)
 
-    def _route(self, question: CompiledQuery) -> QuestionRoute:
+    def _rows_behind(self, question: CompiledQuery) -> RowsBehind:
         stream = self._shared.catalog.stream(question.stream)
         indexes = [index for index in self._shared.catalog.indexes if index.stream == stream.name]
-        return route_question(question, stream, indexes)
+        return rows_behind(question, stream, indexes)
 
-    def _ask_of_window(self, question: CompiledQuery, running: RunningStream, way: QuestionRoute) -> pa.Table:
+    def _ask_of_window(self, question: CompiledQuery, running: RunningStream, way: RowsBehind) -> pa.Table:
         try:
             answer = self._from_synopsis(question, running)
             if way.refusal is not None or answer.complete:
@@ -173,8 +177,9 @@ class Questions:
         match statement:
             case RegisterQuery(name=name, select=select, synopsis=synopsis):
                 bound = self._bound(select)
-                if is_continuous(bound):
-                    return self._explain_continuous(bound)
+                routed = route(bound, self._queries.execution)
+                if routed.changes is not None:
+                    return self._explain_continuous(routed.changes)
                 return self._explain_registered(bound, name, synopsis)
             case Explain(select=select) | SelectStatement(select=select):
                 return self.explain_select(select)
@@ -187,10 +192,10 @@ class Questions:
             if has_slide(select):
                 raise
             with self._shared.lock:
-                question = compile_of_rows(select, self._shared.catalog, error)
+                question = question_of_rows(select, self._shared.catalog, error)
             return self._explain_question(question)
         if is_continuous(bound):
-            return either(lambda: self._explain_bound(bound), lambda: self._explain_continuous(bound))
+            return either(lambda: self._explain_bound(bound), lambda: self._explain_continuous(plan_changes(bound)))
         return self._explain_answers(compile_panes(bound)) if has_slide(select) else self._explain_bound(bound)
 
     def _bound(self, select: Select) -> BoundQuery:
@@ -199,7 +204,7 @@ class Questions:
 
     def _explain_bound(self, bound: BoundQuery) -> str:
         with self._shared.lock:
-            question = compile_bound_question(bound, self._shared.catalog)
+            question = question_of_bound(bound, self._shared.catalog)
         return self._explain_question(question)
 
     def _explain_question(self, question: CompiledQuery | StoredQuestion) -> str:
@@ -211,9 +216,9 @@ class Questions:
         kept = self._shared.running(stream.name).kept
         return None if kept is None else kept.indexes
 
-    def _explain_continuous(self, bound: BoundQuery) -> str:
+    def _explain_continuous(self, plan: Node) -> str:
         with self._shared.lock:
-            return explain_continuous(self._continuous.decide(bound, self._queries.execution))
+            return explain_continuous(self._continuous.decide(plan, self._queries.execution))
 
     def _explain_registered(self, bound: BoundQuery, name: str, synopsis: str | None) -> str:
         """A query that is registered by a name and a text as it is, any other one as it would be."""
@@ -229,7 +234,7 @@ class Questions:
         """`serial` is that of the registered query that this is."""
         with self._shared.lock:
             runtime = self._shared.streams[compiled.stream.lower()].runtime
-            way = self._route(compiled) if compiled.slide is None else None
+            way = self._rows_behind(compiled) if compiled.slide is None else None
         handles, registered = dict(self._shared.handles), self._queries.at(compiled.stream)
         neighbours = [query for query in registered if query.name in handles and handles[query.name].failure is None]
         compiled = next((query for query in neighbours if query.serial == serial), compiled)

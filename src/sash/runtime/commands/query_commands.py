@@ -10,11 +10,12 @@ from functools import partial
 
 from sash.catalog import RegisteredQuery
 from sash.core.changes import Changes
-from sash.core.errors import CheckpointError, QueryFailedError, SashError
+from sash.core.errors import CheckpointError, NotSupportedError, QueryFailedError, SashError
 from sash.core.events import report
 from sash.core.time import Micros
 from sash.core.window import RowWindow
-from sash.plan.continuous import sampling_of
+from sash.plan.continuous import Node, sampling_of
+from sash.plan.nodes import Project
 from sash.runtime.answers.outlet import Channel
 from sash.runtime.answers.registered_query import Query, deliver, fail_query
 from sash.runtime.commands.declare import check_name, check_same_query, checked_execution
@@ -26,8 +27,8 @@ from sash.runtime.periodic.cluster_tables import ClusterTables
 from sash.runtime.periodic.stream_runtime import Progress
 from sash.runtime.records.catalog_history import query_change
 from sash.runtime.records.stream_queries import StreamQueries
-from sash.runtime.route import is_continuous
-from sash.sql import BoundQuery, Select, bind
+from sash.runtime.route import route
+from sash.sql import BoundQuery, Select, bind, plan_changes
 
 logger = logging.getLogger("sash.runtime")
 
@@ -65,25 +66,28 @@ class QueryCommands:
         wanted = RegisteredQuery(name, select.text, "", priority, lifetime, 0, synopsis)
         with self._shared.lock:
             bound = bind(select, self._shared.catalog)
-            changes = is_continuous(bound)
-            if not changes:
-                handle, compiled = self._register_periodic(bound, wanted)
-        if changes:
-            self._continuous.prepare(bound, self.execution, self._shared.lock)
+            routed = route(bound, self.execution)
+            if routed.panes is not None:
+                handle, compiled = self._register_periodic(bound, routed.panes, wanted)
+        if routed.changes is not None:
+            _refuse_periodic_options(select, wanted)
+            self._continuous.prepare(routed.changes, self.execution, self._shared.lock)
             with self._shared.lock:
                 # The catalog may have changed meanwhile.
-                bound = bind(select, self._shared.catalog)
-                return self._register_continuous(bound, replace(wanted, execution=self.execution))
+                plan = plan_changes(bind(select, self._shared.catalog))
+                return self._register_continuous(plan, replace(wanted, execution=self.execution))
         if compiled is not None:
             self._answer_at_once(compiled)
         return handle
 
-    def _register_periodic(self, bound: BoundQuery, wanted: RegisteredQuery) -> tuple[Query, CompiledQuery | None]:
+    def _register_periodic(
+        self, bound: BoundQuery, plan: Project, wanted: RegisteredQuery
+    ) -> tuple[Query, CompiledQuery | None]:
         """The query's handle, and the query as it is compiled unless a checkpoint has it already."""
         wanted = replace(wanted, serial=self._shared.history.version + 1)
         # At once as it is registered: what it finds out about itself is found out once.
         compiled = compile_panes(
-            bound, wanted.name,
+            bound, wanted.name, plan=plan,
             priority=wanted.priority, lifetime=wanted.lifetime, serial=wanted.serial, synopsis=wanted.synopsis,
         )  # fmt: skip
         self._claim_restored(compiled.stream)
@@ -96,14 +100,14 @@ class QueryCommands:
         self._claims_of(compiled).claim(compiled)
         return handle, compiled
 
-    def _register_continuous(self, bound: BoundQuery, wanted: RegisteredQuery) -> Query:
+    def _register_continuous(self, plan: Node, wanted: RegisteredQuery) -> Query:
         wanted = replace(wanted, serial=self._shared.history.version + 1)
         restored = wanted.name.lower() in self._restored
         before = self._shared.catalog.query(wanted.name) if restored else None
         if not restored:
             # Before it is compiled: an aggregate over a join would widen its group.
             self._shared.catalog.check_new_query(wanted.name)
-        query = self._continuous.compile(bound, wanted, before)
+        query = self._continuous.compile(plan, wanted, before)
         try:
             if (known := self._known(query)) is not None:
                 return known
@@ -288,6 +292,14 @@ class QueryCommands:
 
 def _is_periodic(stream: str, query: RegisteredQuery) -> bool:
     return not query.is_continuous and query.reads(stream)
+
+
+def _refuse_periodic_options(select: Select, wanted: RegisteredQuery) -> None:
+    """Only a periodic query has a LIFETIME and a synopsis."""
+    if wanted.lifetime is not None:
+        raise NotSupportedError("a LIFETIME of a continuous query", select.script, select.span)
+    if wanted.synopsis is not None:
+        raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
 
 
 def _is_continuous(stream: str, query: RegisteredQuery) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sash.catalog import RegisteredQuery, Route
 from sash.core.changes import Changes
-from sash.core.errors import CheckpointError, NotSupportedError, SashError
+from sash.core.errors import CheckpointError, SashError
 from sash.core.time import BEGINNING, Micros, format_duration, to_datetime
 from sash.plan.choice import Choice, best_plans, considered
 from sash.plan.continuous import AUTO, Node, is_stream, sampling_of, streams_of
@@ -29,8 +29,8 @@ from sash.runtime.continuous.join_runtime import JoinQuery
 from sash.runtime.continuous.plan_runtime import ContinuousQuery, PlanRuntime
 from sash.runtime.continuous.plans import KINDS, Plans
 from sash.runtime.observed import measured
-from sash.runtime.route import route
-from sash.sql import BoundQuery, bind, plan_changes
+from sash.runtime.route import route_plan
+from sash.sql import bind, plan_changes
 
 if TYPE_CHECKING:
     from sash.runtime.commands.session_state import SessionParts
@@ -57,10 +57,9 @@ class PlanDecision:
     apart: str | None = None
 
 
-def unmeasured(bound: BoundQuery, execution: str) -> PlanDecision:
-    """What would be decided before any tuple has come."""
-    written, known = plan_changes(bound), Statistics()
-    way = route(written, execution)
+def unmeasured(written: Node, execution: str) -> PlanDecision:
+    """What would be decided about a plan before any tuple has come."""
+    known, way = Statistics(), route_plan(written, execution)
     choice = KINDS[way].choose(written, known, execution)
     query = KINDS[way].of(written, known, choice.strategy, choice.plan)
     return PlanDecision(written, choice, known, execution, known, way, query, group=query.alone())
@@ -121,7 +120,7 @@ class ContinuousQueries:
             _discard(self._by_digest, _digest_of(query.state), query.state)
         return was_last
 
-    def prepare(self, bound: BoundQuery, execution: str, lock: AbstractContextManager[object]) -> None:
+    def prepare(self, written: Node, execution: str, lock: AbstractContextManager[object]) -> None:
         """Look for the best plans of a query before it is registered, without the lock that micro-batches wait for.
 
         The catalog may change meanwhile: the query is bound again when it is registered, and what was found counts only
@@ -129,23 +128,18 @@ class ContinuousQueries:
         """
         with suppress(SashError):
             with lock:
-                written = plan_changes(bound)
                 twin = self._twin(written, execution)
                 known = Statistics.of(twin.measurements) if twin else self._measured(streams_of(written))
-            if route(written, execution) is not Route.SETS:
+            if route_plan(written, execution) is not Route.SETS:
                 self._prepared.append((written, known, best_plans(written, known)))
 
-    def compile(self, bound: BoundQuery, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
-        """The registration of a query with the streams that it reads; what only periodic ones have is refused.
+    def compile(self, written: Node, wanted: RegisteredQuery, before: RegisteredQuery | None) -> RegisteredQuery:
+        """The registration of a query with the streams that it reads.
 
         `before` is the query of that name that a checkpoint has: the same query keeps its plan.
         """
-        if wanted.lifetime is not None:
-            raise NotSupportedError("a LIFETIME of a continuous query", bound.script, bound.select.span)
-        if wanted.synopsis is not None:
-            raise SashError("a continuous query has no synopsis; leave it out, or add SLIDE")
         same = before if before and before.text == wanted.text else None
-        decided = self._decide(bound, wanted.execution, same)
+        decided = self._decide(written, wanted.execution, same)
         strategy = decided.choice.strategy
         found = replace(decided.query, name=wanted.name, serial=wanted.serial, text=wanted.text)
         kept = same is not None and same.execution == strategy
@@ -175,9 +169,9 @@ class ContinuousQueries:
         """The directories of other queries' plans that a query might share."""
         return list(self._by_digest.get(query.digest, ()))
 
-    def decide(self, bound: BoundQuery, execution: str) -> PlanDecision:
+    def decide(self, written: Node, execution: str) -> PlanDecision:
         """What registering a query would lead to; of an aggregate over a join, with what its group would keep."""
-        decided = self._decide(bound, execution)
+        decided = self._decide(written, execution)
         query, states = decided.query, self._states(decided.query)
         if not isinstance(query, JoinQuery):
             return replace(decided, mates=tuple(name for state in states for name in self._those_of(state)))
@@ -199,13 +193,12 @@ class ContinuousQueries:
                 return f"{other.name}: other columns of it are computed, and what is computed may fail"
         return None
 
-    def _decide(self, bound: BoundQuery, execution: str, before: RegisteredQuery | None = None) -> PlanDecision:
-        """The plan and the strategy of a query. One that asks what another asks already has its plan, and shares it."""
-        written = plan_changes(bound)
+    def _decide(self, written: Node, execution: str, before: RegisteredQuery | None = None) -> PlanDecision:
+        """The plan and the strategy of a query. Queries that ask the same have one plan, and share it."""
         twin, current = before or self._twin(written, execution), self._measured(streams_of(written))
         if twin is not None and execution not in (AUTO, twin.execution):
             twin = None
-        way = route(written, execution) if twin is None else twin.route
+        way = route_plan(written, execution) if twin is None else twin.route
         kind = KINDS[way]
         like = before if kind.is_grouped else twin
         known = current if like is None else Statistics.of(like.measurements)

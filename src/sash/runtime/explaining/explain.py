@@ -22,7 +22,7 @@ from sash.runtime.periodic.active import ActiveQuery, BoundReading
 from sash.runtime.periodic.group_filters import LEAST_GROUPS, LEAST_QUERIES, filterable, is_worth
 from sash.runtime.periodic.pane_group import PaneGroup
 from sash.runtime.periodic.stream_runtime import StreamRuntime, newest_common
-from sash.runtime.route import QuestionRoute, route_question
+from sash.runtime.route import RowsBehind, rows_behind
 from sash.runtime.stored.stored_indexes import COLLECTED
 from sash.schedule import cost_per_time, joint_cost, separate_cost
 from sash.sharing.choose import CLUSTER as CLUSTER_PANES
@@ -83,7 +83,7 @@ def _linked(query: CompiledQuery, registered: Iterable[CompiledQuery]) -> set[Ta
     return found
 
 
-def explain(query: CompiledQuery, runtime: StreamRuntime, way: QuestionRoute | None = None) -> str:
+def explain(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind | None = None) -> str:
     """`runtime` has the query, or would be asked the question.
 
     `way` is the route of a one-time question; without it the stream is taken to have no index.
@@ -93,7 +93,7 @@ def explain(query: CompiledQuery, runtime: StreamRuntime, way: QuestionRoute | N
     if stream.shed is not None:
         lines.append(_shed_line(stream))
     if query.slide is None:
-        return "\n".join([*lines, *_one_time_lines(query, runtime, way or route_question(query, stream))])
+        return "\n".join([*lines, *_one_time_lines(query, runtime, way or rows_behind(query, stream))])
     active = runtime.active[query.name]
     home = runtime.groups[active.home.name]
     for site in [_Site(active, runtime.groups[group.name]) for group in active.groups]:
@@ -145,7 +145,7 @@ class _Site:
         return chosen if kind == chosen.kind else SynopsisChoice(kind, "no other synopsis answers such windows")
 
 
-def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: QuestionRoute) -> list[str]:
+def _one_time_lines(query: CompiledQuery, runtime: StreamRuntime, way: RowsBehind) -> list[str]:
     """A question changes nothing: it reads the panes that registered queries have, or stored rows, or is refused."""
     names = list(dict.fromkeys(reading.table for reading in query.readings))
     lacks = [_what_panes_lack(query, name, runtime) for name in names]
@@ -193,7 +193,7 @@ def _from_panes(group: PaneGroup, stream: Stream) -> str:
     return f"One-time: answered from {table}, as of the newest closed one"
 
 
-def _without_panes(stream: Stream, way: QuestionRoute, reason: str) -> str:
+def _without_panes(stream: Stream, way: RowsBehind, reason: str) -> str:
     if way.refusal is not None:
         return f"One-time: refused, {reason}"
     assert stream.keep is not None
@@ -202,7 +202,7 @@ def _without_panes(stream: Stream, way: QuestionRoute, reason: str) -> str:
     return f"One-time: {how} over the stored rows ({kept}), as {reason}"
 
 
-def _sliding_lines(way: QuestionRoute) -> list[str]:
+def _sliding_lines(way: RowsBehind) -> list[str]:
     """What becomes of a question over stored rows while the window slides; under serial and ws nothing does."""
     if way.why_spark is not None:
         return [f"  not sub-window by sub-window: {way.why_spark}", f"  {COLLECTED}"]
