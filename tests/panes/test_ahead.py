@@ -55,7 +55,7 @@ def seen(synopsis: BasicIntervalSynopsis, needs: dict[Window, list[Partial]], no
             merged = [view.accumulator.merged(partial, None) for partial in needs[view.window]]
             groups[key] = [component[code] for parts in merged for component in parts]
         present = {key: numbers for key, numbers in groups.items() if numbers[0]}
-        found[view.window] = (view.empty, view.oldest, repr(present))
+        found[view.window] = (view.oldest, repr(present))
     return found
 
 

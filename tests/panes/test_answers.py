@@ -94,12 +94,14 @@ def test_empty_windows(where: RowExpression | None) -> None:
 
 
 def test_queries_of_one_view_share_their_groups() -> None:
-    first, second = query((K,), [("count", None)], WINDOW), query((K,), [("sum", N)], WINDOW)
+    """Where a window does not have all groups: nobody looks for them twice."""
+    window = TimeWindow(7)
+    first, second = query((K,), [("count", None)], window), query((K,), [("sum", N)], window)
     synopsis = filled(first, [])
     synopsis.require(Finisher(second).partials, None)
     synopsis.absorb(lift_rows(DATA, 1, [K], list(synopsis.since)))
     synopsis.close(10)
-    (view,) = synopsis.scan({WINDOW: list(synopsis.since)}, 10)
+    (view,) = synopsis.scan({window: list(synopsis.since)}, 10)
     found: dict[Partial, PredicateGroups] = {}
     Finisher(first).answer(view, found)
     assert list(found) == [Partial("rows")]

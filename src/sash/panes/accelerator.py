@@ -18,7 +18,7 @@ import numpy as np
 
 from sash.core.window import Window
 from sash.expr.value_codes import Codes
-from sash.panes.accumulator import FOLDS, Accumulator, Block, RankedValues
+from sash.panes.accumulator import FOLDS, Accumulator, Block, BlockWindow, RankedValues
 from sash.panes.intervals import SYNOPSES
 from sash.panes.intervals.synopsis import SharedSynopsis
 from sash.panes.pane_ring import PaneRing
@@ -180,7 +180,7 @@ class Accelerator:
 
     def lookup(
         self, windows: Sequence[Window], newest: int, groups: int, ranked: Mapping[Partial, RankedValues]
-    ) -> list[Accumulator] | None:
+    ) -> Sequence[BlockWindow] | None:
         """One accumulator per window as of a time, or None where some window reaches back too far."""
         right = (newest - self._base) // self.length
         lefts = [right - window.length // self.length + 1 for window in windows]
@@ -190,8 +190,4 @@ class Accelerator:
         for (partial, i), synopsis in self._synopses.items():
             found = synopsis.lookup_many(np.maximum(lefts, 1), np.full(len(lefts), max(right, 0)))
             block.slots[partial, i] = np.ascontiguousarray(found[:, :groups])
-        results = [Accumulator(groups, (), ranked, block, i) for i in range(len(windows))]
-        for slot, matrix in block.slots.items():
-            for i, accumulator in enumerate(results):
-                accumulator.slots[slot] = matrix[i]
-        return results
+        return [BlockWindow(block, i, ranked) for i in range(len(windows))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -22,9 +23,28 @@ from sash.panes.sketches import SKETCHES, Unions
 
 
 @numba.njit(cache=True, nogil=True)
+def kernel_has_all(codes: Any, first: int, groups: int) -> bool:
+    """Whether the rows from `first` on are one for each group, in the order of their codes."""
+    if codes[first] != 0 or first + groups > codes.size or codes[first + groups - 1] != groups - 1:
+        return False
+    same = 0
+    for i in range(groups):
+        same += codes[first + i] == i
+    return same == groups
+
+
+@numba.njit(cache=True, nogil=True)
 def kernel_add(codes: Any, values: Any, accumulator: Any) -> None:
-    for i in range(codes.size):
-        accumulator[codes[i]] += values[i]
+    i, groups = 0, accumulator.size
+    while i < codes.size:
+        if kernel_has_all(codes, i, groups):
+            # A pane in which no group is missing: the compiler adds several groups by one instruction.
+            for g in range(groups):
+                accumulator[g] += values[i + g]
+            i += groups
+        else:
+            accumulator[codes[i]] += values[i]
+            i += 1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -163,16 +183,12 @@ class Accumulator:
     Needs: combine is associative and commutative. Time: one kernel call per component and slice.
     """
 
-    def __init__(
-        self,
-        size: int,
-        partials: Iterable[Partial],
-        ranked: Mapping[Partial, RankedValues],
-        block: Block | None = None,
-        window: int = 0,
-    ) -> None:
+    # Of one window of a block: the block, and which window it is.
+    block: Block | None = None
+    window: int = 0
+
+    def __init__(self, size: int, partials: Iterable[Partial], ranked: Mapping[Partial, RankedValues]) -> None:
         self._ranked = ranked
-        self.block, self.window = block, window
         self.slots: dict[Slot, Component] = {}
         self._counts: dict[Partial, NDArray[np.int64]] = {}
         self._unions: dict[Partial, Unions] = {}
@@ -187,7 +203,9 @@ class Accumulator:
 
     def like(self, block: Block | None) -> Accumulator:
         """One for the same window that has nothing yet."""
-        return Accumulator(0, (), self._ranked, block, self.window)
+        other = Accumulator(0, (), self._ranked)
+        other.block, other.window = block, self.window
+        return other
 
     def fold(self, partials: Iterable[Partial], codes: Codes, column: Callable[[Slot], Component]) -> None:
         for partial in partials:
@@ -227,6 +245,20 @@ class Accumulator:
         return [self.slots[partial, i] for i in range(len(partial.dtypes))]
 
 
+class BlockWindow(Accumulator):
+    """One window of a block: its components are rows of the block's matrices."""
+
+    block: Block
+
+    def __init__(self, block: Block, window: int, ranked: Mapping[Partial, RankedValues]) -> None:
+        self.block, self.window, self._ranked = block, window, ranked
+        self._counts, self._unions = {}, {}
+
+    @cached_property
+    def slots(self) -> dict[Slot, Component]:  # type: ignore[override]
+        return {slot: out[self.window] for slot, out in self.block.slots.items() if self.window < len(out)}
+
+
 @dataclass(frozen=True)
 class ScanRows:
     """The rows of panes that a scan goes over: codes, components by slot, and where its windows begin.
@@ -245,21 +277,17 @@ class Block:
     """Windows that were scanned together: one matrix per slot, a row per window, a column per group.
 
     What depends on a whole matrix (which windows have all groups, an aggregate's lowered column) is computed once for
-    all windows and kept here: an answer is then a slice.
+    all windows and kept in `memo`: an answer is then a slice.
     """
 
     def __init__(self, groups: int) -> None:
         self.groups = groups
         self.slots: dict[Slot, Component] = {}
-        self.lowered: dict[Hashable, pa.Array | None] = {}
         self.memo: dict[Hashable, Any] = {}
-        self._full: dict[Partial, NDArray[np.bool_]] = {}
 
-    def is_full(self, presence: Partial, window: int) -> bool:
-        """Every group has tuples in a window."""
-        if presence not in self._full:
-            self._full[presence] = np.asarray((self.slots[presence, 0] > 0).all(axis=1))
-        return bool(self._full[presence][window])
+    def full(self, presence: Partial) -> list[bool]:
+        """Of each window: whether every group has tuples in it."""
+        return [bool(each) for each in np.atleast_1d((self.slots[presence, 0] > 0).all(axis=1))]
 
     def flat(self, partial: Partial, windows: int) -> list[Component]:
         """A partial's components over the first windows, one after the other."""
@@ -282,8 +310,10 @@ def scan(needs: Sequence[Sequence[Partial]], rows: ScanRows) -> Iterator[Accumul
             block.slots[partial, place] = out
     unions = {p: Unions(SKETCHES[p.kind], rows.groups) for p in windows if p.combine is Combine.UNION}
     for i, partials in enumerate(needs):
-        accumulator = Accumulator(rows.groups, (), rows.ranked, block, i)
-        accumulator.slots |= {slot: out[i] for slot, out in block.slots.items() if i < len(out)}
+        accumulator = BlockWindow(block, i, rows.ranked)
+        if not unions:
+            yield accumulator
+            continue
         between = slice(int(rows.cuts[i + 1]), int(rows.cuts[i]))
         for partial, union in unions.items():
             union.add(rows.codes[between], rows.column((partial, 0))[between])

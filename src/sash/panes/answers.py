@@ -67,6 +67,11 @@ class Finisher:
         return len(self.readings) == 1 and len(self.readings[0].spans) == 1
 
     @cached_property
+    def is_plain(self) -> bool:
+        """The answer has the columns of its groups as they are."""
+        return self.is_simple and self._plain is not None and self.query.having is None and not self._order
+
+    @cached_property
     def _plain(self) -> list[str] | None:
         """The SELECT list's field names when it is nothing but fields: the common case, spared the evaluator."""
         fields = [output.expression for output in self.query.outputs]
@@ -116,6 +121,30 @@ class Finisher:
         for other in others:
             fields |= _matched(first, other)
         return finish_rows(self.query, fields, first.count, self._order, self._plain)
+
+
+class PendingTable:
+    """The table of a plain answer, which is made when somebody looks at it. Answers over one window share it."""
+
+    def __init__(self, finisher: Finisher, columns: Columns) -> None:
+        self._finisher = finisher
+        self._columns = columns
+        self._table: pa.Table | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return self._columns.count
+
+    @property
+    def size(self) -> int:
+        """How many values it has at most."""
+        return self._columns.most * len(self._finisher.query.outputs)
+
+    @property
+    def table(self) -> pa.Table:
+        if self._table is None:
+            self._table = self._finisher.finish([self._columns])
+        return self._table
 
 
 def _all_of(conditions: tuple[Expression, ...]) -> Expression | None:

@@ -37,7 +37,8 @@ from sash.panes.pane_ring import Pane, PaneRing
 from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
 from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Component, Partial
-from sash.panes.readers import Found
+from sash.panes.prefix_sums import DifferenceColumns, PrefixSums
+from sash.panes.readers import Found, PlainReader, PredicateGroups
 from sash.panes.readings import WindowView
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
@@ -67,6 +68,8 @@ class BasicIntervalSynopsis(PaneStore):
         self._history = 0
         # Of a frozen one: what accelerators said, by window.
         self._found: dict[Window, Accumulator] = {}
+        # None of a frozen one: its panes are read once.
+        self._sums: PrefixSums | None = PrefixSums()
 
     # -- what it stores ------------------------------------------------------------------------------
 
@@ -177,9 +180,11 @@ class BasicIntervalSynopsis(PaneStore):
     def _merge(self, parts: list[Pane]) -> Pane:
         """One row per group from several contributions."""
         codes = np.concatenate([part.codes for part in parts])
-        unique, places = np.unique(codes, return_inverse=True)
+        unique, firsts, places = np.unique(codes, return_index=True, return_inverse=True)
         if len(unique) == len(codes) and len(parts) == 1:
-            return parts[0]
+            # Sorted by code: a pane is read far more often than it is closed.
+            columns = {name: column[firsts] for name, column in parts[0].columns.items()}
+            return replace(parts[0], codes=unique.astype(np.int32), columns=columns)
         partials = [p for p in self.since if any((p, 0) in part.columns for part in parts)]
         accumulator = Accumulator(len(unique), partials, self.ranked)
         first = 0
@@ -275,7 +280,7 @@ class BasicIntervalSynopsis(PaneStore):
         other, read = copy.copy(self), self.since.keys() if partials is None else partials
         other._ring, other._keys = self._ring.frozen(self._columns_of(read)), self._keys.frozen()
         other.ranked = {partial: self.ranked[partial].frozen() for partial in read if partial.ranked}
-        other.since, other._open, other.accelerators = self.since.copy(), {}, []
+        other.since, other._open, other.accelerators, other._sums = self.since.copy(), {}, [], None
         other._found = self._found_at_once(needs, now, build)
         return other
 
@@ -322,12 +327,15 @@ class BasicIntervalSynopsis(PaneStore):
     ) -> Iterator[tuple[int, PartResult]]:
         if ahead is not None:
             ahead.complete(self, now)
+        taken = self._differences(parts, now)
+        yield from taken.items()
+        scanned = [(number, part) for number, part in enumerate(parts) if number not in taken]
         waiting: dict[Window, list[int]] = {}
-        for number, part in enumerate(parts):
+        for number, part in scanned:
             for span in part.stored.spans:
                 waiting.setdefault(span, []).append(number)
         views: dict[int, dict[Window, WindowView]] = {}
-        for view in self.scan(needs_of(parts), now):
+        for view in self.scan(needs_of([part for _, part in scanned]), now):
             shared: dict[CoveredPredicate | None, Found] = {}
             for number in waiting[view.window]:
                 part = parts[number]
@@ -341,10 +349,32 @@ class BasicIntervalSynopsis(PaneStore):
                     # A query over several windows shares its groups with no other.
                     yield number, part.found([mine.pop(span) for span in spans], {})
 
+    def _differences(self, parts: Sequence[AnswerPart], now: Micros) -> dict[int, DifferenceColumns]:
+        """The parts, by number, whose windows are differences of sums: nothing is scanned for them."""
+        ring, groups, sums = self._ring, len(self._keys), self._sums
+        is_dense = ring.rows * 2 >= len(ring) * groups and len(ring) * groups <= MOST_SCANNED
+        if sums is None or self.accelerators or ring.nested or not ring.rows or not is_dense:
+            return {}
+        chosen = {number: part for number, part in enumerate(parts) if part.subtracts}
+        partials = dict.fromkeys(partial for part in chosen.values() for partial in part.stored.partials)
+        before = sums.catch_up(ring, partials, groups)
+        since = max((start for partial in partials if (start := self.since[partial]) is not None), default=None)
+        keys, found = self._keys.decode_all(), dict[int, DifferenceColumns]()
+        everybody = PredicateGroups(groups if keys else 1, None, keys)
+        for number, part in chosen.items():
+            reader, (window,) = part.chosen, part.stored.spans
+            if isinstance(reader, PlainReader) and (since is None or since <= now - window.reach):
+                youngest = ring.position(now - window.lag)
+                oldest = ring.first_whole(now - window.reach, youngest)
+                found[number] = DifferenceColumns(reader, before[oldest], before[youngest], everybody)
+        return found
+
     def scan(self, needs: dict[Window, list[Partial]], now: Micros) -> Iterator[WindowView]:
         """Every window as of `now`, the shortest first; windows with the same lag are one scan."""
         for window in (each for each in self._found if each in needs):
-            yield self._view(window, needs[window], now - window.lag, self._found[window])
+            newest = now - window.lag
+            later = functools.partial(self._folded_since, self._ring.position(newest), needs[window])
+            yield WindowView(window, self._found[window], self._keys, newest - window.length, self.since, later)
         for lag, servers, windows in self._together({each: needs[each] for each in needs if each not in self._found}):
             yield from self._scan_from(now - lag, windows, servers, now)
 
@@ -397,22 +427,17 @@ class BasicIntervalSynopsis(PaneStore):
     def _scan_from(
         self, newest: Micros, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
     ) -> Iterator[WindowView]:
-        looked_up = self._looked_up(newest, windows, servers, now)
-        found = self._accumulators(newest, self._ring.position(newest), windows) if looked_up is None else looked_up
+        looked_up, youngest = self._looked_up(newest, windows, servers, now), self._ring.position(newest)
+        found = self._accumulators(newest, youngest, windows) if looked_up is None else looked_up
         for (window, partials), accumulator in zip(windows, found, strict=True):
-            yield self._view(window, partials, newest, accumulator)
-
-    def _view(self, window: Window, partials: list[Partial], newest: Micros, accumulator: Accumulator) -> WindowView:
-        edge, youngest = newest - window.length, self._ring.position(newest)
-        later = functools.partial(self._folded_since, youngest, partials)
-        empty = self._ring.position(edge) >= youngest
-        return WindowView(window, empty, accumulator, self._keys, edge, self.since, later)
+            later = functools.partial(self._folded_since, youngest, partials)
+            yield WindowView(window, accumulator, self._keys, newest - window.length, self.since, later)
 
     def _looked_up(
         self, newest: int, windows: list[tuple[Window, list[Partial]]], servers: list[Accelerator], now: int
-    ) -> list[Accumulator] | None:
+    ) -> Sequence[Accumulator] | None:
         """The windows from running, interval or landmark synopses; None where panes must be scanned."""
-        found: list[Accumulator] = []
+        found: Sequence[Accumulator] = []
         for accelerator in servers:
             if accelerator.is_ahead_of(now, self._version):
                 return None
@@ -435,7 +460,7 @@ class BasicIntervalSynopsis(PaneStore):
         if self._ring.nested:
             edges = [newest - window.length for window, _ in windows]
             return (self._folded(self._runs(edge, youngest), need) for edge, need in zip(edges, needs, strict=True))
-        firsts = [youngest, *(self._first_whole(newest - window.length, youngest) for window, _ in windows)]
+        firsts = [youngest, *(self._ring.first_whole(newest - window.length, youngest) for window, _ in windows)]
         cuts, codes = self._ring.cuts(firsts), self._ring.codes(firsts[-1], youngest)
         column = functools.partial(self._ring.column, first=firsts[-1], last=youngest)
         return scan(needs, ScanRows(len(self._keys), cuts, codes, column, self.ranked))
@@ -456,17 +481,10 @@ class BasicIntervalSynopsis(PaneStore):
     def _runs(self, edge: Micros, young: int) -> list[tuple[int, int]]:
         """The runs of panes before `young` that lie wholly after an edge, youngest first; none that it cuts."""
         if not self._ring.nested:
-            first = self._first_whole(edge, young)
+            first = self._ring.first_whole(edge, young)
             return [(first, young)] if first < young else []
         first = min(self._ring.position(edge), young)
         return [(i, i + 1) for i in range(young - 1, first - 1, -1) if self._ring.span(i)[0] >= edge]
-
-    def _first_whole(self, edge: Micros, young: int) -> int:
-        """The oldest pane before `young` that lies wholly after an edge."""
-        first = min(self._ring.position(edge), young)
-        while first < young and self._ring.span(first)[0] < edge:
-            first += 1
-        return first
 
     # -- recovery ------------------------------------------------------------------------------------
 

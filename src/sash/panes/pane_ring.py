@@ -57,6 +57,8 @@ class PaneRing:
         self._columns: dict[Hashable, Column] = {}
         self._fills: dict[Hashable, int | float | None] = {}
         self._nested_until: Micros | None = None
+        # How often panes that were there already have changed, and how many panes have expired.
+        self.revision, self.expired = 0, 0
         # The columns whose rows somebody else may be reading.
         self._lent: set[Hashable] = set()
 
@@ -89,6 +91,7 @@ class PaneRing:
 
     def drop_column(self, name: Hashable) -> None:
         del self._columns[name], self._fills[name]
+        self.revision += 1
 
     # -- lending ---------------------------------------------------------------------------------------
 
@@ -127,6 +130,7 @@ class PaneRing:
         if position == len(self._ends):
             self._append(pane)
             return
+        self.revision += 1
         younger = [self.pane(i) for i in range(position, len(self))]
         self._own(_CODES, *self._columns)
         self._truncate(position)
@@ -135,6 +139,7 @@ class PaneRing:
 
     def replace(self, count: int, panes: list[Pane]) -> None:
         """Put other panes in the place of the oldest ones."""
+        self.revision += 1
         younger = [self.pane(i) for i in range(count, len(self))]
         self._own(_CODES, *self._columns)
         self._truncate(0)
@@ -177,6 +182,7 @@ class PaneRing:
         if gone:
             head = self._bounds[0]
             del self._starts[:gone], self._ends[:gone], self._bounds[:gone]
+            self.expired += gone
             self._let_go(head, self._bounds[0])
         return gone
 
@@ -199,6 +205,13 @@ class PaneRing:
         """How many panes end at or before a time."""
         return bisect_right(self._ends, end)
 
+    def first_whole(self, edge: Micros, young: int) -> int:
+        """The oldest pane before `young` that lies wholly after an edge."""
+        first = min(bisect_right(self._ends, edge), young)
+        while first < young and self._starts[first] < edge:
+            first += 1
+        return first
+
     def cuts(self, panes: list[int]) -> NDArray[np.int64]:
         """Where panes begin among the rows of the slice that starts with the last one given."""
         return np.array([self._bounds[pane] for pane in panes], dtype=np.int64) - self._bounds[panes[-1]]
@@ -213,11 +226,13 @@ class PaneRing:
 
     def writable(self, name: Hashable) -> Column:
         """A component of all panes: what is written there is stored."""
+        self.revision += 1
         self._own(name)
         return self.column(name, 0, len(self))
 
     def recode(self, remap: Codes) -> None:
         """Give every row its group's new code."""
+        self.revision += 1
         self._own(_CODES)
         low, high = self._bounds[0], self._bounds[-1]
         self._codes[low:high] = remap[self._codes[low:high]]

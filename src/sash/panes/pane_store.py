@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import pyarrow as pa
 
 from sash.core.errors import QueryFailedError
+from sash.core.interned import Interned
 from sash.core.time import Micros
 from sash.core.window import Window
 from sash.panes.accelerator import Accelerator
@@ -27,14 +28,26 @@ from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, Reader
+from sash.panes.readers import Columns, Found, PlainReader, Reader
 from sash.panes.readings import Reading, WindowView
+from sash.plan.periodic import Shape
 
 if TYPE_CHECKING:
     from sash.panes.ahead import ReadAhead
 
 # What the evaluation of one query may raise without being a defect: the query fails, its neighbours do not.
 FAILURES = (QueryFailedError, pa.ArrowException, ArithmeticError, ValueError)
+
+
+@dataclass(frozen=True, eq=False)
+class PartIdentity(Interned):
+    """What decides a part of an answer: parts of several queries that agree on it are one."""
+
+    shape: Shape
+    length: int
+    lag: int
+    reader: int
+    covered: CoveredPredicate | None
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,11 @@ class AnswerPart:
         """Without what is cached, in the query as well: another process hashes strings differently."""
         return AnswerPart, (Finisher(replace(self.finisher.query)), self.reader, self.covered)
 
+    @cached_property
+    def identity(self) -> PartIdentity:
+        query = self.finisher.query
+        return PartIdentity(query.shape, query.window.length, query.window.lag, self.reader, self.covered)
+
     @property
     def chosen(self) -> Reader:
         return self.finisher.readers[self.reader]
@@ -58,6 +76,12 @@ class AnswerPart:
         """What it reads of what is stored."""
         reading = self.finisher.readings[self.reader]
         return reading if self.covered is None else self.covered.reading(reading)
+
+    @cached_property
+    def subtracts(self) -> bool:
+        """Its answer may be taken as the difference of sums, when somebody looks at it."""
+        reader = self.chosen
+        return self.covered is None and self.finisher.is_plain and isinstance(reader, PlainReader) and reader.subtracts
 
     def found(self, views: Sequence[WindowView], shared: Found) -> PartResult:
         """Its columns from the views of its spans. `shared`: with the parts that read the same view."""

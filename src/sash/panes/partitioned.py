@@ -51,6 +51,8 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         self._group = group
         self._partition = partition
         self._kept = 0
+        # A window has other panes in each partition.
+        self._sums = None
 
     def absorb(self, rows: PaneRows, closed_until: int | None = None) -> None:
         """Rows arrive with growing numbers; several lanes of one pass bring different partials of the same rows."""
@@ -156,7 +158,7 @@ class PartitionedSynopsis(BasicIntervalSynopsis):
         for window, partials in needs.items():
             inside = np.flatnonzero((ages[:last] > window.lag) & (ages[:last] <= window.reach))
             fold = functools.partial(self._folded_rows, partials, inside, owners, len(groups))
-            yield WindowView(window, not len(inside), fold(None), groups, -1, self.since, fold)
+            yield WindowView(window, fold(None), groups, -1, self.since, fold)
 
     def _folded_rows(
         self,

@@ -21,7 +21,7 @@ from sash.core.errors import QueryFailedError
 from sash.core.interned import Interned
 from sash.core.window import RowWindow
 from sash.expr.value_codes import Codes, KeyDictionary
-from sash.panes.accumulator import Accumulator
+from sash.panes.accumulator import Accumulator, Block
 from sash.panes.aggregates import AGGREGATES, HOLISTIC, AggregateFunction, Holistic
 from sash.panes.items import ItemCounts, ItemOrder, item_order
 from sash.panes.partials import Partial
@@ -43,13 +43,51 @@ class PredicateGroups:
 Found = dict[Partial, PredicateGroups]
 
 
-@dataclass(frozen=True)
 class Columns:
-    """Rows by group: the key columns under the query's names for them, and the fields."""
+    """Rows by group: the key columns under the query's names for them, and the fields.
 
-    keys: dict[str, pa.Array]
-    fields: dict[str, pa.Array]
-    count: int
+    Columns are `pending` where they are made when somebody looks at them, which then cannot fail. There are `most` rows
+    at most: that is known before somebody looks.
+    """
+
+    is_pending = False
+
+    def __init__(self, keys: dict[str, pa.Array], fields: dict[str, pa.Array], count: int) -> None:
+        self._keys, self._fields, self._count, self.most = keys, fields, count, count
+
+    @property
+    def keys(self) -> dict[str, pa.Array]:
+        return self._keys
+
+    @property
+    def fields(self) -> dict[str, pa.Array]:
+        return self._fields
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+
+class WindowColumns(Columns):
+    """The columns of one window of a block: slices of the columns of all its windows."""
+
+    is_pending = True
+
+    def __init__(self, reader: PlainReader, groups: PredicateGroups, lowered: Sequence[pa.Array], window: int) -> None:
+        self._reader = reader
+        self._groups = groups
+        self._lowered = lowered
+        self._window = window
+        self._count = self.most = groups.count
+
+    @property
+    def keys(self) -> dict[str, pa.Array]:
+        return self._reader.key_columns(self._groups)
+
+    @property
+    def fields(self) -> dict[str, pa.Array]:
+        slices = (column.slice(self._window * self._count, self._count) for column in self._lowered)
+        return dict(zip((call.name for call in self._reader.calls), slices, strict=True))
 
 
 class Reader(Protocol):
@@ -106,14 +144,21 @@ class _CallReader:
 
 class PlainReader(_CallReader):
     @cached_property
-    def _bound(self) -> list[tuple[AggregateCall, LoweredAggregate]]:
+    def subtracts(self) -> bool:
+        """Its windows may be taken as differences of sums, and what is computed of those cannot fail."""
+        exact = all(partial.subtractable and len(partial.dtypes) == 1 for partial in self.reading.partials)
+        whole = all(call.argument is None or pa.types.is_integer(call.argument.type) for call in self.calls)
+        return exact and whole and not self.reading.window.unbounded
+
+    @cached_property
+    def bound(self) -> list[tuple[AggregateCall, LoweredAggregate]]:
         bound = [(call, aggregate_of(call)) for call in self.calls]
         return [(call, LoweredAggregate(each, each.lift(call.argument, self.query.predicate))) for call, each in bound]
 
     @cached_property
     def reading(self) -> Reading:
         partials = dict.fromkeys(
-            [self.presence, *(partial for _, lowering in self._bound for partial in lowering.parts)]
+            [self.presence, *(partial for _, lowering in self.bound for partial in lowering.parts)]
         )
         sensitive = any(call.function not in ("min", "max") for call in self.calls)
         return Reading(table_name(self.query), self.query.window, tuple(partials), sensitive=sensitive)
@@ -126,28 +171,48 @@ class PlainReader(_CallReader):
     def group(self) -> tuple[int, ...]:
         return tuple(range(len(self.reading.table.keys)))
 
+    @cached_property
+    def _shared_by(self) -> tuple[Interned, ...]:
+        """Readers of one block that agree on this share the columns of all its windows."""
+        return (self.presence, *(lowering for _, lowering in self.bound))
+
     def read(self, views: Sequence[WindowView], found: Found) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
+        if (block := accumulator.block) is not None:
+            full, groups, lowered = block.memo.get(self._shared_by) or self._share(block, view.keys)
+            if full[accumulator.window]:
+                return WindowColumns(self, groups, lowered, accumulator.window)
         groups = found.get(self.presence) if accumulator is view.accumulator else None
         if groups is None:
             groups = _present(accumulator, view.keys, self.presence, bool(self.query.keys))
             if accumulator is view.accumulator:
                 found[self.presence] = groups
-        keys = {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
-        fields = {}
-        for call, lowering in self._bound:
-            column = shared_column(lowering, accumulator) if groups.places is None else None
-            if column is None:
-                column = lowered_column(call, lowering, accumulator, groups.places)
-            fields[call.name] = column
-        return Columns(keys, fields, groups.count)
+        fields = {
+            call.name: lowered_column(call, lowering, accumulator, groups.places) for call, lowering in self.bound
+        }
+        return Columns(self.key_columns(groups), fields, groups.count)
+
+    def _share(self, block: Block, keys: KeyDictionary) -> tuple[list[bool], PredicateGroups, list[pa.Array]]:
+        """Which windows of a block have all groups and all columns; the groups, and the columns over all windows."""
+        columns = [shared_column(lowering, block) for _, lowering in self.bound]
+        lowered = [column for column in columns if column is not None]
+        windows = len(block.slots[self.presence, 0])
+        whole = 0 if len(lowered) < len(columns) or not block.groups else windows
+        whole = min([whole, *(len(column) // block.groups for column in lowered if block.groups)])
+        full = block.full(self.presence) if self.query.keys else [True] * windows
+        groups = PredicateGroups(block.groups, None, keys.decode_all() if self.query.keys else [])
+        shared = block.memo[self._shared_by] = [*full[:whole], *[False] * (windows - whole)], groups, lowered
+        return shared
+
+    def key_columns(self, groups: PredicateGroups) -> dict[str, pa.Array]:
+        return {key.name: groups.keys[place] for key, place in zip(self.query.keys, self._places, strict=True)}
 
     def read_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> Columns:
         """The columns of some groups alone; the accumulator has these in their order."""
         values = keys.decode(codes)
         names = {key.name: values[place] for key, place in zip(self.query.keys, self._places, strict=True)}
-        fields = {call.name: lowered_column(call, lowering, accumulator, None) for call, lowering in self._bound}
+        fields = {call.name: lowered_column(call, lowering, accumulator, None) for call, lowering in self.bound}
         return Columns(names, fields, len(codes))
 
 
@@ -163,34 +228,28 @@ def lowered_column(
         raise QueryFailedError(f"{call}: {error}") from None
 
 
-def shared_column(lowering: LoweredAggregate, accumulator: Accumulator, all_windows: bool = False) -> pa.Array | None:
-    """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
+def shared_column(lowering: LoweredAggregate, block: Block) -> pa.Array | None:
+    """An aggregate's column over all groups of all windows of a block, one window after the other.
 
     None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,
     which must fail only the queries over that window.
     """
-    block, parts = accumulator.block, lowering.parts
-    if block is None or not lowering.numeric:
+    parts = lowering.parts
+    if not lowering.numeric:
         return None
-    if lowering not in block.lowered:
+    if lowering not in block.memo:
         windows = min(len(block.slots[partial, 0]) for partial in parts)
         try:
-            block.lowered[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
+            block.memo[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
         except (OverflowError, pa.ArrowInvalid):
             # Arrow's error is an extreme that some window does not have, because it came later than its count.
-            block.lowered[lowering] = None
-    column, first = block.lowered[lowering], accumulator.window * block.groups
-    if column is None or first >= len(column):
-        return None
-    return column if all_windows else column.slice(first, block.groups)
+            block.memo[lowering] = None
+    return block.memo[lowering]
 
 
 def _present(accumulator: Accumulator, keys: KeyDictionary, presence: Partial, grouped: bool) -> PredicateGroups:
     if not grouped:
         return PredicateGroups(1, None, [])
-    block = accumulator.block
-    if block is not None and block.is_full(presence, accumulator.window):
-        return PredicateGroups(block.groups, None, keys.decode_all())
     there = accumulator.slots[presence, 0] > 0
     if there.all():
         return PredicateGroups(len(there), None, keys.decode_all())
@@ -248,6 +307,6 @@ class ItemReader(_CallReader):
         if block is None:
             return aggregate.lower_items(items)
         key = (aggregate, self.presence, self._item, self.group)
-        if key not in block.lowered:
-            block.lowered[key] = aggregate.lower_items(items)
-        return block.lowered[key]
+        if key not in block.memo:
+            block.memo[key] = aggregate.lower_items(items)
+        return block.memo[key]

@@ -20,15 +20,14 @@ from sash.panes.partials import Partial
 from sash.plan.expressions import RowExpression
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class WindowView:
-    """The groups of one window.
+    """The groups of one window. It is not to be changed; it is not frozen because frozen ones take longer to make.
 
     `later` folds only the panes that start at or after a time, for readers of partials that came later.
     """
 
     window: Window
-    empty: bool
     accumulator: Accumulator
     keys: KeyDictionary
     oldest: Micros
@@ -37,9 +36,18 @@ class WindowView:
 
     def accumulator_for(self, partials: Iterable[Partial]) -> Accumulator:
         """What to read so that all these partials speak of the same tuples."""
-        starts = [start for partial in partials if (start := self.since[partial]) is not None]
-        since = max(starts, default=self.oldest)
-        return self.accumulator if since <= self.oldest else self.later(since)
+        since = self.oldest
+        for partial in partials:
+            start = self.since[partial]
+            if start is not None and start > since:
+                since = start
+        return self.accumulator if since == self.oldest else self.later(since)
+
+    @property
+    def is_empty(self) -> bool:
+        """No group has tuples, by the numbers of rows that were asked for."""
+        slots = self.accumulator.slots.items()
+        return not any((component > 0).any() for (partial, _), component in slots if partial.kind == "rows")
 
 
 KeySet = tuple[RowExpression, ...]

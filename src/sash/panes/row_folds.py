@@ -124,7 +124,7 @@ class RowFold:
         self._put_together()
         (window,) = self._reading.spans
         since: dict[Partial, int | None] = dict.fromkeys(self._reading.partials)
-        return WindowView(window, False, self._folded, self._keys, 0, since, lambda _: self._folded)
+        return WindowView(window, self._folded, self._keys, 0, since, lambda _: self._folded)
 
     def _groups(self, rows: pa.Table) -> _Groups:
         """The groups of these rows alone."""

@@ -68,7 +68,7 @@ def check(
     assert views.keys() == set(wanted)
     for pair, view in views.items():
         rows = joined(all, pair, LENGTH, now)
-        assert view.empty or rows
+        assert view.is_empty or rows
         found: dict[Any, Any] = {}
         for each in queries:
             check_answer(each, Finisher(each).answer(view, found), rows)

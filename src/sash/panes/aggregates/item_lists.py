@@ -156,8 +156,8 @@ class Top(WeightedItems):
         (view,) = views
         accumulator, order = view.accumulator_for(self.reading.partials), self._order(view.keys)
         block = accumulator.block
-        column = None if block is None else shared_column(self._lowering, accumulator, all_windows=True)
-        if block is None or column is None:
+        column = None if block is None else shared_column(self._lowering, block)
+        if block is None or column is None or accumulator.window * block.groups >= len(column):
             there = accumulator.slots[self.presence, 0][np.newaxis, :]
             return self._heaviest(self._lowered(accumulator), there, view.keys, order)[0]
         key = (self.presence, self.weights, self.query.keys, self.rule)

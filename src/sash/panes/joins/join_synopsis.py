@@ -213,17 +213,15 @@ class JoinHistory(ABC):
             if (why := self.why_not(pair)) is not None:
                 raise ValueError(why)
         for pair, accumulator in self._answers(needs):
-            yield pair, self._view(pair, accumulator, needs[pair])
+            yield pair, self._view(pair, accumulator)
 
     @abstractmethod
     def _answers(self, needs: Needs) -> Iterator[tuple[WindowPair, Accumulator]]: ...
 
-    def _view(self, pair: WindowPair, accumulator: Accumulator, partials: Sequence[Partial]) -> WindowView:
-        present = [accumulator.slots[partial, 0] for partial in partials if partial.kind == "rows"]
-        empty = not any((rows > 0).any() for rows in present)
+    def _view(self, pair: WindowPair, accumulator: Accumulator) -> WindowView:
         window = TimeWindow(pair.first * self.length)
         since: dict[Partial, Micros | None] = dict.fromkeys(self.partials)
-        return WindowView(window, empty, accumulator, self._keys, 0, since, _no_later)
+        return WindowView(window, accumulator, self._keys, 0, since, _no_later)
 
     # -- recovery ------------------------------------------------------------------------------------
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.panes.answers import PendingTable
 from sash.sql.roles import is_number
 
+_set = object.__setattr__
 MOST_ROWS = 20
 # A cell is cut to so many characters.
 _WIDEST = 200
@@ -100,6 +102,35 @@ class Answer:
     scheduled: bool
     table: pa.Table
     rows: int | None = None
+
+    @classmethod
+    def pending(
+        cls, query: str, as_of: datetime, complete: bool, scheduled: bool, table: PendingTable, rows: int | None
+    ) -> Answer:
+        """An answer whose table is made when somebody looks at it."""
+        answer = cls.__new__(cls)
+        # Without `__dict__`, which would be one more object for Python's collector to look at.
+        _set(answer, "query", query)
+        _set(answer, "as_of", as_of)
+        _set(answer, "complete", complete)
+        _set(answer, "scheduled", scheduled)
+        _set(answer, "rows", rows)
+        _set(answer, "content", table)
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        """Python asks here for what an answer does not have yet: its table, while nobody has looked at it."""
+        if name == "table" and "content" in vars(self):
+            _set(self, "table", self.content.table)
+            return self.table
+        if name == "content" and "table" in vars(self):
+            return self.table
+        raise AttributeError(name)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of the table, which need not be made for it."""
+        return int(self.content.num_rows)
 
     def _repr_html_(self) -> str:
         return answer_html(self.query, self.as_of, self.complete, self.table)

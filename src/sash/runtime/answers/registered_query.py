@@ -18,6 +18,7 @@ import pyarrow as pa
 from sash.catalog import RegisteredQuery
 from sash.core.errors import CatalogError, QueryFailedError, SashError
 from sash.core.events import report
+from sash.panes.answers import PendingTable
 from sash.runtime.answers.answer import Answer, query_html
 from sash.runtime.answers.mailbox import WAIT, Mailbox, check_policy
 from sash.runtime.answers.outlet import Channel, NotKeptError, Outlet
@@ -92,9 +93,10 @@ class AnswerMemory:
                 if len(answers) == answers.maxlen:
                     self._release(answers.popleft())
                 answers.append(answer)
-                held = holders.get(id(answer.table), 0)
-                holders[id(answer.table)] = held + 1
-                self._used += ANSWER_OVERHEAD + (0 if held else size_of(answer.table))
+                content = answer.content
+                held = holders.get(id(content), 0)
+                holders[id(content)] = held + 1
+                self._used += ANSWER_OVERHEAD + (0 if held else size_of(content))
                 while self._used > self._limit and len(answers) > 1:
                     self._release(answers.popleft())
                     self.forgotten += 1
@@ -106,17 +108,19 @@ class AnswerMemory:
                 self._release(answer)
 
     def _release(self, answer: Answer) -> None:
-        key = id(answer.table)
+        key = id(answer.content)
         self._used -= ANSWER_OVERHEAD
         self._holders[key] -= 1
         if not self._holders[key]:
             del self._holders[key]
-            self._used -= size_of(answer.table)
+            self._used -= size_of(answer.content)
 
 
-def size_of(table: pa.Table) -> int:
+def size_of(table: pa.Table | PendingTable) -> int:
     """About the bytes of a table: exact sizes take longer to find out than small answers take to make."""
-    return table.num_rows * table.num_columns * 8 if table.num_rows < SMALL else table.nbytes
+    if isinstance(table, PendingTable):
+        return table.size * 8
+    return int(table.num_rows * table.num_columns * 8 if table.num_rows < SMALL else table.nbytes)
 
 
 class Outward:

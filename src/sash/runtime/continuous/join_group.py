@@ -303,7 +303,7 @@ class JoinGroup:
             if each.empty.tells(table.num_rows) and (each.told is None or end > each.told):
                 scheduled = self.is_scheduled(each.query.slide, end)
                 yield JoinAnswer(each.name, end, table, each.query.reaches, scheduled)
-            each.is_awake = not each.empty.rests or not view.empty
+            each.is_awake = not (each.empty.rests and view.is_empty)
 
     # -- what its timeline asks ------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sash.core.changes import EmptyOnce
 from sash.core.time import Micros
 from sash.panes.covered import CoveredPredicate
-from sash.panes.pane_store import PaneStore
+from sash.panes.pane_store import AnswerPart, PaneStore
 from sash.panes.partials import Partial
 from sash.panes.readings import Reading, TableName
 from sash.runtime.compiler import CompiledQuery
@@ -82,9 +82,22 @@ class ActiveQuery:
     answered: int | None = None
     lateness: int = 0
     name: str = field(init=False)
+    _parts: list[tuple[PaneGroup, int, AnswerPart]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.name = self.compiled.name
+
+    def parts(self) -> list[tuple[PaneGroup, int, AnswerPart]]:
+        """What its leaves want of which groups. The parts are made anew only when the rules decide on other covers."""
+        for (_, _, part), bound in zip(self._parts, self.readings, strict=False):
+            if part.covered is not bound.covered:
+                self._parts = []
+        if not self._parts:
+            readings = iter(self.readings)
+            for leaf, finisher in enumerate(self.compiled.finishers):
+                for reader, bound in zip(range(len(finisher.readings)), readings, strict=False):
+                    self._parts.append((bound.group, leaf, AnswerPart(finisher, reader, bound.covered)))
+        return self._parts
 
     def note_answer(self, as_of: int, now: int, pane: int) -> None:
         """It is answered as of a time: late by the updates beyond its SLIDE since the last answer (thesis 8.5.1).

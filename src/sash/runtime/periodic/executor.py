@@ -16,9 +16,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from sash.panes.ahead import ReadAhead
-from sash.panes.answers import Finisher
-from sash.panes.covered import CoveredPredicate
-from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartResult, needs_of
+from sash.panes.answers import Finisher, PendingTable
+from sash.panes.pane_store import FAILURES, AnswerPart, PaneStore, PartFailure, PartIdentity, PartResult, needs_of
 from sash.panes.readers import Columns
 from sash.runtime.answers.answer import Answer
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome
@@ -32,15 +31,13 @@ class _Wanted:
     group: PaneGroup
     parts: list[AnswerPart] = field(default_factory=list)
     askers: list[list[tuple[ActiveQuery, int]]] = field(default_factory=list)
-    _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _numbers: dict[PartIdentity, int] = field(default_factory=dict)
 
-    def add(self, active: ActiveQuery, leaf: int, reader: int, covered: CoveredPredicate | None) -> None:
-        finisher = active.compiled.finishers[leaf]
-        query = finisher.query
-        key = (query.shape, query.window.length, query.window.lag, reader, covered)
-        number = self._numbers.setdefault(key, len(self.parts))
-        if number == len(self.parts):
-            self.parts.append(AnswerPart(finisher, reader, covered))
+    def add(self, active: ActiveQuery, leaf: int, part: AnswerPart) -> None:
+        number = self._numbers.get(part.identity)
+        if number is None:
+            number = self._numbers[part.identity] = len(self.parts)
+            self.parts.append(part)
             self.askers.append([])
         self.askers[number].append((active, leaf))
 
@@ -61,7 +58,7 @@ class Execution:
         self._frozen: dict[int, PaneStore] = {}
         self._ahead: dict[int, ReadAhead] = {}
         # Whole answers, answers of leaves, and columns of the readings of leaves, by the names of queries.
-        self._whole: dict[str, pa.Table] = {}
+        self._whole: dict[str, pa.Table | PendingTable] = {}
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
         # Queries that are not to be answered: nobody was asked for some part of theirs.
@@ -105,7 +102,7 @@ class Execution:
             self.freeze(build=True)
         return True
 
-    def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table]]:
+    def tables(self) -> Iterator[tuple[ActiveQuery, pa.Table | PendingTable]]:
         for which, wanted in self._wanted.items():
             self._read(which, wanted)
         for active in self._queries:
@@ -137,7 +134,7 @@ class Execution:
                     self._outcome.failed[active.name] = str(error)
                     continue
                 if table is None:
-                    left.add(active, leaf, part.reader, part.covered)
+                    left.add(active, leaf, part)
                 else:
                     self._leaves[active.name, leaf] = table
         return left
@@ -148,7 +145,9 @@ class Execution:
         """What came of a part, for all who want it; a simple query's answer is made of it at once."""
         result = _answer(part.finisher, found) if isinstance(found, Columns) and part.finisher.is_simple else found
         for active, leaf in askers:
-            if isinstance(result, pa.Table):
+            if isinstance(result, PendingTable) and not active.compiled.is_simple:
+                result = result.table
+            if isinstance(result, pa.Table | PendingTable):
                 if active.compiled.is_simple:
                     self._whole[active.name] = result
                 else:
@@ -183,17 +182,17 @@ class Execution:
 def _by_group(queries: list[ActiveQuery]) -> dict[int, _Wanted]:
     found: dict[int, _Wanted] = {}
     for active in queries:
-        bound = iter(active.readings)
-        for leaf, finisher in enumerate(active.compiled.finishers):
-            for reader in range(len(finisher.readings)):
-                mine = next(bound)
-                if id(mine.group) not in found:
-                    found[id(mine.group)] = _Wanted(mine.group)
-                found[id(mine.group)].add(active, leaf, reader, mine.covered)
+        for group, leaf, part in active.parts():
+            wanted = found.get(id(group))
+            if wanted is None:
+                wanted = found[id(group)] = _Wanted(group)
+            wanted.add(active, leaf, part)
     return found
 
 
-def _answer(finisher: Finisher, columns: Columns) -> pa.Table | PartFailure:
+def _answer(finisher: Finisher, columns: Columns) -> pa.Table | PendingTable | PartFailure:
+    if columns.is_pending and finisher.is_plain:
+        return PendingTable(finisher, columns)
     try:
         return finisher.finish([columns])
     except FAILURES as error:
@@ -216,7 +215,16 @@ class JointAnswers:
     def _look(self, as_of: int) -> None:
         self.as_of = as_of
         self._moment = self._home.clock.moment(as_of)
-        self._complete = {active.name: active.is_complete(as_of) for active in self._queries}
+        # Queries whose windows are equal, and known since the same time, are complete together.
+        known: dict[tuple[object, ...], bool] = {}
+        self._complete: dict[str, bool] = {}
+        for active in self._queries:
+            first = active.readings[0]
+            key = (first.reading.window, first.valid_from) if len(active.readings) == 1 else (active.name,)
+            complete = known.get(key)
+            if complete is None:
+                complete = known[key] = active.is_complete(as_of)
+            self._complete[active.name] = complete
 
     @property
     def moment(self) -> datetime:
@@ -258,6 +266,7 @@ class JointAnswers:
                 name, slide = active.name, active.compiled.slide
                 if slide not in scheduled:
                     scheduled[slide] = clock.is_multiple(slide, self.as_of)
-                yield Answer(name, moment, complete[name], scheduled[slide], table, number)
+                make = Answer.pending if isinstance(table, PendingTable) else Answer
+                yield make(name, moment, complete[name], scheduled[slide], table, number)
         for name in self.outcome.failed.keys() & self._executed.keys():
             self.outcome.failed |= {active.name: self.outcome.failed[name] for active in self._executed[name]}

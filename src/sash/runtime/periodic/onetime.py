@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import format_duration
+from sash.panes.answers import PendingTable
 from sash.panes.readings import Reading
 from sash.runtime.answers.answer import Answer
 from sash.runtime.compiler import CompiledQuery
@@ -48,7 +49,8 @@ class PaneLookup:
         for _, table in self._execution.tables():
             scheduled = home.clock.is_multiple(active.compiled.slide, self._as_of)
             number = self._as_of if home.name.by_rows else None
-            return Answer(active.name, self._moment, self._complete, scheduled, table, number)
+            whole = table.table if isinstance(table, PendingTable) else table
+            return Answer(active.name, self._moment, self._complete, scheduled, whole, number)
         raise QueryFailedError(next(iter(self._outcome.failed.values())))
 
     def is_latest(self) -> bool:

@@ -385,13 +385,15 @@ class PaneGroup:
             if active.answered == as_of:
                 continue
             active.note_answer(as_of, position, pane)
-            first, *others = active.readings
-            silent = known.get(first.reading.spans)
-            if silent is None or others:
-                silent = self.is_silent(active, as_of)
-            if not others:
-                known[first.reading.spans] = silent
-            if active.empty.tells(not silent):
+            if len(active.readings) > 1:
+                silent: bool | None = self.is_silent(active, as_of)
+            else:
+                spans = active.readings[0].reading.spans
+                silent = known.get(spans)
+                if silent is None:
+                    silent = known[spans] = self.is_silent(active, as_of)
+            # The common case is spared a call: rows, as before.
+            if not (silent or active.empty.rests) or active.empty.tells(not silent):
                 awake.append(active)
         return awake
 
