@@ -19,7 +19,7 @@ from sash.core.time import SECOND
 from sash.runtime.answers.answer import Answer
 from sash.runtime.commands.declare import checked
 from sash.runtime.compiler import as_select, compile_panes
-from sash.runtime.periodic.onetime import answer_once
+from sash.runtime.periodic.onetime import look_up, stamped
 from sash.runtime.route import question_of
 from sash.sql import bind
 from tests.runtime.test_session import create, seconds, write
@@ -79,7 +79,8 @@ def fed(texts: dict[str, str], rows: list[tuple[Any, ...]] = ROWS, **clauses: An
 def ask(feed: Feed, text: str) -> pa.Table:
     catalog = Catalog()
     catalog.add_stream(feed.declared)
-    return answer_once(compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True), feed.runtime)
+    question = compile_panes(bind(as_select(text), catalog), "(one-time)", one_time=True)
+    return stamped(look_up(question, feed.runtime).compute())
 
 
 BY_REGISTRATION = {

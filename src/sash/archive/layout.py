@@ -67,7 +67,6 @@ def rechoose(current: PartitionChoice, size: float, queries: float, slots: int) 
     return around.pop() if len(around) == 1 else current
 
 
-Ranges = list[tuple[Micros, Micros]]
 WAVE = "wave"
 
 
@@ -123,27 +122,8 @@ class ArchiveLayout(ABC):
         times = range(since + self.every, now + 1, self.every)
         return sorted({each for time in times for each in (*self.inserts_into(time), *self.deletes_from(time))})
 
-    def insertion_ranges(self, now: Micros) -> list[Ranges]:
-        """For each sub-index the insertion times of what it may hold at `now`, as closed ranges."""
-        parts = self._ranges(range(now // self.every - self.slots, now // self.every), self.g)
-        return [parts[number // self.e] for number in range(self.n)]
-
-    def expiry_ranges(self, now: Micros) -> list[Ranges]:
-        parts = self._ranges(range(now // self.every, now // self.every + self.slots), self.e)
-        return [parts[number % self.e] for number in range(self.n)]
-
     def _partition_at(self, now: Micros, partitions: int) -> int:
         return int(self.partition(self.slot(np.array([now])), partitions)[0])
-
-    def _ranges(self, slots: range, partitions: int) -> list[Ranges]:
-        ranges: list[Ranges] = [[] for _ in range(partitions)]
-        for slot, number in zip(slots, self.partition(np.array(slots), partitions), strict=True):
-            mine = ranges[number]
-            start, end = slot * self.every + 1, (slot + 1) * self.every
-            if mine and mine[-1][1] == start - 1:
-                start = mine.pop()[0]
-            mine.append((start, end))
-        return ranges
 
 
 class Chronological(ArchiveLayout):

@@ -71,7 +71,7 @@ class UpdateReport:
 
 @dataclass(frozen=True)
 class SubIndex:
-    """`rows` has those that have expired but were not removed yet. For its times see `Layout.insertion_ranges`."""
+    """`rows` has those that have expired but were not removed yet."""
 
     name: str
     files: int

@@ -197,13 +197,6 @@ class SlidingWindow:
                 index.clear(kept.side)
                 del index.taken[kept.side]
 
-    def rebuild_index(self, index: WindowIndex) -> None:
-        """Make an index again from the sub-windows: it is not stored, neither is any other."""
-        with self.slides.applying():
-            for kept in self._indexes:
-                if kept.index is index:
-                    self._fill(kept)
-
     def _fill(self, kept: _Kept) -> None:
         kept.index.clear(kept.side)
         for sub_window in self.sub_windows():

@@ -62,11 +62,6 @@ class PaneLookup:
         return [(group.clock.now, group.panes.version) for group in self._active.groups]
 
 
-def answer_once(query: CompiledQuery, runtime: StreamRuntime) -> pa.Table:
-    """The answer as of the newest pane, with `as_of` and `complete` in the schema's metadata."""
-    return stamped(look_up(query, runtime).compute())
-
-
 def look_up(query: CompiledQuery, runtime: StreamRuntime) -> PaneLookup:
     """What the answer is computed from, as of the newest pane."""
     if runtime.latest is None:
