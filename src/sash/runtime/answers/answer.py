@@ -8,6 +8,7 @@ read.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -15,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.core.time import Micros, to_datetime
 from sash.sql.roles import is_number
 
 MOST_ROWS = 20
@@ -103,3 +105,9 @@ class Answer:
 
     def _repr_html_(self) -> str:
         return answer_html(self.query, self.as_of, self.complete, self.table)
+
+
+def stamped_table(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:
+    """The answer of a one-time question, with its time and completeness in the schema's metadata."""
+    times = {} if as_of is None else {"as_of": to_datetime(as_of).isoformat()}
+    return table.replace_schema_metadata({**times, "complete": json.dumps(complete)})

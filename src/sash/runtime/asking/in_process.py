@@ -19,17 +19,16 @@ says which questions are answered here.
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from sash.catalog import StoredIndex
 from sash.core.errors import QueryFailedError
-from sash.core.time import Micros, to_datetime
+from sash.core.time import Micros
 from sash.panes import row_folds
 from sash.panes.answers import Finisher
 from sash.panes.pane_store import FAILURES
 from sash.panes.row_folds import RowFold
+from sash.runtime.answers.answer import stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.stored.stored_indexes import IndexGoneError
 from sash.runtime.stored.stored_window import KeptWindow
@@ -38,7 +37,7 @@ from sash.runtime.stored.stored_window import KeptWindow
 def answer_in_process(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> pa.Table:
     """The answer; `rows_behind` must have found nothing that takes Spark."""
     table, as_of = answer_folded(query, kept, index)
-    return told(table, as_of, kept.is_complete(query.windows[0].reach, as_of))
+    return stamped_table(table, as_of, kept.is_complete(query.windows[0].reach, as_of))
 
 
 def answer_folded(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | None = None) -> tuple[pa.Table, Micros]:
@@ -54,12 +53,6 @@ def answer_folded(query: CompiledQuery, kept: KeptWindow, index: StoredIndex | N
         raise
     except FAILURES as error:
         raise QueryFailedError(str(error)) from error
-
-
-def told(table: pa.Table, as_of: Micros | None, complete: bool) -> pa.Table:
-    """An answer as its asker gets it."""
-    times = {} if as_of is None else {"as_of": to_datetime(as_of).isoformat()}
-    return table.replace_schema_metadata({**times, "complete": json.dumps(complete)})
 
 
 class _Folding:

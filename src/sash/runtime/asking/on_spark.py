@@ -25,7 +25,7 @@ from sash.core.errors import QueryFailedError, SashError
 from sash.core.time import Micros
 from sash.panes.pane_rows import BatchFacts
 from sash.plan.expressions import quoted
-from sash.runtime.asking.in_process import told
+from sash.runtime.answers.answer import stamped_table
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.stream_runtime import StreamRuntime
@@ -93,7 +93,7 @@ class QuestionsOnSpark:
                 found = _answer(question, frames, spark)
             except Exception as error:
                 raise SashError(f"Spark refuses the question: {first_line(error)}") from error
-        return told(found, min(times, default=None), complete)
+        return stamped_table(found, min(times, default=None), complete)
 
     def _archived(
         self, reading: ArchiveReading, spark: SparkSession, held: ExitStack
@@ -149,8 +149,8 @@ def _from_pass(query: CompiledQuery, running: RunningStream, settings: Settings,
         raise QueryFailedError(first_line(error)) from error
     if table.by_rows:
         # However few rows a partition has, there may have been more.
-        return told(answer, stored.as_of, now >= reach and not table.partition)
-    return told(answer, stored.as_of, is_complete(stored, reach, stored.as_of))
+        return stamped_table(answer, stored.as_of, now >= reach and not table.partition)
+    return stamped_table(answer, stored.as_of, is_complete(stored, reach, stored.as_of))
 
 
 # -- everything else: Spark SQL ----------------------------------------------------------------------

@@ -11,14 +11,12 @@ The first answer of a query that has just come is made in the same way.
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 
 from sash.core.errors import QueryFailedError, SashError
-from sash.core.time import format_duration
+from sash.core.time import format_duration, to_micros
 from sash.panes.readings import Reading
-from sash.runtime.answers.answer import Answer
+from sash.runtime.answers.answer import Answer, stamped_table
 from sash.runtime.compiler import CompiledQuery
 from sash.runtime.periodic.active import ActiveQuery, AdvanceOutcome, BoundReading
 from sash.runtime.periodic.executor import Execution
@@ -78,9 +76,7 @@ def look_up(query: CompiledQuery, runtime: StreamRuntime) -> PaneLookup:
 
 
 def stamped(answer: Answer) -> pa.Table:
-    """An answer as its asker gets it."""
-    metadata = {"as_of": answer.as_of.isoformat(), "complete": json.dumps(answer.complete)}
-    return answer.table.replace_schema_metadata(metadata)
+    return stamped_table(answer.table, to_micros(answer.as_of), answer.complete)
 
 
 def is_cut(active: ActiveQuery) -> bool:
