@@ -166,7 +166,7 @@ def test_who_is_aborted_too_often_gets_precedence(level: str) -> None:
     watched = Watched(3, level, [[("slide", 0)] * 3] * (3 * RESTARTS))
     answer = watched.window.read(3, watched.scan)
     assert answer.attempts > RESTARTS
-    assert not watched.window.preferred and not watched.window.readings
+    assert not watched.window.has_reads
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -177,7 +177,7 @@ def test_a_scan_that_raises_leaves_nothing_behind(level: str) -> None:
         window.read(3, lambda content: 1 // content)
     assert window.slide(1) == 1 and window.slide(1) == 0
     assert window.read(3, lambda content: 1 // content).parts == [1, 1, 1]
-    assert not window.readings and classify(recorder.history).lws
+    assert not window.has_reads and classify(recorder.history).lws
 
 
 @pytest.mark.parametrize("level", LEVELS)
