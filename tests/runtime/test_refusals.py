@@ -24,6 +24,7 @@ from sash.runtime.route import question_of
 from sash.sql import bind
 from tests.runtime.test_session import create, seconds, write
 from tests.support.feed import Feed, answers_of, compiled
+from tests.support.sparkless_session import SparklessSession
 from tests.support.streams import START, stream, to_table
 
 # -- when planned ------------------------------------------------------------------------------------------
@@ -437,6 +438,11 @@ def test_what_a_session_refuses_and_answers(session: sash.Session, tmp_path: Pat
     late = session.register("SELECT SUM(v) AS t FROM s [ROWS 4 SLIDE 4]", "late")
     (first,) = late.answers()
     assert first.complete and first.table.to_pylist() == [{"t": 6}] and seconds([first]) == [11.1]
+
+
+def test_execute_refuses_a_text() -> None:
+    with SparklessSession() as session, pytest.raises(SashError, match=r"a parsed statement, not a str; sql\(\) takes"):
+        session.execute("SHOW QUERIES")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["_t", "_arrival", "_leaf", "_bucket", "_K0"])

@@ -367,7 +367,10 @@ class Session:
             Explain: self._questions.explain,
             SelectStatement: lambda s: self._questions.ask(s.select),
         }
-        return handlers[type(statement)](statement)
+        handler = handlers.get(type(statement))
+        if handler is None:
+            raise SashError(f"execute() takes a parsed statement, not a {type(statement).__name__}; sql() takes a text")
+        return handler(statement)
 
     def _locked(self, function: Callable[..., pa.Table], *arguments: Any) -> pa.Table:
         with self._shared.lock:
