@@ -32,7 +32,7 @@ from sash.changes.lifetimes import Identities, Lifetimes, in_sequence, lifetimes
 from sash.changes.operator import Epoch, StoredInput
 from sash.changes.stateless import columns_of
 from sash.core.changes import NEVER, Changes
-from sash.panes.aggregates import AGGREGATES, Merged
+from sash.panes.aggregates import AGGREGATES, MergedPartials
 from sash.panes.partials import Combine, Partial
 from sash.plan.continuous import Aggregated, GroupBy
 from sash.plan.expressions import RowExpression
@@ -192,9 +192,6 @@ class Instants:
     times: Int64s
 
 
-MergedPartials = dict[Partial, "list[NDArray[np.int64]] | pa.Array"]
-
-
 class TreeLeaves(Protocol):
     """What the leaves of the groups' trees hold."""
 
@@ -307,7 +304,7 @@ class GroupByOp:
         """The row of each instant's group after it, whether the group has one, and the partials it was made of."""
         one = happening.switched[happening.ends - 1]
         counted = self._replayed(happening, np.ones(keyed.num_rows, dtype=np.int64), ADD, 0)
-        merged: MergedPartials = {}
+        merged: dict[Partial, list[NDArray[np.int64]] | pa.Array] = {}
         made = [keyed[key].take(pa.array(one)) for key in self._keys]
         for call in self._calls:
             for partial in self._partials[call.name]:
@@ -317,7 +314,7 @@ class GroupByOp:
         rows = pa.table(made, schema=self.schema)
         return rows, counted > 0 if self._keys else np.ones(len(counted), dtype=np.bool_), merged
 
-    def _lowered(self, call: Aggregated, merged: Merged) -> pa.Array:
+    def _lowered(self, call: Aggregated, merged: MergedPartials) -> pa.Array:
         return AGGREGATES[call.function].lower(self._partials[call.name], merged).cast(call.type)
 
     def _merged(self, partial: Partial, leaves: TreeLeaves, happening: Instants) -> list[NDArray[np.int64]] | pa.Array:

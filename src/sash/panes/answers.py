@@ -22,7 +22,7 @@ from sash.panes.aggregates import AGGREGATES, HOLISTIC
 from sash.panes.aggregates.item_lists import ITEM_LISTS
 from sash.panes.filters import SubstreamFilter, substream_filter
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, ItemReader, PlainReader, Reader
+from sash.panes.readers import Columns, ItemReader, PlainReader, Reader, SharedGroups
 from sash.panes.readings import Reading, WindowView
 from sash.plan.expressions import Call, Expression, Field
 from sash.plan.nodes import AggregateCall, AnswerFilter, AnswerJoin, Limit, Node, Sort, SortKey, Subquery
@@ -80,7 +80,7 @@ class Finisher:
         keys = (SortKey(Field(key.name, key.expression.type)) for key in self.query.keys)
         return (*self.query.order, *keys)
 
-    def answer(self, view: WindowView, found: Found) -> pa.Table:
+    def answer(self, view: WindowView, found: SharedGroups) -> pa.Table:
         """The answer of a simple query. `found` is shared by the queries that read the same view."""
         return self.finish([self.readers[0].read([view], found)])
 

@@ -37,7 +37,7 @@ from sash.panes.pane_ring import Pane, PaneRing
 from sash.panes.pane_rows import PaneRows, panes_to_table, table_to_panes
 from sash.panes.pane_store import AnswerPart, PaneStore, PartResult, WindowNeeds, needs_of
 from sash.panes.partials import Combine, Component, Partial
-from sash.panes.readers import Found
+from sash.panes.readers import SharedGroups
 from sash.panes.readings import WindowView
 
 # Contributions of more micro-batches than this to one open pane are merged before it closes.
@@ -328,7 +328,7 @@ class BasicIntervalSynopsis(PaneStore):
                 waiting.setdefault(span, []).append(number)
         views: dict[int, dict[Window, WindowView]] = {}
         for view in self.scan(needs_of(parts), now):
-            shared: dict[CoveredPredicate | None, Found] = {}
+            shared: dict[CoveredPredicate | None, SharedGroups] = {}
             for number in waiting[view.window]:
                 part = parts[number]
                 spans = part.stored.spans

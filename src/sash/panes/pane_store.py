@@ -27,7 +27,7 @@ from sash.panes.covered import CoveredPredicate
 from sash.panes.filters import FilterIndex
 from sash.panes.pane_rows import PaneRows
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, Reader
+from sash.panes.readers import Columns, Reader, SharedGroups
 from sash.panes.readings import Reading, WindowView
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class AnswerPart:
         reading = self.finisher.readings[self.reader]
         return reading if self.covered is None else self.covered.reading(reading)
 
-    def found(self, views: Sequence[WindowView], shared: Found) -> PartResult:
+    def found(self, views: Sequence[WindowView], shared: SharedGroups) -> PartResult:
         """Its columns from the views of its spans. `shared`: with the parts that read the same view."""
         reader = self.finisher.readers[self.reader]
         try:

@@ -40,7 +40,7 @@ class PredicateGroups:
 
 
 # Groups by what tells of their presence: queries that read the same view under the same predicate share them.
-Found = dict[Partial, PredicateGroups]
+SharedGroups = dict[Partial, PredicateGroups]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Reader(Protocol):
     def group(self) -> tuple[int, ...]:
         """The places, among the pane table's keys, of those that tell the answer's groups apart."""
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         """The columns of one execution; one view per span of the reading."""
 
 
@@ -126,7 +126,7 @@ class PlainReader(_CallReader):
     def group(self) -> tuple[int, ...]:
         return tuple(range(len(self.reading.table.keys)))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         groups = found.get(self.presence) if accumulator is view.accumulator else None
@@ -218,7 +218,7 @@ class ItemReader(_CallReader):
         """The places of the query's keys, each once, in the table's order."""
         return tuple(sorted(set(places_of(self.query, self.reading.table))))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         order = item_order(view.keys, self._item, self.group)

@@ -45,7 +45,7 @@ from sash.runtime.explaining.metrics import exposition
 from sash.runtime.explaining.report import describe, schedule_report, session_statistics, show_queries, show_tables
 from sash.runtime.records.catalog_history import CatalogHistory
 from sash.runtime.records.checkpoint import Checkpoint
-from sash.runtime.records.table_contents import Given
+from sash.runtime.records.table_contents import TableRows
 from sash.runtime.settings import DEFAULT_POLICY, SessionSettings, duration
 from sash.runtime.spark_home import SparkHome, check_classic
 from sash.runtime.streams.load import IDLE, SessionState
@@ -216,7 +216,9 @@ class Session:
     def drop_table(self, name: str) -> None:
         self._table_commands.drop(name)
 
-    def update_table(self, name: str, rows: Given, at: datetime | Micros | None = None, delete: bool = False) -> None:
+    def update_table(
+        self, name: str, rows: TableRows, at: datetime | Micros | None = None, delete: bool = False
+    ) -> None:
         """Insert or replace rows of a table, or delete them, by key; effective at an event time.
 
         `rows` is a list of dicts, a pyarrow.Table or a pandas DataFrame. Without `at` the change comes after everything

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sash.panes.aggregates.exact import Count, Merged, Sum, components, nullable, require_number
+from sash.panes.aggregates.exact import Count, MergedPartials, Sum, components, nullable, require_number
 from sash.panes.items import ItemCounts
 from sash.panes.pane_ring import Column
 from sash.panes.partials import Partial
@@ -49,7 +49,7 @@ class ApproxCountDistinct:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("hll", argument, predicate),)
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         (sketches,) = components(merged, partials[0])
         return pa.array(np.array(_read(sketches, self._number, 0), dtype=np.int64))
 
@@ -86,7 +86,7 @@ class ApproxQuantile:
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
         return (Partial("kll", argument, predicate),)
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         (sketches,) = components(merged, partials[0])
         return pa.array(_read(sketches, self._value, None), pa.float64())
 
@@ -196,7 +196,7 @@ class ShedBound:
         weighed = _ones(argument) if self.function == "count" else argument
         return (*self._estimate.lift(argument, predicate), Partial("shed", weighed, predicate))
 
-    def lower(self, partials: tuple[Partial, ...], merged: Merged) -> pa.Array:
+    def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         *estimated, shed = partials
         values = self._estimate.lower(tuple(estimated), merged)
         valid = np.asarray(values.is_valid())

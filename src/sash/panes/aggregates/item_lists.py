@@ -28,7 +28,15 @@ from sash.panes.accumulator import Accumulator
 from sash.panes.aggregates import AGGREGATES
 from sash.panes.items import ItemOrder, item_order, pick_top
 from sash.panes.partials import Partial
-from sash.panes.readers import Columns, Found, LoweredAggregate, lowered_column, places_of, shared_column, table_name
+from sash.panes.readers import (
+    Columns,
+    LoweredAggregate,
+    SharedGroups,
+    lowered_column,
+    places_of,
+    shared_column,
+    table_name,
+)
 from sash.panes.readings import Reading, WindowView, sub_window_of
 from sash.panes.sketches import top_of
 from sash.plan.periodic import ItemRule, PeriodicAggregate
@@ -57,7 +65,7 @@ class ApproxTop:
     def group(self) -> tuple[int, ...]:
         return tuple(range(len(self.reading.table.keys)))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         rule, (presence, sketch) = self.query.items, self.reading.partials
         assert rule is not None and rule.count is not None
@@ -152,7 +160,7 @@ class WeightedItems(ItemList):
 class Top(WeightedItems):
     """The heaviest first; a NULL weight after all others."""
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator, order = view.accumulator_for(self.reading.partials), self._order(view.keys)
         block = accumulator.block
@@ -198,7 +206,7 @@ def _sortable(column: pa.Array) -> NDArray[Any]:
 class Histogram(WeightedItems):
     """NULL is no item."""
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         (view,) = views
         accumulator = view.accumulator_for(self.reading.partials)
         pairs, _ = self._order(view.keys).valid_pairs
@@ -219,7 +227,7 @@ class Frequent(ItemList):
     def reading(self) -> Reading:
         return Reading(table_name(self.query), self.query.window, (self.presence,), sub_window_of(self.query.window))
 
-    def read(self, views: Sequence[WindowView], found: Found) -> Columns:
+    def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         assert self.rule.count is not None
         order = self._order(views[0].keys)
         totals = np.zeros(len(views[0].keys), dtype=np.int64)

@@ -13,7 +13,7 @@ from sash.core.time import Micros
 from sash.runtime.commands.declare import check_name
 from sash.runtime.commands.session_state import SessionParts
 from sash.runtime.continuous.continuous_queries import ContinuousQueries
-from sash.runtime.records.table_contents import Given, as_rows, as_time, key_schema
+from sash.runtime.records.table_contents import TableRows, as_rows, as_time, key_schema
 from sash.runtime.streams.running_stream import RunningStream
 from sash.sql import CreateTable, TableStatement, bind_change
 
@@ -36,7 +36,7 @@ class TableCommands:
         with self._shared.lock:
             self._shared.tables.drop(name)
 
-    def update(self, name: str, rows: Given, at: datetime | Micros | None, delete: bool) -> None:
+    def update(self, name: str, rows: TableRows, at: datetime | Micros | None, delete: bool) -> None:
         table = self._shared.catalog.table(name)
         given = as_rows(rows, table, key_schema(table) if delete else table.schema)
         self._change(table, "delete" if delete else "upsert", given, as_time(at))

@@ -28,7 +28,7 @@ from sash.core.time import Micros, multiple_at_or_after, to_datetime
 from sash.panes.answers import Finisher
 from sash.panes.joins import WindowPair
 from sash.panes.partials import Partial
-from sash.panes.readers import Found
+from sash.panes.readers import SharedGroups
 from sash.panes.readings import TableName, WindowView
 from sash.plan.continuous import Node
 from sash.plan.reach import Reach
@@ -292,7 +292,7 @@ class JoinGroup:
 
     def _of_view(self, readers: list[_Asked], view: WindowView, end: Micros) -> Iterator[JoinAnswer]:
         """The answers of the queries that read a view."""
-        found: Found = {}
+        found: SharedGroups = {}
         for each in readers:
             try:
                 table = each.finisher.answer(view, found)

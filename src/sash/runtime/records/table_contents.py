@@ -34,7 +34,7 @@ from sash.core.versions import RowVersions
 if TYPE_CHECKING:
     import pandas as pd
 
-Given: TypeAlias = "Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
+TableRows: TypeAlias = "Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 Key = tuple[Any, ...]
 
 
@@ -42,7 +42,7 @@ def key_schema(table: Table) -> pa.Schema:
     return pa.schema([table.schema.field(name) for name in table.key])
 
 
-def as_rows(given: Given, table: Table, schema: pa.Schema) -> pa.Table:
+def as_rows(given: TableRows, table: Table, schema: pa.Schema) -> pa.Table:
     """The columns of a schema out of a list of dicts, an Arrow table or a pandas DataFrame, in the table's types."""
     try:
         if isinstance(given, pa.Table):

@@ -473,10 +473,12 @@ def _forget(sub: SubWindow) -> None:
 
 
 # What is accepted, and how many tuples were too late; without a stored window, nothing.
-Brought = tuple[pa.Table | None, int]
+RowsAndLate = tuple[pa.Table | None, int]
 
 
-def rows_of_batch(kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None) -> Brought:
+def rows_of_batch(
+    kept: KeptWindow, spark: SparkPass, rows: DataFrame, epoch: int, reached: Micros | None
+) -> RowsAndLate:
     """The part of a micro-batch, which brings a watermark, that is stored."""
     if kept.gave_up_at is not None:
         return None, 0

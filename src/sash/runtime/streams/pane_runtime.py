@@ -51,7 +51,7 @@ from sash.runtime.records.session_tables import Tables
 from sash.runtime.records.stream_queries import StreamQueries
 from sash.runtime.settings import SessionSettings, Settings
 from sash.runtime.spark_pass import Batch, PassResult, SparkPipeline, StreamSource
-from sash.runtime.stored.stored_window import Brought, KeptWindow, rows_of_batch
+from sash.runtime.stored.stored_window import KeptWindow, RowsAndLate, rows_of_batch
 from sash.runtime.streams.input_limit import InputMeter
 from sash.runtime.streams.load import report_recovery, report_snapshot
 from sash.runtime.streams.stream_pass import Passes
@@ -276,7 +276,7 @@ class PaneRuntime:
         used = self._clock.now() - batch.began
         return UntilNext(self._clock, max(batch.interval - used, used / 2))
 
-    def _rows_to_keep(self, batch: Batch) -> Brought:
+    def _rows_to_keep(self, batch: Batch) -> RowsAndLate:
         """What the stored window takes of a micro-batch, and how many tuples came too late for it."""
         if self.kept is None:
             return None, 0
