@@ -128,7 +128,7 @@ class Accelerator:
             for i, dtype in enumerate(partial.dtypes)
         }
         for (partial, i), synopsis in self._synopses.items():
-            nothing = np.full((_FED_TOGETHER, self.groups), partial.identity(i), dtype=partial.dtypes[i])
+            nothing = np.full((_FED_TOGETHER, self.groups), partial.identity(), dtype=partial.dtypes[i])
             for left in range(self._missing, 0, -_FED_TOGETHER):
                 synopsis.extend(nothing[: min(left, _FED_TOGETHER)])
         self._last = first
@@ -151,7 +151,7 @@ class Accelerator:
         pane = np.repeat(np.array([(end - self._last) // self.length - 1 for _, end in spans], dtype=np.int64), sizes)
         places = pane * self.groups + ring.codes(first, last)
         for (partial, i), synopsis in self._synopses.items():
-            rows = np.full(count * self.groups, partial.identity(i), dtype=partial.dtypes[i])
+            rows = np.full(count * self.groups, partial.identity(), dtype=partial.dtypes[i])
             FOLDS[partial.combine](places, ring.column((partial, i), first, last), rows)
             synopsis.extend(rows.reshape(count, self.groups))
         self._last = until

@@ -181,7 +181,7 @@ class Accumulator:
                 self._unions[partial] = Unions(SKETCHES[partial.kind], size)
                 continue
             for i, dtype in enumerate(partial.dtypes):
-                self.slots[partial, i] = np.full(size, partial.identity(i), dtype=dtype)
+                self.slots[partial, i] = np.full(size, partial.identity(), dtype=dtype)
             if partial.combine is Combine.MOMENTS:
                 self._counts[partial] = np.zeros(size, dtype=np.int64)
 
@@ -299,7 +299,7 @@ def _scan_components(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) 
         if partial.ranked:
             values = rows.ranked[partial].ranks(values, int(partial.identity()))
         out = np.empty((len(cuts) - 1, rows.groups), dtype=dtype)
-        out[:1] = partial.identity(i)
+        out[:1] = partial.identity()
         SCANS[partial.combine](rows.codes, values, cuts, out)
         filled.append(out)
     return filled

@@ -117,7 +117,7 @@ def _component(table: pa.Table, partial: Partial, component: int) -> pa.ChunkedA
     column = table[name].cast(type) if name in table.column_names else pa.nulls(len(table), type)
     # Of values and sketches a missing one is the identity as it is.
     absent = partial.ranked or partial.combine is Combine.UNION
-    return column if absent else column.fill_null(pa.scalar(partial.identity(component), type))
+    return column if absent else column.fill_null(pa.scalar(partial.identity(), type))
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class Partial(Interned):
             )
         return (LiftedColumn(self.kind, x, type),)
 
-    def identity(self, component: int = 0) -> Any:
+    def identity(self) -> Any:
         """What changes nothing when it is combined: an int or a float, None for a sketch."""
         if self.kind in SKETCHES:
             return None

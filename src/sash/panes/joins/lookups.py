@@ -319,8 +319,8 @@ class JoinLookups(JoinHistory):
         kept = {slot: synopsis.dump()[:, : len(self._keys)] for slot, synopsis in self._synopses.items()}
         shape = next(iter(kept.values())).shape
         there = np.zeros(shape, dtype=np.bool_)
-        for (partial, i), rows in kept.items():
-            nothing = partial.identity(i)
+        for (partial, _), rows in kept.items():
+            nothing = partial.identity()
             there |= ~np.isnan(rows) if nothing != nothing else rows != nothing
         places, codes = np.nonzero(there)
         columns = {slot: rows[places, codes] for slot, rows in kept.items()}
@@ -329,7 +329,7 @@ class JoinLookups(JoinHistory):
     def _load(self, part: int, cells: Cells) -> None:
         self._make_room()
         for (partial, i), synopsis in self._synopses.items():
-            rows = np.full((synopsis.places, self._room), partial.identity(i), dtype=partial.dtypes[i])
+            rows = np.full((synopsis.places, self._room), partial.identity(), dtype=partial.dtypes[i])
             rows[cells.x, cells.codes] = cells.columns[partial, i]
             synopsis.restore(rows)
 
