@@ -12,8 +12,8 @@ no longer in its window if it has read the sub-window that has just left its n_k
 The time-to-update of a slot is the number of slides until it is overwritten: n right after its own slide, 1 for the
 oldest. A query's last read and its commit are one step: no slide comes between them.
 
-A revision writes a slot that stays where it is, so it is in conflict with those who have read that slot. A weak
-sub-result (7.4.3) has insertions into several slots with a slide; whoever has read one of them is handed what is new.
+A revision writes a slot that stays in its place, so it is in conflict with queries that have read that slot. A weak
+sub-result (7.4.3) has insertions into several slots with a slide; a query that has read one of these gets the insertions.
 """
 
 from __future__ import annotations

@@ -318,7 +318,7 @@ class Catalog:
         return stream
 
     def drop_stream(self, name: str) -> None:
-        """Whoever reads it: a stream that could not be opened goes, too."""
+        """Drop a stream, even if queries read it: a stream that could not be opened goes, too."""
         del self._streams[self.stream(name).name.lower()]
         self.indexes = [index for index in self.indexes if index.stream.lower() != name.lower()]
 

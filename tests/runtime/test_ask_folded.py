@@ -351,7 +351,7 @@ def test_threads_ask_while_the_window_slides(level: str, revise: bool, texts: li
     assert EXTREMES in texts or (window.counts[0] == 0 and not aborted)
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- EXPLAIN ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Panes in the cluster: the answers of panes in memory, whatever the aggregates, whoever comes, goes and is late."""
+"""Panes in the cluster: the answers of panes in memory, for all aggregates, changing queries and late tuples."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_a_backlog_is_taken_in_bites_after_a_restart(
     with caplog.at_level(logging.INFO, "sash"), sash.connect(**options, clock=clock, max_lag=lag) as session:
         declare(session, data)
         clock.follow(session)
-        assert live(session, 10) == 4, "two files took so long, and a half more is none"
+        assert live(session, 10) == 4, "two files took as long, and half a file is none"
     (started,) = (event for event in events(caplog) if event["event"] == "stream.started")
     assert started["most"] == pytest.approx(1.25 * size, abs=1)
     for number in range(10, 14):

@@ -43,7 +43,7 @@ def tuples(epoch: int) -> pa.Table:
 
 
 class Reader:
-    """Whoever is told twice is told the same."""
+    """Checks that an answer that comes twice is the same."""
 
     def __init__(self, told: Told) -> None:
         self._told = told

@@ -116,7 +116,7 @@ def test_an_archive_that_was_there_before_stays(session: SparklessSession, tmp_p
 def test_a_history_that_cannot_be_compacted_has_the_change(
     session: SparklessSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever registered has registered: the history is compacted another time."""
+    """The registration stands: the history is compacted another time."""
     assert session.checkpoint is not None
     history = session.checkpoint.history
     session.register(WINDOWS, name="short")

@@ -89,7 +89,7 @@ def main(data: str, checkpoint: str, out: str, executor_rows: int, kill_at: int 
     with open(out, "a") as file, listening(lambda moment, path: step()):
 
         def write(line: dict[str, Any]) -> None:
-            """In one go: whoever is killed leaves whole lines."""
+            """Write in one call: a killed process leaves whole lines."""
             os.write(file.fileno(), (json.dumps(line, default=str) + "\n").encode())
 
         def record(answer: sash.Answer) -> None:

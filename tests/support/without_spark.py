@@ -96,7 +96,7 @@ class World:
         assert not progress.outcome.failed, progress.outcome.failed
         for answer in [] if delivered else progress.answers:
             key, rows = (answer.query, (answer.as_of, answer.rows)), sorted(answer.table.to_pylist(), key=repr)
-            assert self.told.setdefault(key, rows) == rows, "what is told again is the same"
+            assert self.told.setdefault(key, rows) == rows, "a repeated answer is the same"
 
 
 class Sparkless:

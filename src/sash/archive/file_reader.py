@@ -98,7 +98,7 @@ def scan_batches(
 
 
 def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
-    """Of the archive's types, whoever wrote the file."""
+    """The records in the archive's types, whichever writer made the file."""
     wanted = pa.schema([field for field in spec.stored if field.name in table.column_names])
     chosen = table.select(wanted.names)
     return chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
@@ -106,7 +106,7 @@ def _conforming(table: pa.Table, spec: Spec) -> pa.Table:
 
 @contextmanager
 def noticing_damage(path: Path | None) -> Iterator[None]:
-    """A file that cannot be read is told as damage; one that is missing is left to whoever holds the manifest."""
+    """Report an unreadable file as damaged; the holder of the manifest handles a missing one."""
     try:
         yield
     except FileNotFoundError:

@@ -28,7 +28,7 @@ BUCKET_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Spec:
-    """Durations in microseconds. `auto`: whoever keeps the archive may change the partitioning as it sees fit."""
+    """Durations in microseconds. `auto`: Sash may change the partitioning."""
 
     schema: pa.Schema
     key: str

@@ -91,7 +91,7 @@ class PipelinedJoin(ABC):
 
     A result appears at the latest timestamp of its tuples and expires at their earliest expiry, all known from the
     tuples, so an epoch's results are found at once, and are those of a tuple-at-a-time join. `sides` say how each input
-    is stored; `width` is 0 where nobody asks who the results are.
+    is stored; `width` is 0 if no operator needs the results' ids.
     """
 
     def __init__(self, schema: pa.Schema, sides: tuple[StoredInput, ...], width: int) -> None:

@@ -1,4 +1,4 @@
-"""Values of which there is one object each: whoever makes an equal value gets the object that is there already.
+"""Values with one object each: making an equal value gives the existing object.
 
 Windows, partials and shapes of queries are keys of dictionaries on the path of every execution. Equality is identity
 there, so looking a key up calls no Python.

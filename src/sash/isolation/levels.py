@@ -43,10 +43,10 @@ class Isolation(Protocol):
         """A read in two steps: `take` under the lock, `compute` what was taken; None where there is nothing to take."""
 
     def give_way(self) -> None:
-        """To be called inside a slide where the window is in a state that others may read: whoever waits goes first."""
+        """Let waiting threads go first. Call it inside a slide when others may read the window's state."""
 
     def away(self) -> AbstractContextManager[None]:
-        """The same for a while: the slide waits for something else, and whoever comes meanwhile has the window."""
+        """Let others have the window while the slide waits for something else."""
 
 
 ISOLATION_LEVELS: dict[str, Callable[[], Isolation]] = {

@@ -130,7 +130,7 @@ class Serial:
             self._waiting.append((me, turn))
         try:
             turn.wait()
-        except BaseException:  # KeyboardInterrupt: whoever gives up waiting must not be handed the window
+        except BaseException:  # KeyboardInterrupt: a thread that gives up waiting must not get the window
             self._give_up(me, turn)
             raise
 

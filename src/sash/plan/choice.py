@@ -1,6 +1,6 @@
 """Which plan, and which execution strategy: the cheapest of what rewrites and strategies offer, at registration.
 
-`nt` is considered where negative tuples are nothing new to whoever reads the changes: where the answer is STRICT, and
+`nt` is considered where negative tuples are nothing new to readers of the changes: where the answer is STRICT, and
 where it is a stream, which has no expiries. A join's changes take nothing back, whatever statistics say.
 """
 

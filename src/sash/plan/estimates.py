@@ -238,7 +238,7 @@ def expression_on(stream: str, expression: str) -> str:
 
 
 def values_of(node: Node, columns: Sequence[str], known: Statistics) -> float:
-    """How many different rows some columns may have: the product of theirs, where all are known."""
+    """How many different rows some columns may have: the product of the columns' numbers, if all are known."""
     counts = [known.distinct.get(origin(node, column) or "") for column in columns]
     found = [count for count in counts if count is not None]
     return math.prod(found) if found and len(found) == len(counts) else known.values

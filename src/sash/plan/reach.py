@@ -29,7 +29,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class _Above:
-    """What is asked of the results of a node: those of so long (None: all), and if that bounds endless results, too."""
+    """The results of a node that are read: those of this time (None: all), and if that bounds endless results, too."""
 
     length: int | None = 0
     bounds: bool = False

@@ -252,7 +252,7 @@ def _asked(
 def shared_rows(queries: Sequence[JoinedAggregate]) -> Outliving | None:
     """The rows that answer queries of one skeleton, over the longest windows; None where names clash.
 
-    Each comes once and is never taken back: whoever takes it up knows when it ends, and nobody else has to.
+    Each comes once and is never taken back: its receiver knows when it ends, and nobody else has to.
     """
     sides = [
         (_merged(_window(query.join.left) for query in queries), FIRST),

@@ -65,7 +65,7 @@ from sash.plan.outputs import Deltas, Outliving, ResultWindow, Sampled, Snapshot
 
 
 class Placement(Enum):
-    """How tuples are spread where no column of theirs tells."""
+    """How tuples are spread if no column decides."""
 
     SOMEHOW = "by a column that is not among them any more"
     TOGETHER = "all in one bucket"
@@ -312,7 +312,7 @@ def divided_join(plan: Node, stage: StagePlan, numbering: Collection[str] = ()) 
 def _takes_parts(node: _Passing) -> bool:
     """Whether several tasks may each have some of its rows.
 
-    A row that waits for a multiple of SLIDE waits alone, whoever found it; but what takes it back, which another task
+    A row that waits for a multiple of SLIDE waits alone, whichever task found it; but what takes it back, which another task
     may find, must meet it.
     """
     if isinstance(node, Sampled):

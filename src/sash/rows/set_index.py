@@ -117,7 +117,7 @@ class SetIndex:
         self._add(number, self._linked(counts.values), counts.counts, counts.nulls, side)
 
     def counts_of(self, number: int, side: int = 0) -> ValueCounts:
-        """What a sub-window brought, by its links: whoever keeps nothing else of it can write it down so."""
+        """The values and counts of a sub-window, by its links: a checkpoint needs nothing else of it."""
         entries, amounts, nulls = self._links[side][number]
         ones = np.ones(len(entries), dtype=np.int64)
         return ValueCounts(self._values(entries), ones if amounts is None else amounts, nulls)

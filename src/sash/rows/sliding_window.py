@@ -23,7 +23,7 @@ Reference: Golab, Garg and Özsu 2003, section 3.1.
                    └──▲──┴─────┴─────┴──▲──┘
                       evict up to     attach
 
-Whoever counts has aggregated the tuples elsewhere. The counts live in the index alone, as the links of its
+The caller has counted the tuples elsewhere. The counts live in the index alone, as the links of its
 sub-windows: the window knows when each ends, and when it is to go. Panes without tuples are no sub-windows, so time may
 jump. Several windows may share an index, each with its own side and its own length.
 """
@@ -136,7 +136,7 @@ class SlidingWindow:
     def attach(self, timestamp: Micros | None = None) -> SubWindow:
         """Let the buffer, which may be empty, take the place of the oldest sub-window.
 
-        The timestamp, of its oldest tuple for instance, is for whoever asks the sub-window: tuples have none here.
+        The timestamp, of its oldest tuple for instance, is for readers of the sub-window: tuples have none here.
         """
         fresh, place = self._close_buffer(timestamp), self._number % len(self._slots)
         evicted = self._slots[place]

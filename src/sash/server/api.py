@@ -249,7 +249,7 @@ def asked(served: Served) -> list[models.RunningQuestion]:
 def cancel(
     id: Annotated[str, Path(description="As it was given, or as GET /api/query lists it.")], served: Served
 ) -> None:
-    """It ends soon, and whoever asked it is told 409."""
+    """Cancel a question: it ends soon, and its caller gets status 409."""
     if not served.desk.cancel(id):
         raise ProblemError(NOT_FOUND, f"no question with the id '{id}' is being answered")
 

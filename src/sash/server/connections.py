@@ -90,7 +90,7 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     def _close_at_once(self) -> None:
-        """Nothing is sent: whoever would not read it could hold the connection."""
+        """Send nothing: a client that does not read could hold the connection."""
         self._stop_waiting()
         self.connections.discard(self)
         self.transport.abort()

@@ -250,7 +250,7 @@ def _host_name(host: str) -> str:
 
 
 def _is_encrypted(scope: Scope) -> bool:
-    """Or a proxy says so: whoever says it falsely gets a cookie that is of less use to him, and nothing more."""
+    """Whether the connection is encrypted, or a proxy says so. A false claim only spoils the client's own cookie."""
     # Of several proxies the first to be asked stands first.
     outermost = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0]
     return "https" in (scope.get("scheme"), outermost.strip().lower())

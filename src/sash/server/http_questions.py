@@ -1,4 +1,4 @@
-"""One-time questions that come over HTTP: so many at once, each for so long, and each can be cancelled.
+"""One-time questions over HTTP: limited in number and in time, and each can be cancelled.
 
     request ──► Desk: a free place? ──► a thread of its pool ──► session.query(timeout, cancellation, max_rows)
                 429 if there is none     the table is put into its form there: large answers do not hold up others
@@ -67,7 +67,7 @@ class Desk:
         seconds = min(question.timeout or most, most)
         asked = self._enter(question)
         working = asyncio.get_running_loop().run_in_executor(self._pool, self._work, asked, question, seconds, finish)
-        # Whoever has left does not look at what went wrong.
+        # A client that has left does not read the error.
         working.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             while not (await asyncio.wait([working], timeout=_LOOK_SECONDS))[0]:

@@ -26,7 +26,7 @@ logger = logging.getLogger("sash.server")
 
 EVERY_SECONDS = 1.0
 REMEMBERED = 600
-# A stream without a tuple for so long is called idle.
+# The page calls a stream idle after this long without a tuple.
 IDLE_SECONDS = 10.0
 _RECENT_SECONDS = 5.0
 # How many names the badge has room for.
@@ -104,7 +104,7 @@ class Watch:
             try:
                 self.look()
             except Exception as error:
-                # A session that is being closed; whoever looks at the page shall still be told something.
+                # The session is being closed; the page still shows something.
                 told = "the session could not be looked at: %(why)s"
                 report(logger, logging.ERROR, "session.unseen", told, exception=True, why=repr(error))
 

@@ -86,7 +86,7 @@ class Sink:
         if self._messages is not None:
             self._messages.check(names, by_rows)
             return
-        # Directories are columns to whoever reads them.
+        # Readers take the directories for columns.
         added = ["as_of", *(["rows"] if by_rows and self._path is not None else [])]
         added += ["query"] if self._is_shared else []
         if by_rows and self._is_shared:

@@ -3,7 +3,7 @@
     epoch-000000007/_pane=1700000006000000/part-..parquet     rows of one micro-batch that belong to one sub-window,
                    /_pane=1700000012000000/part-..parquet     which is named by its end
 
-Files are written by whoever has the rows (Spark's executors) and never changed. Those of an epoch count when the entry
+Spark's executors, which have the rows, write files; nobody changes a file. Those of an epoch count when the entry
 that names them has been committed; what a crash leaves before that is removed at the next start. The entry has their
 sizes and checksums: sizes are compared at the next start, a checksum when the file is first read.
 

@@ -64,7 +64,7 @@ class Execution:
         self._whole: dict[str, pa.Table] = {}
         self._leaves: dict[tuple[str, int], pa.Table] = {}
         self._columns: dict[tuple[str, int, int], Columns] = {}
-        # Queries without an answer: the panes gave no result for some part of theirs.
+        # Queries without an answer: the panes gave no result for some part of the query.
         self._silent: set[str] = set()
 
     def freeze(self, build: bool = False) -> None:

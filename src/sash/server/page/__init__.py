@@ -16,7 +16,7 @@ from sash.server.watch import Watch
 # was before the first time.
 _PLAIN = list(pages.user_middleware)
 
-# A browser that gets no word from the server for so long reloads the page, and the user loses the typed text. A busy
+# A browser that gets no word from the server for this long reloads the page, and the user loses the typed text. A busy
 # process may be silent for longer than NiceGUI's default of three seconds.
 _RECONNECT_SECONDS = 30.0
 

@@ -99,7 +99,7 @@ class ArchiveReading:
 class StoredQuestion:
     """`sql` is for Spark, over views: those of windows, of tables and of archives, by name.
 
-    `sorting`: the answer is the only window's rows in an order of theirs.
+    `sorting`: the answer is the rows of the only window, in an order by their columns.
     """
 
     sql: str

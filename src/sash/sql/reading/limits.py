@@ -2,7 +2,7 @@
 
     text ──► characters, tokens (estimated) ──► tokenizer ──► words, nesting, IN lists ──► parser ──► depth, windows
 
-The parser and everything behind it are recursive, and slow where there are many tokens: whoever may send text to a
+The parser and everything behind it are recursive, and slow where there are many tokens: a user who sends text to a
 session must not be able to keep it busy, or to exhaust its stack. An error names the limit.
 """
 
