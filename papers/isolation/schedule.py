@@ -13,7 +13,7 @@ The time-to-update of a slot is the number of slides until it is overwritten: n 
 oldest. A query's last read and its commit are one step: no slide comes between them.
 
 A revision writes a slot that stays in its place, so it is in conflict with queries that have read that slot. A weak
-sub-result (7.4.3) has insertions into several slots with a slide; a query that has read one of these gets the insertions.
+sub-result (7.4.3) has insertions into several slots with a slide; a query that has read one gets its insertions.
 """
 
 from __future__ import annotations

@@ -312,8 +312,8 @@ def divided_join(plan: Node, stage: StagePlan, numbering: Collection[str] = ()) 
 def _takes_parts(node: _Passing) -> bool:
     """Whether several tasks may each have some of its rows.
 
-    A row that waits for a multiple of SLIDE waits alone, whichever task found it; but what takes it back, which another task
-    may find, must meet it.
+    A row waits alone for a multiple of SLIDE, whichever task found it; but its negative tuple, which another task may
+    find, must meet it.
     """
     if isinstance(node, Sampled):
         return node.input.pattern is not UpdatePattern.STRICT

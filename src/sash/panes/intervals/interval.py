@@ -141,8 +141,7 @@ class IntervalSynopsis(SharedSynopsis):
         return out
 
     def grow(self, capacity: int) -> None:
-        # The leaves hold the values that arrived; these arrive again. Parents that lack their older half are never
-        # read.
+        # The leaves hold the values that arrived: feed these again. No lookup reads parents without their older half.
         old = self._rows
         leaves = len(old) // 2
         values = old[leaves + (self._active_positions() - 1) % leaves]
