@@ -1,4 +1,4 @@
-"""What a SELECT may consist of, however it is answered; every other clause is refused at its word.
+"""The clauses of a SELECT, whatever answers it; every other clause is refused at its word.
 
 Clauses that only some plans have are refused where the plan is made (`panes`, `changes`).
 """
