@@ -158,8 +158,7 @@ class KeyDictionary:
         return self._all
 
     def frozen(self) -> KeyDictionary:
-        """The current groups, for other threads; the same object until a group is added, so that they derive things
-        once.
+        """The current groups, for other threads; the same object until a group is added, so they derive things once.
 
         It is an error to encode with it.
         """
