@@ -354,8 +354,7 @@ class Catalog:
         return query
 
     def check_unarchived(self, kind: str, name: str) -> None:
-        """Refuse to drop the source of an archive; a query whose LIFETIME ends goes anyway: its archive stops
-        growing."""
+        """Refuse to drop the source of an archive; a query whose LIFETIME ends goes all the same."""
         users = [archive.name for archive in self.archives if archive.reads(name)]
         if users:
             raise CatalogError(f"{kind} '{name}' fills the archive {', '.join(users)}; DROP ARCHIVE it first")

@@ -82,7 +82,7 @@ class _Builder:
         return operator.width
 
     def _pattern(self, node: Node) -> UpdatePattern:
-        """The pattern of the edge above a node, as it is executed."""
+        """The executed pattern of the edge above a node."""
         return executed_pattern(node, self._strategy)
 
     def _must_know(self, node: Node) -> bool:

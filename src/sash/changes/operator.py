@@ -1,4 +1,4 @@
-"""What every physical operator is, how it stores its inputs, and shares of a join's results.
+"""The interface of physical operators, how an operator stores its inputs, and shares of a join's results.
 
 Several tasks may work on one bucket of a join, each with the whole bucket before it and a share of the results to find
 (docs/architecture/spark.md, divided buckets). The work is divided, never the state. Results that must wait (SLIDE)

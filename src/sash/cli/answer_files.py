@@ -1,4 +1,4 @@
-"""Where `sash run` sends answers as they come: JSON lines on stdout, a Parquet file per answer."""
+"""The output of `sash run`: JSON lines on stdout, a Parquet file per answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the command line writes: results to stdout, everything about them to stderr."""
+"""The output of the command line: results to stdout, everything about them to stderr."""
 
 from __future__ import annotations
 

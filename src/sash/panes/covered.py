@@ -1,4 +1,4 @@
-"""Partials of one predicate, put together from the partials of other predicates (thesis 8.3.3).
+"""Partials of one predicate, combined from the partials of other predicates (thesis 8.3.3).
 
     SUM where protocol = 'TCP' or protocol = 'UDP'   =   SUM where protocol = 'TCP'  +  SUM where protocol = 'UDP'
     MAX where protocol = 'TCP' or user = 'U'         =   the greater of the two, though terms overlap

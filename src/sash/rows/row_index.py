@@ -139,7 +139,7 @@ class RowIndex:
         self.directory = self.rings.directory
         self._sub_windows: dict[int, tuple[Ints, Ints]] = {}
 
-    # What a window calls.
+    # For windows.
 
     def refuse(self, column: str, storage: Storage | None) -> None:
         """Raise if the index cannot be kept from the storage of a column."""
@@ -177,7 +177,7 @@ class RowIndex:
             kept = self.directory.ordered()
             self.directory.rekey(kept, keys.forget_all_but(self.directory.keys[kept]))
 
-    # What queries ask. Rows of the same value are in order of arrival.
+    # For queries. Rows of the same value are in order of arrival.
 
     def rows(self, value: Any) -> Ints:
         """The rows with a value; none for NULL."""

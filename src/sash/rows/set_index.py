@@ -92,7 +92,7 @@ class SetIndex:
         self._links: list[dict[int, Link]] = [{} for _ in range(sides)]
         self._distinct, self._nulls, self._total = [0] * sides, [0] * sides, [0] * sides
 
-    # What a window calls.
+    # For windows.
 
     def refuse(self, column: str, storage: Storage | None) -> None:
         """Raise if the index cannot be kept from the storage of a column."""
@@ -165,7 +165,7 @@ class SetIndex:
         self._nulls[side] += sign * nulls
         self._total[side] += sign * (len(entries) if amounts is None else int(amounts.sum()))
 
-    # What queries ask. Answers are in ascending order of values.
+    # For queries. Answers are in ascending order of values.
 
     def count(self, value: Any, side: int = 0) -> int:
         """How often a value is in the window."""

@@ -159,7 +159,7 @@ class Session:
         return self._query_commands.columns_of(query)
 
     def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
-        """Where answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return self._shared.unwritten(query, sink)
 
     # -- streams ---------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Session:
         return self._runner.wait(timeout)
 
     def state(self) -> SessionState:
-        """What the session and its streams are doing, and what went wrong."""
+        """The state of the session and its streams, and their errors."""
         names = [running.stream.name for running in list(self.streams.values())]
         return SessionState.of({name: self._runner.state_of(name) for name in names}, self._home.is_closed)
 

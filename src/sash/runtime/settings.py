@@ -1,4 +1,4 @@
-"""What a session lets its user choose about sharing and scheduling."""
+"""The options of a session, above all about sharing and scheduling."""
 
 from __future__ import annotations
 

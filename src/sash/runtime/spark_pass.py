@@ -1,4 +1,4 @@
-"""What the runtime asks of Spark, as an interface, and a micro-batch as Spark has read it.
+"""The interface between the runtime and Spark, and a micro-batch that Spark has read.
 
     RunningStream, Passes, ClusterTables ──► SparkPipeline ◄── sash.spark.pipeline.Pipeline     rows are a DataFrame
                                                            ◄── tests/support                    rows are what they like

@@ -1,4 +1,4 @@
-"""What a stream counts and remembers about itself: the numbers of stats(), and the latest executions.
+"""The statistics of a stream: the numbers of stats(), and the latest executions.
 
 The latest executions are the schedule as it happened: what was executed, with whom, whether in time (thesis, figure
 8.6).
@@ -142,7 +142,7 @@ class StreamStatistics:
 
 
 class ReadStatistics:
-    """What happened to reads of a stored window while it slid; threads read at the same time."""
+    """Counts how slides affected reads of a stored window; threads read at the same time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

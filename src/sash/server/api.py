@@ -50,7 +50,7 @@ _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 
 @dataclass(frozen=True)
 class Service:
-    """What the paths work with."""
+    """The objects that the paths use."""
 
     session: Session
     settings: ServerSettings

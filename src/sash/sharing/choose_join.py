@@ -84,7 +84,7 @@ class JoinPart:
         return _KINDS[self.kind]
 
     def decide(self, windows: WindowPair, results: str) -> Decision:
-        """What SS3 says about a join of two windows, in panes, and this synopsis of some results."""
+        """The decision of SS3 about a join of two windows, in panes, and this synopsis of some results."""
         data, streams = "RESULTS", ("first", "second")
         # If the first window is always longer, the synopsis is stored without that difference.
         longest = self.capacity + max(0, self.band.shift)

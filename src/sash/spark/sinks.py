@@ -165,7 +165,7 @@ def _of_queries(answers: Sequence[AnswerRows], place: Path | None) -> pa.Table:
 
 
 def _is_true(value: object) -> bool:
-    """Of an option that is true or false."""
+    """Whether an option is true."""
     if str(value).lower() not in ("true", "false", "none"):
         raise SashError(f"shared is 'true' or 'false', not '{value}'")
     return str(value).lower() == "true"

@@ -134,7 +134,7 @@ def kernel_lookup(runs: Any, size: Any, lefts: Any, rights: Any, ranks: Any, out
 
 
 def quantile_rank(phi: Fraction, count: int) -> int:
-    """The position, from 1, of QUANTILE(phi) among so many sorted elements.
+    """The position, from 1, of QUANTILE(phi) among `count` sorted elements.
 
     >>> [quantile_rank(Fraction(phi), 10) for phi in ("0.05", "0.25", "0.95", "1")]
     [1, 2, 9, 10]

@@ -120,7 +120,7 @@ def size_of(table: pa.Table) -> int:
 
 
 class Outward:
-    """Where the answers of one query go: into memory, to sinks, to subscribers."""
+    """The destinations of one query's answers: memory, sinks, subscribers."""
 
     def __init__(self, query: str, keep: int, memory: AnswerMemory) -> None:
         self._query = query
@@ -194,7 +194,7 @@ class Outward:
 
 
 class Query:
-    """What `register` returns. Safe to use from any thread."""
+    """A registered query, as `register` returns it. Safe to use from any thread."""
 
     def __init__(self, session: Session, query: RegisteredQuery, keep: int, memory: AnswerMemory) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""What a session does with archives: CREATE, ALTER, DROP, SHOW, and opening them again after a restart.
+"""Commands about archives: CREATE, ALTER, DROP, SHOW, and opening them again after a restart.
 
 It checks an archive that CREATE ARCHIVE declares: its source, its key, its lifetimes.
 """

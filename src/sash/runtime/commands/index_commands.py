@@ -1,4 +1,4 @@
-"""What a session does with indexes over stored windows: CREATE, DROP, SHOW, and making them again after a restart."""
+"""Commands about indexes over stored windows: CREATE, DROP, SHOW, and making them again after a restart."""
 
 from __future__ import annotations
 

@@ -55,5 +55,5 @@ class SessionParts:
         return self.home.session
 
     def unwritten(self, query: Query, sink: str) -> Path | None:
-        """Where the answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return None if self.checkpoint is None else self.checkpoint.unwritten(query.name, query.serial, sink)

@@ -1,4 +1,4 @@
-"""What a session does with streams: CREATE, DROP, `create_stream`, and opening them again after a restart.
+"""Commands about streams: CREATE, DROP, `create_stream`, and opening them again after a restart.
 
 It makes running streams, each with its log, its rows, its panes and its queries.
 """

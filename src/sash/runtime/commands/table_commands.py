@@ -1,4 +1,4 @@
-"""What a session does with tables: CREATE, DROP, INSERT, UPDATE, DELETE, and `update_table`."""
+"""Commands about tables: CREATE, DROP, INSERT, UPDATE, DELETE, and `update_table`."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ class JoinGroup:
         )
 
     def predicted(self, policy: Policy) -> float:
-        """What these queries would cost per microsecond under a policy, by the analytic model."""
+        """The cost of these queries per microsecond under a policy, by the analytic model."""
         return predicted_cost([self._job(each) for each in list(self._asked.values())], policy)
 
     def _job(self, each: _Asked) -> PredictedQuery:

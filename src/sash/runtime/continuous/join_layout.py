@@ -113,7 +113,7 @@ class JoinLayout:
         return next(found, None)
 
     def why_not(self, query: JoinedAggregate) -> str | None:
-        """What a query needs and the group does not keep; None if the group answers the query."""
+        """The parts of a query that the group does not keep; None if the group answers the query."""
         why = self._why_not_join(query) or self._why_not_kept(query)
         if why is None and self.place_of(query) is None:
             pair = self._pair(query)
@@ -121,7 +121,7 @@ class JoinLayout:
         return why
 
     def _why_not_join(self, query: JoinedAggregate) -> str | None:
-        """What the query needs and the rows of the running join lack."""
+        """The columns of the query that the rows of the running join lack."""
         if query.skeleton != self._skeleton:
             return "the join is another one"
         odd = [length for length in (*query.windows, query.slide) if length % self.cut.length]
@@ -133,7 +133,7 @@ class JoinLayout:
         return f"column {missing[0]} is not kept" if missing else None
 
     def _why_not_kept(self, query: JoinedAggregate) -> str | None:
-        """What the query needs and the synopses lack, apart from its windows."""
+        """The partials and groups of the query that the synopses lack, apart from its windows."""
         name = _table_of(query)
         table, keys = self.tables.get(name), _keys(name)
         if table is None:

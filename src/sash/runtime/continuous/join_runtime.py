@@ -1,6 +1,6 @@
 """A running group of aggregates over one join: a plan's epochs in, answers from its synopses out.
 
-    epochs ──► the plan of the group ──► results, put together ──► log ──► synopses ──► answers to each query
+    epochs ──► the plan of the group ──► results, combined ──────► log ──► synopses ──► answers to each query
 
 A group is open until its first epoch. Until then every query over its join becomes one of the founders, who decide what
 the group keeps (`join_layout`), and an open group that gains or loses a founder is founded anew. From the first epoch
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def joined_query(written: Node) -> JoinedAggregate:
-    """What a query asks of its group."""
+    """The aggregate that a query asks of its group."""
     found = joined_aggregate(written)
     assert found is not None
     return found
@@ -112,7 +112,7 @@ class JoinQuery(ContinuousQuery):
 
 @dataclass(frozen=True)
 class GroupPlace:
-    """Where a group is: the name of its directory, among those of its session."""
+    """The place of a group: the name of its directory, among those of its session."""
 
     directories: PlanDirectories
     state: str
@@ -190,7 +190,7 @@ class JoinRuntime(PlanRuntime):
             self._policy = policy
             self._group.use(policy_named(policy))
 
-    # -- who is in the group -------------------------------------------------------------------------
+    # -- members of the group ------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -332,7 +332,7 @@ class JoinRuntime(PlanRuntime):
                 reader.fail(str(self._group.failed[name]), reported=delivered)
 
     def predicted(self, policy: Policy) -> float:
-        """What its queries would cost per microsecond under a policy."""
+        """The cost of its queries per microsecond under a policy."""
         return self._group.predicted(policy)
 
     def executed(self) -> Iterator[ExecutionRecord]:

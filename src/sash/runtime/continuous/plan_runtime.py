@@ -128,7 +128,7 @@ class ContinuousQuery:
 
     @property
     def identity(self) -> str:
-        """What the stored state depends on: the plan as it is executed, and the strategy."""
+        """A text of everything that the stored state depends on: the executed plan, and the strategy."""
         return f"{self.execution} {self.plan!r}"
 
     @property
@@ -151,7 +151,7 @@ class ContinuousQuery:
         runtime.join(self.serial, reader)
 
     def alone(self) -> JoinLayout | None:
-        """What a group of this query alone would keep, where queries are grouped."""
+        """The layout of a group with this query alone, if queries are grouped."""
         return None
 
 

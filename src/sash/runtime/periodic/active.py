@@ -1,6 +1,6 @@
 """A query while it runs: its readings, each bound to the group that serves it.
 
-It also knows who reads a pane table, and what must be stored for them.
+It also has the readers of a pane table, and the partials that must be stored for them.
 
 Several readings may need one partial, and a reading may be combined from partials of other predicates (SS4). So
 partials are stored as long as some reading needs them.

@@ -130,7 +130,7 @@ class Advance:
             list(self._serve([service], one_by_one=True))
         self._catch_up()
 
-    # -- who is next -----------------------------------------------------------------------------------
+    # -- which group is next ---------------------------------------------------------------------------
 
     def _last_position(self) -> int:
         """The position of the groups that are furthest behind."""

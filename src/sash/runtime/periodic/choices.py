@@ -36,7 +36,7 @@ class Choices:
         self.filters = Filters(filter_precision)
         # Predicates that are answered from each other's synopses, each with the first of its family.
         self._families: dict[str, str] = {}
-        # What was known about the closed panes, and how many rows they had.
+        # The load of the closed panes when they were judged, and how many rows they had.
         self.load = Load(length)
         self._judged = 0
         # In a trial, which does not look at the panes: their last known load.

@@ -111,7 +111,7 @@ class ClusterTables:
         # The files of each table as of the entry before the last one: recovery needs them if the last one is damaged.
         self._before: dict[str, list[str]] = {}
 
-    # -- who may be there ------------------------------------------------------------------------------
+    # -- claims of queries -----------------------------------------------------------------------------
 
     def claim(self, query: CompiledQuery) -> None:
         """A query is registered."""

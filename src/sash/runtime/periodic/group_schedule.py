@@ -31,7 +31,7 @@ _DESCRIBED = 6
 
 
 class Outputs:
-    """Who leads and who follows among some queries."""
+    """The leaders and followers among some queries."""
 
     def __init__(self) -> None:
         # Identical queries are one object. It is found by identity and, on the path of every execution, by name.
@@ -219,7 +219,7 @@ class Schedule:
     def _follows(self) -> bool:
         return self.shares and not self.is_plain
 
-    # -- who is in it ----------------------------------------------------------------------------------
+    # -- its queries -----------------------------------------------------------------------------------
 
     def add(self, active: ActiveQuery, now: int) -> None:
         """Schedule a query, or let it follow a faster identical one."""

@@ -141,7 +141,7 @@ class PaneGroup:
         self.choices.drop_filters()
         return self.cluster_panes
 
-    # -- who reads it ----------------------------------------------------------------------------------
+    # -- its readings ----------------------------------------------------------------------------------
 
     def add_reader(self, name: str, number: int, bound: BoundReading) -> None:
         if bound.reading.window.unbounded and not self.members.keeps_history:
@@ -258,7 +258,7 @@ class PaneGroup:
         return group.choices.access(bound.stored, group.panes)
 
     def _together(self, active: ActiveQuery, place: SchedulePlace, mates: Iterable[ActiveQuery]) -> Decision:
-        """What the rules say about executing a query with some others that read the same data."""
+        """The rules' decision about executing a query with some others that read the same data."""
         mine, others = self._bound(active), [self._bound(mate).needs for mate in mates]
         return compute_together(place.data, place.kind, mine.needs, mine.covered, others)
 

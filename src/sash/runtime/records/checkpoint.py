@@ -135,7 +135,7 @@ class Checkpoint:
         return self._root / "archives"
 
     def unwritten(self, query: str, serial: int, sink: str) -> Path:
-        """Where the answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return self._root / "unwritten" / f"{query.lower()}-{serial}" / sink
 
     def forget_unwritten(self, query: str, serial: int) -> None:

@@ -188,7 +188,7 @@ def has_slide(select: Select) -> bool:
 
 
 def without_panes(*, slides: bool) -> str:
-    """Where only panes compute an aggregate, and the alternative if there is one."""
+    """The place of aggregates that only panes compute, and the alternative if there is one."""
     if slides:
         return "in a query that panes cannot answer (a join, DISTINCT, tests, set operations, plain rows)"
     return f"in a continuous query; {ADD_SLIDE}"

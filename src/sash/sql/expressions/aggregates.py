@@ -168,7 +168,7 @@ ITEM_FUNCTIONS: dict[str, tuple[bool, bool]] = {
     "histogram": (False, False),
     "approx_top": (True, False),
 }
-# Those whose counts are estimates with bounds.
+# The functions whose counts are estimates with bounds.
 ESTIMATES = ("frequent", "approx_top")
 
 

@@ -117,7 +117,7 @@ def _whole(text: str) -> bool:
 
 # More items than any user reads, and few enough for an array.
 MOST_ITEMS = 1_000_000
-# Of a DECIMAL.
+# The most digits of a DECIMAL.
 MOST_DIGITS = 38
 
 

@@ -48,7 +48,7 @@ def _small(type: pa.DataType) -> bool:
     return is_integer(type) and type != BIGINT
 
 
-# A kind's letter: what to call it, which types it takes, and the type that Spark makes of them (None: as it is).
+# A kind's letter: its name, its types, and the type to which Spark converts them (None: unchanged).
 KINDS: dict[str, tuple[str, Callable[[pa.DataType], bool], pa.DataType | None]] = {
     "a": ("a value", lambda type: True, None),
     "s": ("a STRING", _is_atomic, pa.string()),
