@@ -1,4 +1,4 @@
-"""Rule SS4 in the engine: a WHERE of several terms answered from the synopses of its terms, and what is stored then."""
+"""Rule SS4 in the engine: a WHERE of several terms answered from the synopses of its terms, and the stored partials."""
 
 from __future__ import annotations
 

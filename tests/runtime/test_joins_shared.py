@@ -34,7 +34,7 @@ QUERIES = {
     "having": over(4, 4, 2, "s.k, SUM(s.v) AS x", "GROUP BY s.k HAVING COUNT(*) > 2"),
     "short": over(1, 1, 2, "COUNT(*) AS n"),
 }
-# Of what these keep, windows that differ as those of "seldom" are answered, too; longer ones are not.
+# The kept synopses answer windows with the differences of "seldom", too; longer ones are not answered.
 LATER = over(1, 3, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g")
 LONGER = over(9, 2, 1, "t.g, MAX(s.v) AS x", "GROUP BY t.g")
 PARTS = {name: tuples(seed, parts=6) for seed, name in enumerate("st", 21)}

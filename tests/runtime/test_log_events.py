@@ -46,7 +46,7 @@ def test_the_reference_has_every_event() -> None:
 
 
 def reported(source: str) -> Iterator[tuple[str, set[str]]]:
-    """Events and their fields, where a call says both in so many words."""
+    """Events and their fields, from calls that name both literally."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "report":
             fields = {each.arg for each in node.keywords} - {"exception"}

@@ -20,7 +20,7 @@ from tests.runtime.test_session import write
 
 
 class ClockOfTuples:
-    """A clock on which only tuples take time, `each` seconds: a micro-batch takes what its size says."""
+    """A clock on which only tuples take time, `each` seconds: the size of a micro-batch decides its duration."""
 
     def __init__(self) -> None:
         self.each = 1.0
@@ -78,7 +78,7 @@ def declare(session: sash.Session, directory: Path) -> None:
 
 
 def live(session: sash.Session, tuples: int) -> int:
-    """The number of micro-batches that it takes to come to so many tuples."""
+    """The number of micro-batches until this many tuples have come."""
     statistics = session.streams["s"].runtime.statistics
     before = statistics.micro_batches
     session.start(trigger="1 second")

@@ -95,7 +95,7 @@ def test_late_tasks_are_called_late() -> None:
 @settings(max_examples=examples(40))
 @given(query_sets(), batches())
 def test_predicted_costs(queries: list[Registered], parts: list[pa.Table]) -> None:
-    """Hybrid is the cheapest, sharing never costs more than none, and a late variant costs what its base costs."""
+    """Hybrid is the cheapest, sharing never costs more than none, and a late variant costs as much as its base."""
     feed = Feed(stream(), Settings("conservative"))
     feed.runtime.synchronise(compiled(texts(queries), feed.declared))
     for part in parts:
