@@ -137,7 +137,7 @@ class Scheduler:
         return aborted
 
     def _hand_over(self, slots: Iterable[int]) -> None:
-        """What has been inserted into slots that a query has read is read at once; the rest when their turn comes."""
+        """Insertions into slots that a query has read are read at once; the rest when their turn comes."""
         for query in self.running.values():
             for slot in slots:
                 if query.bits[slot]:

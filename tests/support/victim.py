@@ -51,7 +51,7 @@ QUESTIONS = {
     "found": "SELECT k, g, v FROM s [WINDOW 5 sec] WHERE v IN (7, 8)",
     "middle": "SELECT MEDIAN(v) AS m, COUNT(DISTINCT v) AS n FROM s [WINDOW 8 sec]",
 }
-# Archives of a stream, of results that expire and of answers, and what they are asked when all is done.
+# Archives of a stream, of results that expire and of answers, and the questions to them at the end.
 ARCHIVES = {
     "old": "FROM s KEY k LIFETIME v UP TO 8 sec UPDATE EVERY 2 sec PARTITION 2 x 2",
     "old_pairs": "FROM pairs KEY w LIFETIME UP TO 2 sec UPDATE EVERY 1 sec PARTITION 2 x 2 NOREBUILD",

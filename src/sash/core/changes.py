@@ -38,7 +38,7 @@ class EmptyOnce:
     rests: bool = False
 
     def tells(self, rows: int) -> bool:
-        """Whether an answer with this many rows is told."""
+        """Whether an answer with this many rows is given."""
         told = rows > 0 or not self.rests
         self.rests = rows == 0
         return told

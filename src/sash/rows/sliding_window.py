@@ -12,7 +12,7 @@ The buffer's owner decides when it is full, by number of tuples or by time. So t
 tuple is seen only when its sub-window is attached, and expiry examines no tuples.
 
 Rows are Arrow tables, one chunk or several per sub-window, which are never copied. A row's id is its number in the
-stream, from 0. Indexes are told of the evicted sub-window and the new one; see `slides` for readers meanwhile.
+stream, from 0. Indexes get the evicted sub-window and the new one; see `slides` for readers meanwhile.
 
 Reference: Golab, Garg and Özsu 2003, section 3.1.
 

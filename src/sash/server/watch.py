@@ -105,7 +105,7 @@ class Watch:
                 self.look()
             except Exception as error:
                 # The session is being closed; the page still shows something.
-                told = "the session could not be looked at: %(why)s"
+                told = "the session could not be sampled: %(why)s"
                 report(logger, logging.ERROR, "session.unseen", told, exception=True, why=repr(error))
 
     def look(self) -> None:

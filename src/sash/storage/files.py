@@ -102,7 +102,7 @@ def merged(
             table = pa.concat_tables([read(file) for file, _, _ in run])
         except CheckpointError as error:
             # Memory has the whole state: the stream goes on, and the next recovery decides.
-            told = "%(why)s; files are not put together"
+            told = "%(why)s; files are not merged"
             report(logger, logging.WARNING, "files.unmerged", told, files=len(run), why=str(error))
             return found
         one = (write(level + 1, table), max(lasts for _, lasts, _ in run), level + 1)

@@ -177,7 +177,7 @@ class Plans:
             for runtime in plans if form else ():
                 runtime.form()
         if any(runtime.is_in_turn for runtime in plans):
-            raise SashError("a subscriber cannot let time go on under the changes that it is told of; do it afterwards")
+            raise SashError("a subscriber cannot advance time while it receives changes; do it afterwards")
         return plans
 
     def scan(self, plans: Sequence[PlanRuntime], stream: str, rows: DataFrame, epoch: int) -> ScannedTuples | None:

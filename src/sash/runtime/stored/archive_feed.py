@@ -172,7 +172,7 @@ class ArchiveFeed:
                 self.archive.retune(writer)
         except Exception as error:
             if self.error is None:
-                told = "archive %(archive)s cannot be updated; what it has stays, and it is tried again"
+                told = "archive %(archive)s cannot be updated; its rows stay, and the update is tried again"
                 report(logger, logging.ERROR, "archive.failed", told, exception=True, archive=self.declared.name)
             self.error, self._failed = first_line(error), due
             return
