@@ -58,7 +58,7 @@ SEEDS = 5
 # Panes that fill the synopses, and updates at full pace before the ones that count: prices are learnt, plans made.
 FILLED, SETTLED = 100, 100
 UPDATES = 200
-# Conservative's demand is measured over so many updates.
+# Conservative's demand is measured over this many updates.
 DEMANDED = 30
 
 # What passes have delivered, by load, seed and pane tables; only the latest are kept.

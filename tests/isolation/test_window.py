@@ -1,4 +1,4 @@
-"""The threads' window in one thread: what comes between two reads is done inside the scan.
+"""The threads' window in one thread: changes between two reads are made inside the scan.
 
 So interleavings are chosen by the test, and the outcome is compared with the algorithms by the book and with a plain
 list that is slid and changed alongside.
@@ -26,7 +26,7 @@ EVENTS = st.tuples(st.sampled_from(["slide", "slide", "revise", "insert", "slide
 
 
 class Watched:
-    """A window, the plain list that it must agree with, and what is still to come."""
+    """A window, the plain list that it must agree with, and the changes to come."""
 
     def __init__(self, slots: int, level: str, script: list[list[Event]]) -> None:
         self.recorder = Recorder()

@@ -1,4 +1,4 @@
-"""The window between real threads: recorded histories are judged, and answers compared with what was written.
+"""The window between real threads: recorded histories are judged, and answers compared with the writes.
 
 Threads meet at events, never at times.
 """
@@ -112,7 +112,7 @@ def check_aborts(history: History) -> None:
 
 
 def check_contents(count: int, answer: WindowRead[object]) -> None:
-    """What was scanned is what the state says: as many contiguous sub-windows, each in its version."""
+    """The scan has read the state: as many contiguous sub-windows, each in its version."""
     numbers = [version.number for version in answer.state]
     assert numbers == list(range(numbers[-1] - count + 1, numbers[-1] + 1))
     contents = [part for part in answer.parts if isinstance(part, tuple)]
@@ -169,7 +169,7 @@ def test_under_serial_a_slide_waits() -> None:
 
 @pytest.mark.parametrize("level", ["lws", "ttu"])
 def test_slides_wait_for_who_was_aborted_too_often(level: str) -> None:
-    """Another thread slides the whole window inside every scan; after so many attempts it has to wait."""
+    """Another thread slides the whole window inside every scan; after `RESTARTS` attempts it has to wait."""
     recorder = Recorder()
     window = window_of(level, recorder)
     slider, restarts = ThreadPoolExecutor(1), list[int]()

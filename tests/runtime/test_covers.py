@@ -1,4 +1,4 @@
-"""Rule SS4 in the engine: a WHERE of several terms answered from the synopses of its terms, and what is stored then."""
+"""Rule SS4 in the engine: a WHERE of several terms answered from the synopses of its terms, and the stored partials."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_answers(mode: str, queries: list[Registered], parts: list[pa.Table]) ->
 @settings(max_examples=examples(60))
 @given(workloads(), batches(most=40), st.data())
 def test_queries_come_and_go(queries: list[Registered], parts: list[pa.Table], data: st.DataObject) -> None:
-    """Whoever comes and goes, and if all is saved and loaded in between: complete answers are right."""
+    """Complete answers are right while queries come and go, and through a save and a load in between."""
     feed = Feed(stream(), Settings("conservative", share_predicates="always"))
     known = {each.name: each for each in compiled(texts(queries), feed.declared)}
     answers: list[Answer] = []

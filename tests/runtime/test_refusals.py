@@ -1,4 +1,4 @@
-"""What users may try with aggregates and windows: what is refused and in which words, and what fails alone."""
+"""Mistakes with aggregates and windows: the errors and their words, and queries that fail alone."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_questions_about_the_last_rows_of_partitions() -> None:
 def test_questions_about_everything() -> None:
     feed = fed(REGISTERED)
     answer = ask(feed, "SELECT g, COUNT(*) AS n, AVG(v) AS a FROM s [UNBOUNDED] GROUP BY g")
-    # The pane that ends at 36 is the newest closed one: the pane up to 40 is closed by what comes after it.
+    # The pane that ends at 36 is the newest closed one: later tuples close the pane up to 40.
     known = {g: [row[3] for row in ROWS[:36] if row[2] == g] for g in "ab"}
     assert rows_of(answer) == [(g, len(v), sum(v) / len(v)) for g, v in sorted(known.items())]
     assert complete(answer)
@@ -359,7 +359,7 @@ def test_a_division_by_zero_fails_its_query_alone(session: sash.Session, tmp_pat
 def test_a_division_by_zero_of_a_tuple_that_waited_fails_its_query_alone(
     session: sash.Session, tmp_path: Path, after: bool
 ) -> None:
-    """The tuple is counted by a later micro-batch than the one that brought it, or by the end of input."""
+    """A later micro-batch than its own, or the end of input, counts the tuple."""
     write(tmp_path / "data", 0, [(0.1, 1, 1), (1.1, 1, 2), (2.1, 1, 0)])
     if after:
         write(tmp_path / "data", 1, [(3.1, 1, 1), (4.1, 1, 2)])

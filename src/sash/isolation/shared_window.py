@@ -5,8 +5,8 @@
     revise(..) ─┼─► [ s5 s6 s2 s3 s4 ]  a ring ◄──┤  scan it                      (no lock)
     insert(..) ─┘     n references                └─ ... with the last one, commit
 
-Reading a sub-window is taking its reference. All that matters is which reference is taken when, and whether what was
-taken is still in the window:
+Reading a sub-window is taking its reference. The levels differ in when references are taken, and in what happens if a
+taken one has left the window:
 
     serial  one transaction at a time: a slide waits for the reads before it
     ws      all references are taken at the start; never aborted
@@ -16,7 +16,7 @@ taken is still in the window:
 
 The answer of an lws or ttu read is as of its last reference: taking that and the commit are one step, as in the
 algorithms. With at most one slide during a read, ttu aborts nothing. A read that can `undo` parts is never aborted: it
-takes back what has left and reads what is new.
+takes back parts that have left and reads the new sub-windows.
 
 Nothing takes long under the ring's lock: a step of a read takes a reference, a write exchanges some and tells the
 readings that are under way (`reading`).
@@ -24,9 +24,9 @@ readings that are under way (`reading`).
     slot         0   1   2   3   4
     number       5   6   2   3   4     youngest 6, oldest 2, the next slide writes 7 into slot 2
 
-A read that was aborted `RESTARTS` times gets precedence: the writers that come then wait until it has its answer, at
-most for one scan of the window. So every read ends, and its answer is as of its end still. Under ws, lws and ttu that
-is the only time that a slide waits for a scan.
+A read that was aborted `RESTARTS` times gets precedence: later writers wait until it has its answer, at most for one
+scan of the window. So every read ends, and its answer is still as of its end. Under ws, lws and ttu that is the only
+time that a slide waits for a scan.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class WindowRead(Generic[Part]):
-    """What a read has found: a part for each sub-window, the oldest first, and parts inserted later behind theirs.
+    """The result of a read: a part for each sub-window, the oldest first, and parts inserted later behind theirs.
 
     `state` has the versions that were read, the oldest first. `attempts` is 1 if nothing was aborted, `undone` is the
     number of parts that were taken back, `inserted` of those that came while it was read: sub-windows of slides, and
@@ -71,7 +71,7 @@ class SharedWindow(Generic[Content]):
     """The sub-windows, the oldest first; how many there are never changes.
 
     Needs: sub-windows that nobody changes. Time: O(log n) locked per sub-window read, O(readers) per slide.
-    `insert(content, part)` returns what a sub-window becomes by an insertion, for sub-results that have insertions.
+    `insert(content, part)` returns a sub-window with an insertion, for sub-results that have insertions.
 
     >>> window = SharedWindow([1, 2, 3], level="ttu")
     >>> window.slide(4)
@@ -156,7 +156,7 @@ class SharedWindow(Generic[Content]):
         return content
 
     def revise(self, number: int, new: Content) -> None:
-        """Late tuples: another content for the sub-window of this number. A read that has read it is in conflict."""
+        """Replace the content of a sub-window, for late tuples. A reading that has read it is in conflict."""
         with self.turn():
             revision = self._at(number).version.revision + 1
             with self._guard:
@@ -166,7 +166,7 @@ class SharedWindow(Generic[Content]):
                         self._has_conflict(reading, number)
 
     def insert(self, parts: Mapping[int, Any]) -> None:
-        """Parts that come into sub-windows of these numbers; running reads are given them, and none is aborted."""
+        """Insert parts into sub-windows of these numbers; running reads get them, and none is aborted."""
         with self.turn():
             changes = self._changed_by(parts)
             with self._guard:
@@ -245,7 +245,7 @@ class SharedWindow(Generic[Content]):
         With `undo` nothing is aborted: it is called for the parts that have left the window. `restart` is called after
         each abort, for a scan that has a state to throw away. An insertion is scanned like a sub-window. Reads of a
         lower priority stop between two sub-windows; under serial they do not.
-        It is an error if `scan` waits for a writer in another thread: that one may be waiting for this read.
+        It is an error if `scan` waits for a writer in another thread: that writer may be waiting for this read.
         """
         if not 1 <= count <= len(self):
             raise SashError(f"a window of {len(self)} sub-windows has no {count} youngest")
@@ -258,7 +258,7 @@ class SharedWindow(Generic[Content]):
             return self._read_latest(count, scan, undo, restart or _go_on, priority)
 
     def _read_snapshot(self, count: int, scan: Callable[[Content], Part], stop: Callable[[], None]) -> WindowRead[Part]:
-        """All references at once, the oldest first; writes do not matter to this reading any more."""
+        """Take all references at once, the oldest first; later writes do not matter to this reading."""
         with self._guard:
             taken = self._window(count)
             reading = self._new_reading(taken, undoes=False)
@@ -346,7 +346,7 @@ class SharedWindow(Generic[Content]):
             return step
 
     def _end(self, reading: SlotReading) -> None:
-        """A reading that has neither committed nor been aborted is given up."""
+        """Give up a reading that has neither committed nor been aborted."""
         with self._guard:
             if reading in self._readings:
                 self._readings.discard(reading)

@@ -53,7 +53,7 @@ def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, me
             continue
         g = codes[i]
         if n[g] == 0:
-            # Nothing to combine with: the formula below would make NaN of a mean whose square overflows.
+            # The accumulator is empty: the formula below would make NaN of a mean whose square overflows.
             n[g], mean[g], square[g] = added, means[i], squares[i]
             continue
         total = n[g] + added
@@ -64,8 +64,8 @@ def kernel_moments(codes: Any, counts: Any, means: Any, squares: Any, n: Any, me
         n[g] = total
 
 
-# A scan fills one row of `out` per window, the shortest first: the row before it, and the rows of panes between
-# cuts[i + 1] and cuts[i] on top. One call serves all windows, so its cost does not grow with their number.
+# A scan fills one row of `out` per window, the shortest first: it copies the row before, and folds the rows of panes
+# between cuts[i + 1] and cuts[i] into it. One call serves all windows, so its cost does not grow with their number.
 
 
 @numba.njit(cache=True, nogil=True)
@@ -113,7 +113,7 @@ class RankedValues:
         self._rank: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def compact(self, live: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Forget the values that are not live; each old code's new one."""
+        """Forget the values that are not live; the result is each old code's new one."""
         kept = np.flatnonzero(live)
         remap = np.full(len(live), -1, dtype=np.int64)
         old, self.dictionary = self.dictionary, ValueDictionary(self.dictionary.values.type)
@@ -128,7 +128,7 @@ class RankedValues:
             self._rank[self._order] = np.arange(len(self._order))
 
     def frozen(self) -> RankedValues:
-        """The values of now, for another thread."""
+        """The current values, for another thread."""
         other = RankedValues(self.dictionary.values.type)
         other.dictionary, other._order, other._rank = self.dictionary.frozen(), self._order, self._rank
         return other
@@ -186,7 +186,7 @@ class Accumulator:
                 self._counts[partial] = np.zeros(size, dtype=np.int64)
 
     def like(self, block: Block | None) -> Accumulator:
-        """One for the same window that has nothing yet."""
+        """An empty accumulator for the same window."""
         return Accumulator(0, (), self._ranked, block, self.window)
 
     def fold(self, partials: Iterable[Partial], codes: Codes, column: Callable[[Slot], Component]) -> None:
@@ -244,8 +244,8 @@ class ScanRows:
 class Block:
     """Windows that were scanned together: one matrix per slot, a row per window, a column per group.
 
-    What depends on a whole matrix (which windows have all groups, an aggregate's lowered column) is computed once for
-    all windows and kept here: an answer is then a slice.
+    Results that depend on a whole matrix (which windows have all groups, an aggregate's lowered column) are computed
+    once for all windows and kept here: an answer is then a slice.
     """
 
     def __init__(self, groups: int) -> None:
@@ -256,21 +256,21 @@ class Block:
         self._full: dict[Partial, NDArray[np.bool_]] = {}
 
     def is_full(self, presence: Partial, window: int) -> bool:
-        """Every group has tuples in a window."""
+        """Whether every group has tuples in a window."""
         if presence not in self._full:
             self._full[presence] = np.asarray((self.slots[presence, 0] > 0).all(axis=1))
         return bool(self._full[presence][window])
 
     def flat(self, partial: Partial, windows: int) -> list[Component]:
-        """A partial's components over the first windows, one after the other."""
+        """A partial's components over the first windows, one window after the other."""
         return [self.slots[partial, i][:windows].ravel() for i in range(len(partial.dtypes))]
 
 
 def scan(needs: Sequence[Sequence[Partial]], rows: ScanRows) -> Iterator[Accumulator]:
     """One accumulator per window, from one pass over the rows; `needs` says which partials each window wants.
 
-    Numbers are there for all windows at once, in a block. Sketches are merged along the way, window by window: those
-    of all windows together would not fit into memory.
+    Numbers of all windows come at once, in a block. Sketches are merged window by window: the sketches of all windows
+    together would not fit into memory.
     """
     windows = {partial: i + 1 for i, partials in enumerate(needs) for partial in partials}
     block = Block(rows.groups)
@@ -306,7 +306,7 @@ def _scan_components(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) 
 
 
 def _scan_moments(partial: Partial, rows: ScanRows, cuts: NDArray[np.int64]) -> list[Component]:
-    """Moments are rarer than sums: window by window, each on a copy of the one before."""
+    """Moments are rarer than sums, so they are scanned window by window, each on a copy of the one before."""
     accumulator = Accumulator(rows.groups, (partial,), rows.ranked)
     copies = []
     for low, high in zip(cuts[1:].tolist(), cuts[:-1].tolist(), strict=True):

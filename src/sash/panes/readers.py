@@ -32,7 +32,7 @@ from sash.plan.periodic import PeriodicAggregate
 
 @dataclass(frozen=True)
 class PredicateGroups:
-    """Which groups have tuples under one predicate (`places` None: all of them), with their key values."""
+    """The groups with tuples under one predicate (`places` None: all groups), with their key values."""
 
     count: int
     places: NDArray[np.int64] | None
@@ -58,7 +58,7 @@ class Reader(Protocol):
 
     @property
     def group(self) -> tuple[int, ...]:
-        """The places, among the pane table's keys, of those that tell the answer's groups apart."""
+        """The places, among the pane table's keys, of the keys that identify the answer's groups."""
 
     def read(self, views: Sequence[WindowView], found: SharedGroups) -> Columns:
         """The columns of one execution; one view per span of the reading."""
@@ -70,7 +70,7 @@ def table_name(query: PeriodicAggregate, *items: Any) -> TableName:
 
 
 def places_of(query: PeriodicAggregate, table: TableName) -> list[int]:
-    """Where each GROUP BY expression stands in the pane table's own order of keys."""
+    """The place of each GROUP BY expression in the pane table's order of keys."""
     order = [key.sql for key in table.keys]
     return [order.index(key.expression.sql) for key in query.keys]
 
@@ -100,7 +100,7 @@ class _CallReader:
 
     @cached_property
     def presence(self) -> Partial:
-        """The number of rows tells which groups are there at all."""
+        """The number of rows: a group without rows is absent."""
         return Partial("rows", None, self.query.predicate)
 
 
@@ -144,7 +144,7 @@ class PlainReader(_CallReader):
         return Columns(keys, fields, groups.count)
 
     def read_among(self, accumulator: Accumulator, keys: KeyDictionary, codes: Codes) -> Columns:
-        """The columns of some groups alone; the accumulator has these in their order."""
+        """The columns of some groups alone; the accumulator has these groups in their order."""
         values = keys.decode(codes)
         names = {key.name: values[place] for key, place in zip(self.query.keys, self._places, strict=True)}
         fields = {call.name: lowered_column(call, lowering, accumulator, None) for call, lowering in self._bound}
@@ -166,8 +166,8 @@ def lowered_column(
 def shared_column(lowering: LoweredAggregate, accumulator: Accumulator, all_windows: bool = False) -> pa.Array | None:
     """An aggregate's column over all groups, as a slice of the column that was lowered for all windows at once.
 
-    None where that is not possible: values that go through a dictionary, sketches, or an overflow in some window,
-    which must fail only the queries over that window.
+    None if that is not possible: values in a dictionary, sketches, or an overflow in some window, which must fail only
+    the queries over that window.
     """
     block, parts = accumulator.block, lowering.parts
     if block is None or not lowering.numeric:
@@ -177,7 +177,7 @@ def shared_column(lowering: LoweredAggregate, accumulator: Accumulator, all_wind
         try:
             block.lowered[lowering] = lowering.aggregate.lower(parts, {p: block.flat(p, windows) for p in parts})
         except (OverflowError, pa.ArrowInvalid):
-            # Arrow's error is an extreme that some window does not have, because it came later than its count.
+            # Arrow's error means that some window lacks an extreme, which came later than its count.
             block.lowered[lowering] = None
     column, first = block.lowered[lowering], accumulator.window * block.groups
     if column is None or first >= len(column):
@@ -234,7 +234,7 @@ class ItemReader(_CallReader):
         return Columns(keys, fields, 1 if present is None else len(present))
 
     def _counts(self, accumulator: Accumulator, order: ItemOrder) -> tuple[ItemCounts, int]:
-        """The counts of all windows that were scanned together, and which of them is asked for."""
+        """The counts of all windows that were scanned together, and the row of this one."""
         block = accumulator.block
         if block is None:
             return ItemCounts(accumulator.slots[self.presence, 0][np.newaxis, :], order), 0

@@ -110,7 +110,7 @@ class Session:
 
             check_borrowed(spark, settings.packages)
         self._memory = AnswerMemory(settings.answer_memory)
-        # The ways to sinks that several queries write to together, by sink.
+        # Sinks that several queries write to share a channel; by sink.
         self.channels: dict[str, Channel] = {}
         clock = clock or SystemClock()
         self._dashboard: Dashboard | None = None
@@ -159,7 +159,7 @@ class Session:
         return self._query_commands.columns_of(query)
 
     def place_for_unwritten(self, query: Query, sink: str) -> Path | None:
-        """Where answers wait that a sink would not take."""
+        """The directory of answers that a sink would not take."""
         return self._shared.unwritten(query, sink)
 
     # -- streams ---------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class Session:
 
     @property
     def unread(self) -> list[str]:
-        """Streams that have something to do, and were never started."""
+        """Streams that have something to do and were never started."""
         if all(state.name != IDLE for state in self.state().streams.values()):
             return []
         names = [running.stream.name for running in self._stream_commands.wanted()]
@@ -277,7 +277,7 @@ class Session:
         return self._runner.wait(timeout)
 
     def state(self) -> SessionState:
-        """What the session and its streams are doing, and what went wrong."""
+        """The state of the session and its streams, and their errors."""
         names = [running.stream.name for running in list(self.streams.values())]
         return SessionState.of({name: self._runner.state_of(name) for name in names}, self._home.is_closed)
 
@@ -388,9 +388,9 @@ class Session:
     ) -> pa.Table:
         """A one-time query over the live windows; `as_of` and `complete` are in the schema's metadata.
 
-        Of several that go through a stored window at once, those with less `priority` stop for those with more. After
-        `timeout` seconds, or when another thread calls `cancellation.cancel()`, it ends with an error, and Spark's jobs
-        for it do. Of an answer with more than `max_rows` those come, and the metadata has `truncated`.
+        Questions with less `priority` stop for questions with more while both read a stored window. After `timeout`
+        seconds, or when another thread calls `cancellation.cancel()`, the question and its Spark jobs end with an
+        error. An answer is cut to `max_rows` rows; then the metadata has `truncated`.
         """
         self._home.check_open()
         select = as_select(text)

@@ -103,7 +103,7 @@ N = TypeVar("N")
 
 
 def _read(sketches: Column, value: Callable[[bytes], T], missing: N) -> list[T | N]:
-    """Each sketch's value, or what stands for none. Groups that share their bytes are read once."""
+    """Each sketch's value, or `missing` for none. Groups that share their bytes are read once."""
     known: dict[int, T] = {}
     found: list[T | N] = []
     for data in sketches.tolist():
@@ -132,7 +132,7 @@ class CountMin:
         return pa.int64()
 
     def estimate(self, items: pa.Array, counts: NDArray[np.int64]) -> tuple[int, int, int]:
-        """The estimate and its bounds, from each item of a window and how often it occurs.
+        """The estimate and its bounds, from each item of a window and its count.
 
         >>> CountMin("b").estimate(pa.array(["a", "b"]), np.array([3, 5]))
         (5, 5, 5)
@@ -165,7 +165,7 @@ def _of_type(value: object, type: pa.DataType) -> object:
     return Decimal(value) if isinstance(value, int) and pt.is_decimal(type) else value
 
 
-# Of a normal distribution, 99 of 100 values lie within so many standard deviations.
+# 99 of 100 values of a normal distribution lie within this many standard deviations.
 DEVIATIONS = 2.576
 
 
@@ -216,7 +216,7 @@ def _as_doubles(values: pa.Array) -> NDArray[np.float64]:
 
 
 def _ones(argument: RowExpression | None) -> RowExpression:
-    """What COUNT adds up: 1 for each tuple, or for each that has a value."""
+    """The argument of COUNT's sum: 1 for each tuple, or for each tuple with a value."""
     if argument is None:
         return RowExpression("1", pa.int32())
     return RowExpression(f"CASE WHEN {argument.sql} IS NULL THEN 0 ELSE 1 END", pa.int32(), argument.columns)

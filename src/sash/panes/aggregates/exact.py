@@ -28,13 +28,13 @@ MergedPartials = Mapping[Partial, list[Component] | pa.Array]
 
 
 class AggregateFunction(Protocol):
-    """What every aggregate of fixed-size partials can do. The partials combine by their own kernels."""
+    """The interface of every aggregate of fixed-size partials. The partials combine by their own kernels."""
 
     def result_type(self, argument: pa.DataType | None) -> pa.DataType:
-        """The answer's type, as Spark types it; ValueError with a reason where the argument will not do."""
+        """The answer's type, as in Spark; ValueError with a reason if the argument does not fit."""
 
     def lift(self, argument: RowExpression | None, predicate: RowExpression | None) -> tuple[Partial, ...]:
-        """The partials it needs for each pane and group."""
+        """The partials that the aggregate needs for each pane and group."""
 
     def lower(self, partials: tuple[Partial, ...], merged: MergedPartials) -> pa.Array:
         """The answer's column from merged partials; OverflowError where a sum does not fit."""

@@ -1,7 +1,7 @@
 """Aggregates that answer with one row per item: the item by its column's name, then its weight.
 
 The pane table is grouped by the query's keys and the item, so an item's count or weight is a plain aggregate of its
-pair; what is left is to choose among the pairs of each group.
+pair; this module then chooses among the pairs of each group.
 
 TOP(k, x), TOP(k, x, SUM(y))   the heaviest items of each group, ties broken by value
 HISTOGRAM(x)                   every item of each group with its count, in the order of the items
@@ -52,7 +52,7 @@ class ApproxTop:
 
     @cached_property
     def _by_group(self) -> PeriodicAggregate:
-        """The query's groups alone."""
+        """The query without its item: its groups alone."""
         return replace(self.query, keys=self.query.keys[:-1], items=None)
 
     @cached_property
@@ -92,7 +92,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ItemList:
-    """What the readers of item lists have in common: the last key of the query is the item.
+    """The common part of the readers of item lists: the last key of the query is the item.
 
     They are holistic aggregates of the item, by its counts (see `aggregates.holistic`).
     """
@@ -197,7 +197,7 @@ def _slice(rows: Columns, first: int, last: int) -> Columns:
 
 
 def _sortable(column: pa.Array) -> NDArray[Any]:
-    """Numbers in the order of a column's values; NULLs are told apart by the caller."""
+    """Numbers in the order of a column's values; the caller handles NULLs."""
     if pt.is_decimal(column.type):
         return np.asarray(pc.rank(column, sort_keys="ascending", tiebreaker="dense"), dtype=np.int64)
     return np.asarray(column.fill_null(0) if column.null_count else column)
@@ -216,10 +216,10 @@ class Histogram(WeightedItems):
 
 
 class Frequent(ItemList):
-    """From the top-k lists of the window's sub-windows.
+    """FREQUENT, from the top-k lists of the window's sub-windows.
 
     An item's count is the sum over the lists that name it, and is reported when it exceeds the threshold, the sum of
-    the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; where neighbours
+    the k-th counts: never a false positive. Sub-windows are gcd(WINDOW, SLIDE) of the query itself; if other queries
     have cut the panes finer, a sub-window's panes are merged before its list is made. Counts are lower bounds.
     """
 

@@ -1,4 +1,4 @@
-"""What a session does with tables: CREATE, DROP, INSERT, UPDATE, DELETE, and `update_table`."""
+"""Commands about tables: CREATE, DROP, INSERT, UPDATE, DELETE, and `update_table`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sash.sql import CreateTable, TableStatement, bind_change
 
 
 class TableCommands:
-    """The session's lock is taken after those of streams."""
+    """Takes the session's lock after the locks of streams."""
 
     def __init__(self, shared: SessionParts, continuous: ContinuousQueries) -> None:
         self._shared = shared
@@ -42,7 +42,7 @@ class TableCommands:
         self._change(table, "delete" if delete else "upsert", given, as_time(at))
 
     def execute(self, statement: TableStatement) -> None:
-        """INSERT, UPDATE or DELETE; what is wrong is shown at the table's name."""
+        """INSERT, UPDATE or DELETE; an error points at the table's name."""
         with self._shared.lock:
             change = bind_change(statement, self._shared.catalog)
         try:
@@ -53,7 +53,7 @@ class TableCommands:
             raise CqlError(str(error), statement.script, statement.table.span) from None
 
     def _change(self, table: Table, kind: str, rows: pa.Table, at: Micros | None = None) -> None:
-        """After everything that has been processed: by plans, and by passes that look tuples up in the table."""
+        """Change rows after everything that plans, and passes that look tuples up in the table, have processed."""
         with ExitStack() as stack:
             for stream in self._looked_up_by(table):
                 stack.enter_context(stream.between_batches())
